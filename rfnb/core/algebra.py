@@ -1,13 +1,13 @@
-"""The non-commutative algebra of dims: normal forms of expressions like `time + 2` or `2 * (time + 1)`.
+"""The non-commutative algebra of dims: normal forms of expressions such as `time + 2` or `2 * (time + 1)`.
 
-An expression is an ordered sum of ordered products. Order matters, because a frame before is not a frame after, and the
-major dim of a merge is not the minor one: `a + 1` differs from `1 + a`, and `2 * a` (which is `a + a`) from `a * 2`.
+An expression is an ordered sum of ordered products. Order matters, because a frame in front differs from a frame behind, and the major
+dim of a merge differs from the minor one: `a + 1` differs from `1 + a`, and `2 * a` (which is `a + a`) from `a * 2`.
 
     sum     = tuple of terms, in order
     term    = (coefficient, factors): coefficient is an int from the left, factors are atoms and ints, in order
     atom    = anything hashable by identity: a Dim, or an interned division `Division`
 
-A dim that stands for a sum says so by `open_sum`; one whose lengths were clipped is no sum any more, and stays an atom.
+A dim that represents a sum reports it by `open_sum`; one whose lengths were clipped is no longer a sum, and is an atom.
 
 Two expressions are the same dim exactly if their normal forms are equal, so interning by normal form (in `core/dim.py`)
 makes equality identity.
@@ -26,7 +26,7 @@ _EXPAND_LIMIT = 64  # `n * (a + b)` is written out up to this many terms, as `2 
 
 
 class Division(NamedTuple):
-    """A division that does not cancel: `kind` is "floordiv", "ceildiv", each "_left" or "_right"."""
+    """A division that does not cancel: `kind` is "floordiv" or "ceildiv", each with "_left" or "_right"."""
 
     kind: str
     numerator: Any
@@ -34,7 +34,7 @@ class Division(NamedTuple):
 
 
 def constant(value: int) -> Sum:
-    """The sum that is this number."""
+    """The sum that equals this number."""
     return ((value, ()),) if value else ()
 
 
@@ -44,12 +44,12 @@ def atom(value: Any) -> Sum:
 
 
 def only_less(expr: Sum) -> bool:
-    """Whether every term takes something away."""
+    """True if every term is negative."""
     return all(map(_takes_away, expr))
 
 
 def only_more(expr: Sum) -> bool:
-    """Whether no term takes anything away."""
+    """True if no term is negative."""
     return not any(map(_takes_away, expr))
 
 
@@ -83,12 +83,12 @@ def add(left: Sum, right: Sum) -> Sum:
 
 
 def neg(expr: Sum) -> Sum:
-    """The sum with every sign changed, from the right, since -(a + b) = -b + -a."""
+    """The sum with every sign changed, in reverse order, since -(a + b) = -b + -a."""
     return tuple((-coefficient, factors) for coefficient, factors in reversed(expr))
 
 
 def mul(left: Sum, right: Sum, as_atom: AsAtom) -> Sum:
-    """Product. `as_atom(sum)` interns a sum that has to stand as one factor."""
+    """The product. `as_atom(sum)` interns a sum that must act as a single factor."""
     if not left or not right:
         return ()
     factor = right[0] if len(right) == 1 else (1, (as_atom(right),))
@@ -100,7 +100,7 @@ def mul(left: Sum, right: Sum, as_atom: AsAtom) -> Sum:
 
 
 def _times(number: int, expr: Sum) -> Sum | None:
-    """`number * expr` written out, as `2 * a` is `a + a`; None if that would be too long."""
+    """`number * expr` expanded, as `2 * a` is `a + a`; None if that would be too long."""
     if len(expr) > 1 and abs(number) * len(expr) > _EXPAND_LIMIT:
         return None
     if len(expr) == 1:
@@ -112,7 +112,7 @@ def _times(number: int, expr: Sum) -> Sum | None:
 
 
 def flatten(expr: Sum) -> Sum:
-    """Terms that are nothing but a sum standing as one factor, written out."""
+    """Expand terms that consist of a single sum as their only factor."""
     result: Sum = ()
     for coefficient, factors in expr:
         inner = _sum_in(factors[0]) if len(factors) == 1 else None
@@ -122,7 +122,7 @@ def flatten(expr: Sum) -> Sum:
 
 
 def _sum_in(factor: Any) -> Sum | None:
-    """The sum that stands as this one factor, if it is one."""
+    """The sum that this factor represents, if it is one."""
     expr: Sum | None = getattr(factor, "open_sum", None)
     return expr if expr is not None and len(expr) > 1 else None
 
@@ -138,7 +138,7 @@ def _mul_terms(left: Term, right: Term, as_atom: AsAtom) -> Term:
 
 
 def _append(factors: tuple[Any, ...], factor: Any, as_atom: AsAtom) -> tuple[Any, ...]:
-    """One more factor; numbers and sums unite with the one before, so that the place of brackets does not matter."""
+    """Append a factor; numbers and sums combine with the previous one, so that the placement of brackets does not matter."""
     if not factors:
         return (factor,)
     last, left, right = factors[-1], _sum_in(factors[-1]), _sum_in(factor)
@@ -167,7 +167,7 @@ def div_right(expr: Sum, divisor: Sum, as_atom: AsAtom) -> Sum | None:
 
 
 def _take_right(expr: Sum, divisor: Sum, as_atom: AsAtom) -> tuple[int, Sum | None]:
-    """The number of terms at the end that are a multiple of the divisor, and the multiple."""
+    """The number of trailing terms that are a multiple of the divisor, and the multiple."""
     if len(divisor) == 1:
         return 1, _strip_right(expr[-1], divisor[0], as_atom)
     coefficient, factors = expr[-1]

@@ -1,4 +1,4 @@
-"""An argument of a wrong type: looked for by the annotations of a signature, once a call has failed, so a good call pays nothing."""
+"""Finds an argument of a wrong type from the annotations of a signature, after a call has failed, so that a good call pays nothing."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _MANY = collections.abc.Iterable, collections.abc.Sequence, collections.abc.Coll
 
 
 def know_names(names: Mapping[str, Any]) -> None:
-    """Let annotations of all files mean these names, where a file has a name for type checkers only."""
+    """Define names for annotations in all files, where a file imports a name for type checkers only."""
     for name, value in names.items():
         _NAMES.setdefault(name, value)
 
 
 class _KnownNames(dict[str, Any]):
-    """Names that an annotation may have, those of the package that are not loaded yet among them."""
+    """Names that may occur in an annotation, including those of the package that are not loaded yet."""
 
     def __missing__(self, name: str) -> Any:
         if name in getattr(sys.modules.get("rfnb"), "__all__", ()):
@@ -44,7 +44,7 @@ class _KnownNames(dict[str, Any]):
 
 @cache
 def hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
-    """The types of the parameters of a function; Any for one that has none, or names what is known to type checkers only."""
+    """The types of a function's parameters; Any for a parameter without annotation, or whose names are known to type checkers only."""
     names = {**_NAMES, **getattr(inspect.unwrap(fn), "__globals__", {})}
     return {name: _meant(text, names) for name, text in getattr(fn, "__annotations__", {}).items() if name != "return"}
 
@@ -59,13 +59,14 @@ def _meant(text: Any, names: dict[str, Any]) -> Any:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value may be of a type. What cannot be told from the value alone fits."""
+    """True if a value may be of a type. If the value alone does not tell, the answer is True."""
     return any(_fits_one(value, kind) for kind in alternatives(hint))
 
 
 def is_taken(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type, or stands for one: 1 for True, a path for its text, what has the value of a number for that, a Dim
-    for a list of one."""
+    """True if a value is of a type or is accepted for it: 1 for True, a path for a string, a scalar for a number, a Dim for a list of
+    one.
+    """
     if fits(value, hint) or (isinstance(value, Dim) and fits([value], hint)):
         return True
     kinds = {kind for kind in alternatives(hint) if isinstance(kind, type)}
@@ -90,14 +91,16 @@ _TOP = re.compile(r"(\w+)(?:\[(?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*\])?(?: 
 
 @cache
 def quick_types(text: str) -> tuple[tuple[type, ...], bool]:
-    """Classes whose instances are taken for what is annotated so, but for what may be in a list; and whether it says no more than these."""
+    """The classes whose instances are accepted for this annotation, apart from the contents of lists; and whether the annotation says
+    nothing more.
+    """
     parts = [match[1] for match in _TOP.finditer(text)]
     found = [each for part in parts for each in _QUICK.get(part, ())]
     return tuple(dict.fromkeys(found)), all(part in _QUICK for part in parts)
 
 
 def alternatives(hint: Any) -> Iterator[Any]:
-    """The types of which a value has one."""
+    """The alternatives of a union type."""
     hint = _meant(hint, _NAMES) if isinstance(hint, (str, typing.ForwardRef)) else hint
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         for each in typing.get_args(hint):
@@ -140,7 +143,7 @@ _SINGLE = int, float, complex, types.FunctionType, type(None)
 
 
 def _is_dtype(value: Any) -> bool:
-    """Whether it says a dtype without its name: who reads it knows the name."""
+    """True if it is a dtype object; the reader knows its name."""
     return isinstance(value, type) and issubclass(value, np.generic)
 
 
@@ -151,12 +154,12 @@ def _items_fit(values: Sequence[Any], cls: type, inner: tuple[Any, ...]) -> bool
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is an array of some library, or can be made one."""
+    """True if it is an array of some library, or can be converted to one."""
     return not isinstance(value, type) and hasattr(value, "__array__")
 
 
 def in_words(hint: Any) -> str:
-    """The types in words: `an int, or a list of Dims`."""
+    """The types as text: `an int, or a list of Dims`."""
     words = list(dict.fromkeys(_word(kind) for kind in alternatives(hint)))
     words.sort(key=lambda word: word == "None")
     return ", ".join(words[:-1]) + f" or {words[-1]}" if len(words) > 1 else words[0]
@@ -185,7 +188,7 @@ def _plural(hint: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a value in words: `a str`, `a torch.Tensor (2, 3)`, `a function`. Never values of an array."""
+    """The kind of a value as text: `a str`, `a torch.Tensor (2, 3)`, `a function`. Never the values of an array."""
     if value is None:
         return "None"
     if isinstance(value, type):

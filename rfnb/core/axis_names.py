@@ -1,10 +1,11 @@
-"""Names for the axes of a plain array, as people write them: "batch time feature", ["batch", "time"], "b t (heads dim)", "... feature".
+"""Names for the axes of a plain array, in the notations that people use: "batch time feature", ["batch", "time"], "b t (heads dim)",
+"... feature".
 
     parse("batch 1 (heads dim) ...", "named")    # [("batch",), (), ("heads", "dim"), ...]
     fitted(entries, (3, 1, 8, 5), "named")       # an entry per axis: ("batch",), (), ("heads", "dim"), ("axis3",)
 
-An entry is a tuple of names (or Dims): one for most axes, several for an axis that is composed of them, the outer one first, none for an
-axis of length 1 that is no dim.
+An entry is a tuple of names (or Dims): one for most axes, several for a composed axis, outer one first, none for an axis of length 1
+without a dim.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ def parse(names: Any, where: str) -> list[Entry | EllipsisType]:
     """The entries of a pattern, or of a list of names and Dims.
 
     Args:
-        names: A str; a list whose items are names, Dims, patterns of one axis, None (no name), and `...`; or an annotation of jaxtyping.
+        names: A str; a list whose items are names, Dims, patterns of one axis, None (no name), and `...`; or a jaxtyping annotation.
 
     Raises:
-        TypeError: If something among them is no name.
-        ValueError: If a pattern cannot be read, or has two times "...".
+        TypeError: If an item is not a name.
+        ValueError: If a pattern is invalid, or has "..." twice.
     """
     if isinstance(names, str):
         entries = _of_text(names, where)
@@ -53,9 +54,9 @@ def parse(names: Any, where: str) -> list[Entry | EllipsisType]:
 
 
 def annotated(annotation: Any) -> list[Entry | EllipsisType] | None:
-    """The entries of an annotation of jaxtyping, `Float[Tensor, "batch time 3"]`; None if it is none.
+    """The entries of a jaxtyping annotation, `Float[Tensor, "batch time 3"]`; None if it is not one.
 
-    A size, an expression and a word that begins with "_" are axes without a name, "*rest" is all further ones.
+    A size, an expression and a word that begins with "_" are axes without a name; "*rest" stands for all further axes.
     """
     text = getattr(annotation, "dim_str", None)
     if not isinstance(text, str):
@@ -69,7 +70,7 @@ def annotated(annotation: Any) -> list[Entry | EllipsisType] | None:
 
 
 def fitted(entries: Sequence[Entry | EllipsisType], shape: Sequence[int], where: str, call: str) -> list[Entry]:
-    """An entry for each axis of an array of this shape; axes under "..." are called axis0, axis1, ... by their place.
+    """An entry for each axis of an array of this shape; axes under "..." are called axis0, axis1, ... by position.
 
     Args:
         call: The call with the names, for the message: "rf.named(x, {})".
@@ -107,11 +108,11 @@ def fitted(entries: Sequence[Entry | EllipsisType], shape: Sequence[int], where:
 
 
 def simple_names(names: Any, shape: Sequence[int], where: str, call: str) -> list[str | None]:
-    """A name for each axis, for who cannot take an axis apart; None for a "1".
+    """A name for each axis, for callers that cannot split an axis; None for a "1".
 
     Raises:
-        ShapeError: As `fitted`.
-        TypeError, ValueError: As `parse`; also for composed axes.
+        ShapeError: As for `fitted`.
+        TypeError, ValueError: As for `parse`; also for composed axes.
     """
     entries = fitted(parse(names, where), shape, where, call)
     composed = next((entry for entry in entries if len(entry) > 1), None)
@@ -126,10 +127,10 @@ def simple_names(names: Any, shape: Sequence[int], where: str, call: str) -> lis
 
 
 def kind_of(name: str, names: Sequence[str]) -> str | None:
-    """The kind of dim that a name says: "batch", "feature", or None.
+    """The kind of dim that a name implies: "batch", "feature", or None.
 
     Args:
-        names: Of all axes: beside an "a", "b" is a letter and no batch.
+        names: The names of all axes: next to an "a", "b" is a letter and not the batch.
     """
     return None if name == "b" and "a" in names else _KINDS.get(name)
 

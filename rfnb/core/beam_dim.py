@@ -1,6 +1,6 @@
-"""BeamDim: the hypotheses of a search.
+"""BeamDim: the dim over the hypotheses of a search.
 
-Any dim of kind "beam" is over hypotheses; a BeamDim is one that a choice has made, so that a value that has it finds its search.
+Any dim of kind "beam" is over hypotheses; a BeamDim was made by a choice, so that a value with this dim leads to its search.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _SEARCHES = 4  # whose beams may be in plans
 
 
 class BeamDim(Dim):
-    """The hypotheses of a search, after one of the choices of a step or between the steps.
+    """The hypotheses of a search, after one of a step's choices or between steps.
 
-    What pickle makes of it is a Dim like any other: the search stays behind, with all of its steps, and `decide` says so.
+    Pickle turns it into an ordinary Dim: the search stays behind with all of its steps, and `decide` reports that.
 
     Attributes:
-        search: What made it.
-        choice: Which of the choices of a step.
+        search: The search that made it.
+        choice: Index of the choice within a step.
     """
 
     def __init__(self, size: int, *, name: str, search: Any, choice: Any):
@@ -38,7 +38,7 @@ class BeamDim(Dim):
 
 
 def is_beam(dim: Dim) -> bool:
-    """Whether a dim is over hypotheses, of a search or of a loop of one's own."""
+    """True if a dim is over hypotheses, of a search or of a hand-written loop."""
     return dim.kind == "beam"
 
 
@@ -48,7 +48,7 @@ _latest: deque[tuple[Any, list[weakref.ref[BeamDim]]]] = deque()
 
 
 def note_kept(cache: dict[Any, Any], key: Any, dims: Iterable[Dim]) -> None:
-    """A plan is kept under a key of these dims. It goes with those of its search, when others have searched since."""
+    """Register a plan kept under a key of these dims. It is dropped with those of its search once other searches follow."""
     for dim in dims:
         if dim.__class__ is BeamDim:
             if dim._kept_in is None:
@@ -69,7 +69,7 @@ def _list(dim: BeamDim) -> None:
 
 
 def _forget(beams: list[weakref.ref[BeamDim]]) -> None:
-    """Let go of the plans of a search; one that goes on makes new ones, and is the latest then."""
+    """Drop the plans of a search; if it continues it makes new ones, and becomes the latest."""
     for ref in beams:
         dim = ref()
         if dim is not None and dim._kept_in is not None:

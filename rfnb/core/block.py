@@ -1,14 +1,14 @@
-"""Blocks that undo what they have done, wherever an interrupt comes.
+"""Blocks that undo their effects, wherever an interrupt strikes.
 
     @block                                  # as contextlib.contextmanager
     def recorded(): ...
 
-    class Listening(Undone): ...            # for what is changed outside of Python's own blocks: `begin` and `undo`
+    class Listening(Undone): ... # for changes outside of Python's own blocks: `begin` and `undo`
     with Setting(variable, partial(set_default_device, "cuda")): ...
 
-Ctrl+C is an exception between any two instructions: also in the `__exit__` that would have put something back, just before it, and behind
-the `__enter__` that has just changed something. So what a block undoes is known before it does anything, may be undone twice, and is
-undone once more from outside when the with-statement lets go of what it would have called (`Exit`).
+Ctrl+C raises an exception between any two instructions: inside the `__exit__` that would restore something, just before it, or just
+after the `__enter__` that changed something. So a block knows what to undo before it does anything, may undo it twice, and is undone
+again from outside when the with-statement releases the method it would have called (`Exit`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _nothing: Any = object()
 
 
 class Exit:
-    """The `__exit__` of a class whose objects are told when their with-block is over, even if an interrupt comes before `__exit__`
-    has begun: what the with-statement is going to call goes away with the block.
+    """An `__exit__` method whose objects are notified when their with-block ends, even if an interrupt strikes before `__exit__`
+    begins: the with-statement releases the bound method together with the block.
 
     Args:
         leave: The method.
-        over: Called with the object and the block, which is `block_of` the object as it was entered.
+        over: Called with the object and its block, as given by `block_of` at entry.
     """
 
     def __init__(self, leave: Callable[..., Any], over: Callable[[Any, Any], None]):
@@ -47,27 +47,27 @@ class Exit:
 
 
 def block_of(instance: Any) -> Any:
-    """The with-block that is being entered, for `over`; None if nobody can tell when it is over."""
+    """The with-block that is being entered, for `over`; None if its end cannot be observed."""
     its = instance.__dict__.get("_block")
     return its if its is not None and its() is not None else None
 
 
 class Undone:
-    """A with-block that is undone in any case. Abstract.
+    """A with-block that is always undone. Abstract.
 
     Attributes:
-        done: Whether it is over.
+        done: Whether the block has ended.
     """
 
     done = False
     _entered: Any = None
 
     def begin(self) -> Any:
-        """Do it; gives what the with-statement gets. What `undo` needs is noted before anything is done."""
+        """Enter the block; return the value for the with-statement. Everything that `undo` needs is noted before anything is changed."""
         raise NotImplementedError
 
     def undo(self) -> None:
-        """Undo it, or the part of it that was done; a second time this does nothing else."""
+        """Undo the block, or the part that was done; a second call has no further effect."""
         raise NotImplementedError
 
     def _end(self) -> None:
@@ -98,11 +98,11 @@ class Undone:
 
 
 class Setting(Undone, contextlib.ContextDecorator):
-    """A with-block in which a context variable has another value; also a decorator, for each call of a function.
+    """A with-block in which a context variable has another value; also a decorator that applies it to each call of a function.
 
     Args:
-        change: Sets it.
-        value: What the with-statement gets.
+        change: Sets the value.
+        value: The value for the with-statement.
     """
 
     def __init__(self, variable: ContextVar[Any], change: Callable[[], Any], value: Any = None):
@@ -122,7 +122,7 @@ class Setting(Undone, contextlib.ContextDecorator):
 
 
 class Among(Undone):
-    """A with-block in which an item is the last one of a context variable that holds a tuple. Others may be ended in another order."""
+    """A with-block in which an item is appended to a context variable that holds a tuple. Blocks may end in any order."""
 
     def __init__(self, variable: ContextVar[Any], item: Any):
         self._variable, self._item = variable, item
@@ -149,7 +149,7 @@ class _Block(contextlib._GeneratorContextManager[T]):
 
 
 def block(function: Callable[P, Iterator[T]]) -> Callable[P, contextlib.AbstractContextManager[T]]:
-    """`contextlib.contextmanager`, whose function also goes on to its end where an interrupt comes outside of it."""
+    """`contextlib.contextmanager`, but the function also runs to its end if an interrupt strikes outside of it."""
 
     @functools.wraps(function)
     def made(*args: P.args, **kwargs: P.kwargs) -> contextlib.AbstractContextManager[T]:
@@ -160,7 +160,7 @@ def block(function: Callable[P, Iterator[T]]) -> Callable[P, contextlib.Abstract
 
 @block
 def all_of(managers: Sequence[contextlib.AbstractContextManager[Any]]) -> Iterator[None]:
-    """Enter several, each in the one before."""
+    """Enter several context managers, nested in order."""
     if not managers:
         yield
         return

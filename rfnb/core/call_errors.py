@@ -1,8 +1,8 @@
-"""A call with arguments that there are not: the error says which there are, and how the call is written.
+"""Error messages for unknown or missing arguments: they list the valid ones and a correct call.
 
-A layer finds this out when its call has failed, which costs a good call nothing. A function has `**unknown: Never` where people
-bring keywords of torch (`dim=`, `keepdim=`): Python refuses an unknown keyword before any code of ours runs. That costs a call
-about 20 ns, and is left out of its signature (`places/public_doors.py`).
+A layer checks this after its call has failed, which costs a good call nothing. A function has `**unknown: Never` where people use
+keywords of torch (`dim=`, `keepdim=`), since Python rejects an unknown keyword before any code of ours runs. This costs a call about 20
+ns, and is hidden from its signature (`places/public_doors.py`).
 """
 
 from __future__ import annotations
@@ -77,22 +77,22 @@ FUNCTIONS: dict[CodeType, tuple[FunctionType, str, str]] = {}
 
 
 class MissingError(TypeError):
-    """An argument is missing, in a call that the door of a function explains (`core/door.py`)."""
+    """The error for a missing argument, in a call that a function's door explains (`core/door.py`)."""
 
 
 def failed_inside(error: Exception) -> TracebackType | None:
-    """The place where what was called has failed, for who catches the error; None if it was not called, since the arguments did not fit."""
+    """The place inside the called function where it failed; None if it was not entered, since the arguments did not match."""
     return error.__traceback__ and error.__traceback__.tb_next
 
 
 class MissingArgument:
-    """Stands for an argument that a call needs and has not got: whatever is done with it is an error that says so."""
+    """Stands for a required argument that was not given: any use of it raises an error that says so."""
 
     def __init__(self, name: str):
         self.name = name
 
     def error(self) -> TypeError:
-        """The error for the function that user code has called."""
+        """The error for the function that user code called."""
         _, called = user_frame(1)
         if called is None or (called.f_code not in FUNCTIONS and called.f_code.co_name not in called.f_globals):
             return MissingError(f"{self.name} is missing.")
@@ -111,7 +111,7 @@ class MissingArgument:
 
 
 def explain_frame(frame: FrameType) -> TypeError:
-    """The error for a call of a public function, as its frame shows it."""
+    """The error for a call of a public function, from its frame."""
     code = frame.f_code
     name = code.co_name
     fn, what, written = FUNCTIONS[code] if code in FUNCTIONS else (frame.f_globals[name], name, f"rf.{name}")
@@ -121,12 +121,12 @@ def explain_frame(frame: FrameType) -> TypeError:
 
 
 def _is_left_out(value: Any, parameter: inspect.Parameter | None) -> bool:
-    """Whether an argument was not given, or is as if it was not."""
+    """True if an argument was omitted, or has its default."""
     return isinstance(value, (MissingDim, MissingArgument)) or (parameter is not None and value is parameter.default)
 
 
 def arguments_of(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call that has begun, as the frame has them by now."""
+    """The arguments of a call in progress, as they currently are in its frame."""
     code, values = frame.f_code, frame.f_locals
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     given = {name: values[name] for name in names if name in values}
@@ -149,13 +149,13 @@ def explain_call(
     first_state: str | None = None,
     but: Collection[Dim] = (),
 ) -> TypeError | None:
-    """The error for arguments that do not fit a signature (which is without `self`); None if they fit.
+    """The error for arguments that do not match a signature (without `self`); None if they match.
 
     Args:
-        what: What the message calls that which was called.
-        code: How the call is written.
-        first_state: How the first state is made, for a `state` that is missing.
-        but: Dims that are none to move along, e.g. features.
+        what: Name of the called function in the message.
+        code: The call as code.
+        first_state: Code that makes the initial state, for a missing `state`.
+        but: Dims that are no candidates, e.g. features.
     """
     call = WrongCall(signature, args, kwargs, but)
     if not (call.unknown or call.extra or call.missing):
@@ -181,7 +181,7 @@ def explain_call(
 
 
 class WrongCall:
-    """Arguments, what is wrong with them, and what is meant probably."""
+    """The arguments of a wrong call, the problem, and the probable intention."""
 
     def __init__(
         self, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], but: Collection[Dim]
@@ -210,21 +210,21 @@ class WrongCall:
         self.placed = self._placed()
 
     def has_default(self, name: str) -> bool:
-        """Whether a parameter needs no argument."""
+        """True if a parameter may be omitted."""
         return self.parameters[name].default is not inspect.Parameter.empty
 
     def given(self) -> list[tuple[str, Any]]:
-        """The arguments by the names that messages call them."""
+        """The arguments by their names in messages."""
         return [*self.bound.items(), *((f"argument {len(self.by_position) + i + 1}", v) for i, v in enumerate(self.extra)),
                 *self.unknown.items()]  # fmt: skip
 
     def _free(self) -> list[str]:
-        """Parameters that have got nothing, what has no default first."""
+        """Parameters without an argument, required ones first."""
         free = [name for name in self.names if name not in self.bound]
         return sorted(free, key=self.has_default)
 
     def _meant(self, word: str) -> str | None:
-        """The parameter that an unknown keyword stands for."""
+        """The parameter that an unknown keyword probably means."""
         free = self._free()
         for name in free:
             if any(word in group and name in group for group in _SAME):
@@ -233,7 +233,7 @@ class WrongCall:
         return near[0] if near else None
 
     def _placed(self) -> dict[str, Any]:
-        """The arguments that came by position and have no place there, by the keywords they probably stand for."""
+        """Surplus positional arguments, by the keywords they probably mean."""
         placed: dict[str, Any] = {}
         for value in self.extra:
             free = [name for name in self._free() if name not in placed]
@@ -249,7 +249,7 @@ class WrongCall:
         return placed
 
     def corrected(self, instead: Mapping[str, str] | None = None) -> list[str]:
-        """The arguments as they are written; some of them `instead` of what was given."""
+        """The arguments as code; those in `instead` replace the given ones."""
         texts = instead or {}
         values = {
             **self.bound,
@@ -273,11 +273,11 @@ class WrongCall:
         return written
 
     def operand(self) -> tuple[str, Any] | None:
-        """The first argument that is a Tensor, with its name."""
+        """The first Tensor argument, with its name."""
         return next(((name, value) for name, value in self.bound.items() if _is_tensor(value)), None)
 
     def code_of(self, name: str, value: Any, alone: bool = False) -> str:
-        """A value as it is written; `alone`: where there may be a list of them."""
+        """A value as code; `alone`: without the brackets of a list."""
         operand = self.operand()
         if isinstance(value, Dim):
             text = value.name if value.name.isidentifier() and not keyword.iskeyword(value.name) else name
@@ -310,7 +310,7 @@ class WrongCall:
             ]
 
     def rule(self) -> str:
-        """The line that says why the call to type is as it is."""
+        """The rule behind the suggested call."""
         if _GONE & set(self.unknown):
             return "A dim that is reduced is gone: operands are matched by their dims, so none has to stay for that."
         pairs = [(word, name) for word, name in self.meant.items() if name]
@@ -331,7 +331,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A value in a message: dims, a short text or its type, never the values of an array."""
+    """A value for a message: dims, a short text or its type, never the values of an array."""
     if _is_tensor(value):
         return dims_text(value.dims)
     if isinstance(value, Dim):

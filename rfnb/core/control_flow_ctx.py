@@ -1,4 +1,4 @@
-"""Names of graph mode that programs may pass around; here everything is computed at once, so they have no effect."""
+"""Names of graph mode that programs may pass around; rfnb computes eagerly, so they have no effect."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rfnb.core.block import Setting, block
 
 
 class ControlFlowContext:
-    """The branch or loop of a graph that an op would be in.
+    """The branch or loop of a graph that an op belongs to.
 
     Args:
         kind: "cond" or "while".
-        outer_ctx: The one around it.
-        identifier: For messages.
+        outer_ctx: The enclosing context.
+        identifier: Name for messages.
     """
 
     class Types:
@@ -35,11 +35,11 @@ _current: ContextVar[ControlFlowContext | None] = ContextVar("control_flow_ctx",
 
 @block
 def control_flow_ctx(ctx: ControlFlowContext | None = None) -> Iterator[ControlFlowContext | None]:
-    """`ctx` is the current one in a with-block. Nothing else changes: rfnb computes at once."""
+    """Make `ctx` current in a with-block. Nothing else changes: rfnb computes eagerly."""
     with Setting(_current, partial(_current.set, ctx)):
         yield ctx
 
 
 def get_current_control_flow_ctx() -> ControlFlowContext | None:
-    """The context of the with-block around; None outside of any."""
+    """The context of the enclosing with-block, or None."""
     return _current.get()

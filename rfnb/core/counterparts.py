@@ -1,8 +1,8 @@
-"""Plans for the dims of a new batch, all at once: what the batch before asked for, this one will ask for.
+"""Plans for the dims of a new batch, all at once: it will need the same plans as the previous batch.
 
-A dim knows the plans that were put together for keys in which it is the newest one. When the next dim of its form comes, they are put
-together in one go with the dims that stand where the old ones stood, before anybody asks. That takes a fraction of the time of finding
-each one by the structure of its key; what a batch asks for besides is found that way, and put together with the others from then on.
+A dim knows the plans that were built for keys in which it is the newest one. When the next dim of its form appears, these plans are
+built in one go for the corresponding dims, before they are needed. That takes a fraction of the time of looking up each one by the
+structure of its key; any further plan that a batch needs is looked up that way, and built with the others from then on.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ generation = [0]  # that of the plans: those of one before are asked for again, 
 
 
 class _NoCounterpart(Exception):
-    """Nothing stands where a dim stood."""
+    """No dim corresponds to a given one."""
 
 
 class AskedPlans:
-    """The plans of a batch, at its newest dim.
+    """The plans of a batch, kept at its newest dim.
 
     Attributes:
-        asked_for: All dims of their keys, None in the place of the newest one, which must not hold itself; and what puts them
-            together. Both at once, so that threads that note something at the same time lose it at worst.
-        stay: Those of the dims that were there before, and that the batch before had too.
+        asked_for: All dims of their keys, with None for the newest one, which must not reference itself; and the function that
+            builds the plans. Both are replaced at once, so that concurrent threads at worst lose a note.
+        stay: The older dims among these, which the previous batch had too.
     """
 
     __slots__ = ("asked_for", "since", "stay")
@@ -49,7 +49,7 @@ class AskedPlans:
 
 
 def note(cache: PlanCache, template: Template, key: Any, index: Index) -> None:
-    """The newest dim of a key knows from now on that its plan was asked for."""
+    """Record at the newest dim of a key that its plan was requested."""
     newest = max(index, key=_serial)
     known = newest._plans
     if known is None or known.since != generation[0]:
@@ -77,7 +77,7 @@ def _only(place: int) -> Callable[[Dims], Dims]:
 
 
 def look_ahead(index: Index) -> int:
-    """Put together all that the newest dim of a key will be asked for, if this is its first key; gives how many plans."""
+    """Build all plans that the newest dim of a key will need, if this is its first key; return their number."""
     newest = max(index, key=_serial)
     if newest._plans is not None or watching:  # what is read here is no question of a plan that is being made
         return 0
@@ -120,7 +120,7 @@ def look_ahead(index: Index) -> int:
 
 
 def _put(old: Dim, new: Dim, put: dict[Dim, Dim]) -> None:
-    """Note that `new` stands where `old` stood, and so for what they are made of and have their lengths over."""
+    """Record that `new` corresponds to `old`, and likewise for their parts and the dims of their lengths."""
     pairs = [(old, new)]
     for one, other in pairs:
         known, now = one._structure, other._structure
@@ -134,7 +134,7 @@ def _put(old: Dim, new: Dim, put: dict[Dim, Dim]) -> None:
 def _counterparts(
     before: tuple[Dim | None, ...], put: dict[Dim, Dim], stay: frozenset[Dim], newest: Dim, old: Dim
 ) -> tuple[Dim, ...]:
-    """The dims that stand where these stood; the newest one is None among them."""
+    """The dims that correspond to the given ones; the newest one is None among them."""
     for dim, new in put.items():
         if new is not dim and dim in stay:
             stay = frozenset()
@@ -151,7 +151,7 @@ def _counterparts(
 
 
 def _counterpart(dim: Dim, put: dict[Dim, Dim], newest: Dim) -> Dim:
-    """Find what stands where `dim` stood: itself, if it was there before the batch of `newest`."""
+    """The dim that corresponds to `dim`: itself, if it is older than the batch of `newest`."""
     found = put.get(dim)
     if found is None:
         form, related = _form(dim)
@@ -168,9 +168,10 @@ def _counterpart(dim: Dim, put: dict[Dim, Dim], newest: Dim) -> Dim:
 
 
 def _form(dim: Dim) -> tuple[Any, tuple[Dim, ...]]:
-    """The form of a dim, and what it is made of and has its lengths over, if both hold still.
+    """The form of a dim, and the dims it is made of or has its lengths over, if both are still valid.
 
-    They do, as `Known.since` says: nothing was resized since plans were noted, for dims that had forms. Unless another thread does so now.
+    They are, as `Known.since` guarantees, since nothing was resized after plans were noted for dims with forms, except by a concurrent
+    thread.
     """
     known = dim._structure
     if known is None or known[0] != resizes[0] or known[1] is None:

@@ -38,7 +38,7 @@ _serials = count()
 
 
 def dims_so_far() -> int:
-    """A number that is larger than the `serial` of the dims there are, and smaller than those of later ones."""
+    """A number that is larger than the `serial` of all existing dims, and smaller than that of later ones."""
     return next(_serials)
 
 
@@ -46,17 +46,16 @@ class Dim(DimOperators, OldDimNames):
     """The identity of an axis.
 
     Args:
-        dimension: int (static), an int Tensor or integer sequence of lengths (ragged), a scalar Tensor (dynamic without
-            padding), or None (a size that an op fills in later). A template Tensor only says over which dims the lengths
-            will be.
-        name: For messages and views; never part of equality. What is made of the dim (plans, derived dims) keeps the name that it
+        dimension: int (static), an int Tensor or integer sequence of lengths (ragged), a scalar Tensor (dynamic without padding), or
+            None (a size that an op fills in later). A template Tensor only gives the dims that the lengths will be over.
+        name: For messages and views; never part of equality. Objects made from the dim (plans, derived dims) keep the name that it
             had then.
         kind: None, "batch", "spatial" or "feature"; a hint for views.
         vocab: Labels of the indices into this dim, a list of str or None.
-        capacity, bounded_by: For storage of a fixed size; taken, without effect: storage is as long as the longest sequence.
+        capacity, bounded_by: For storage of a fixed size; accepted without effect: storage is as long as the longest sequence.
 
     Raises:
-        DimError: Negative sizes, or lengths that are not integers.
+        DimError: For negative sizes, or lengths that are not integers.
     """
 
     # Class-level defaults: ops make dims in each call, and most have no more than a name and a size.
@@ -161,21 +160,21 @@ class Dim(DimOperators, OldDimNames):
 
     @property
     def _masks(self) -> Memo:
-        """The arrays that were made of its lengths: on each device, in each order of axes."""
+        """The arrays computed from its lengths, by device and order of axes."""
         if self._memo is None:
             self._memo = Memo()
         return self._memo
 
     @property
     def lengths(self) -> np.ndarray | None:
-        """Lengths on the host, int32, axes in the order of `length_dims`; None if static or not known yet."""
+        """The lengths on the host, int32, axes in the order of `length_dims`; None if static or unknown so far."""
         if watching and self.size is None:
             lengths_read()
         lengths = self._lengths or self._known()
         return None if lengths is None else lengths.array
 
     def _known(self) -> Lengths | None:
-        """The lengths; None if static or not known yet."""
+        """The lengths; None if static or unknown so far."""
         if self._lengths is None and self.size is None:
             if self.expr is not None:
                 self._lengths = dim_math.lengths_of_parts(self)
@@ -187,7 +186,7 @@ class Dim(DimOperators, OldDimNames):
 
     @property
     def length_dims(self) -> tuple[Dim, ...]:
-        """The dims that the lengths are over, usually (batch,)."""
+        """The dims of the lengths, usually (batch,)."""
         lengths = self._lengths or self._known()
         return () if lengths is None else lengths.over
 
@@ -235,8 +234,9 @@ class Dim(DimOperators, OldDimNames):
 
     @property
     def dyn_size_ext(self) -> Tensor | None:
-        """The lengths as an int32 Tensor on the CPU, over `length_dims`; of a dim made from a template the template, until it has
-        sizes; None if static or not known yet. Assignable, and so is its raw array."""
+        """The lengths as an int32 Tensor on the CPU, over `length_dims`; for a dim made from a template, the template until it has
+        sizes; None if static or unknown so far. Assignable, and so is its raw array.
+        """
         return dim_sizes.sizes(self)
 
     @dyn_size_ext.setter
@@ -253,40 +253,40 @@ class Dim(DimOperators, OldDimNames):
             )
 
     def is_dim_known(self) -> bool:
-        """Whether the size is there or can be computed."""
+        """True if the size is known or can be computed."""
         return self.size is not None or self._known() is not None
 
     def is_static(self) -> bool:
-        """Whether it has one size for all sequences."""
+        """True if all sequences have the same fixed size."""
         return self.size is not None
 
     def is_dynamic(self) -> bool:
-        """Whether its size is that of the data: lengths per sequence, or one number."""
+        """True if the size comes from the data: lengths per sequence, or one number."""
         return self.size is None
 
     def reset_eager(self) -> None:
-        """Forget the lengths and everything cached; of a static dim the masks."""
+        """Clear the lengths and all caches; for a static dim only the masks."""
         self._reset()
         dim_math.resized(self)
 
     reset_batch_and_raw = reset_eager
 
     def need_masking(self) -> bool:
-        """Whether sequences of this dim may have padding (the lengths are over other dims)."""
+        """True if sequences of this dim may have padding (the lengths are over other dims)."""
         return self.size is None and ((lengths := self._known()) is None or bool(lengths.over))
 
     def has_padding(self) -> bool:
-        """Whether some sequence really is shorter than the longest one."""
+        """True if some sequence is actually shorter than the longest one."""
         if self.size is not None:
             return False
         return bool(asked(dim_mask.has_padding, self))
 
     def is_empty(self) -> bool:
-        """Whether no sequence has a frame."""
+        """True if no sequence has a frame."""
         return self.size == 0 if self.size is not None else bool(asked(dim_mask.is_empty, self))
 
     def has_empty(self) -> bool:
-        """Whether some sequence has no frame."""
+        """True if some sequence has no frame."""
         return self.size == 0 if self.size is not None else bool(asked(dim_mask.has_empty, self))
 
     get_mask = dim_mask.get_mask
@@ -314,7 +314,7 @@ class Dim(DimOperators, OldDimNames):
         return f"{self.name}<={self.extent}" if self.length_dims else f"{self.name}={self.extent}"
 
     def __lt__(self, other: Dim) -> bool:
-        """The order by name, kind and size, only for sorting."""
+        """Order by name, kind and size, for sorting only."""
         return self._sort_key() < other._sort_key()
 
     def __gt__(self, other: Dim) -> bool:
@@ -349,7 +349,7 @@ _blank = partial(Dim.__new__, Dim)
 
 
 def new_dim(size: int, name: str) -> Dim:
-    """`Dim(size, name=name)` in a third of the time, for ops that make one in each call."""
+    """`Dim(size, name=name)` in a third of the time, for ops that create a dim in each call."""
     dim = _blank()
     dim.name = name
     dim.serial = next(_serials)
@@ -366,7 +366,7 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
         over: Usually the batch dim; a static dim.
 
     Raises:
-        DimError: If the count of lengths is not the size of `over`.
+        DimError: If the number of lengths differs from the size of `over`.
     """
     if not isinstance(over, Dim):
         raise dim_error(

@@ -1,22 +1,22 @@
-"""Dims that could be taken for one another: made anew by a cell run twice, twins of a square weight, declared the same.
+"""Dims that could be mistaken for one another: duplicates from a cell run twice, twins of a square weight, and dims declared equal.
 
-A dim made anew is another dim: two of the same name and sizes that meet in one result are a cell run twice, never meant.
+Two dims with the same name and size in one result usually mean that a notebook cell was run twice; this is an error.
 
-Asked where an op makes a new plan, so the usual call does not pay for it. Only dims that user code made itself count: twins
-(`dim.copy(match_priority=1)`) and dims that ops make (`rf.replace_dim`) have the name of another one on purpose. Of other sizes, they
-may be two things of one name: elementwise ops refuse them if one place in code has made both, as a function that is called twice.
+This is checked where an op makes a new plan, so the usual call does not pay for it. Only dims made by user code count: twins
+(`dim.copy(match_priority=1)`) and dims made by ops (`rf.replace_dim`) share a name on purpose. Dims of different sizes may be two things
+of one name: elementwise ops refuse them if the same place in code made both, as in a function that is called twice.
 
-A dim that a square weight has twice means one of its axes.
+A dim that a square weight has twice refers to one of its axes.
 
     rows = rf.dim_match_priority_when_needed(dim, dim)     # the twin, `dim.copy(match_priority=1)`
     weight = rf.Parameter([rows, dim])
     rf.matmul(x, weight, reduce=dim)                       # sums over rows: {..., dim}
 
-Dims match by identity, but a model is written for any two dims, and `dim` says nothing of the two sides where they are one. As
-documented, what is looked up by the dim itself is the twin of the highest priority, the input side of a weight.
+Dims match by identity, but a model is written for any two dims, and `dim` alone does not identify a side if both are the same. As
+documented, a lookup by the dim itself finds the twin of the highest priority, the input side of a weight.
 
-Dims that are declared the same (`u.declare_same_as(time)`): operands that have one of them each are brought together.
-Asked where an op makes a new plan; plans for such operands are not made, so only these calls pay for it.
+Dims declared equal (`u.declare_same_as(time)`): operands that have one of them each are brought together. This is checked where an op
+makes a new plan; no plans are kept for such operands, so only these calls pay for it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _ANONYMOUS = "dim"
 def check_remade(
     what: str, operands: Sequence[tuple[str, Sequence[Dim]]], but: Iterable[Dim] = (), *, outer_code: str | None = None
 ) -> None:
-    """Raise a DimError if the result would have a dim of one operand and, of another one, the same dim made anew.
+    """Raise a DimError if the result would have a dim of one operand together with its duplicate from another.
 
     Args:
-        operands: What messages call each of them, and its dims.
-        but: Dims that go away in the op.
-        outer_code: How the op is told that an outer product is meant. If given, dims of one name and other sizes do not meet
-            either where one place in code has made both; else a warning says it.
+        operands: Name of each operand in messages, with its dims.
+        but: Dims that the op removes.
+        outer_code: Code that requests an outer product. If given, dims of one name and different sizes are refused too if one place
+            in code made both; otherwise they cause a warning.
     """
     named: dict[str, Dim] = {}
     if all([named.setdefault(dim.name, dim) is dim for _, dims in operands for dim in dims]):
@@ -66,19 +66,19 @@ def check_remade(
 
 
 def _of_user(dim: Dim) -> bool:
-    """Whether user code made a dim itself, or all that it is computed from."""
+    """True if user code made a dim, or everything that it is computed from."""
     return dim.by_user or (dim.expr is not None and bool(parts := parts_of(dim)) and all(map(_of_user, parts)))
 
 
 def _places_of(dim: Dim) -> list[Any]:
-    """The places in user code where a dim was made, or what it is computed from."""
+    """The places in user code where a dim, or its parts, were made."""
     return [dim._place] if dim.expr is None else [place for part in parts_of(dim) for place in _places_of(part)]
 
 
 def _say_other_size(
     what: str, operands: Sequence[tuple[str, Sequence[Dim]]], first: Dim, second: Dim, outer_code: str
 ) -> None:
-    """Raise a DimError for two dims of one place in code, else warn."""
+    """Raise a DimError for two dims from one place in code, else warn."""
     old, new = (dim.short_repr() for dim in sorted((first, second), key=lambda dim: dim.serial))
     labels = labels_of(each for _, dims in operands for each in dims)
     error = dim_error(
@@ -116,10 +116,10 @@ _priority = attrgetter("match_priority")
 
 
 def looked_up(dims: Sequence[Dim], dim: Dim, others: Sequence[Dim] = ()) -> Dim:
-    """The one of `dims` that is meant by `dim`: that dim, or its twin of the highest priority above its own.
+    """The dim among `dims` that `dim` refers to: the dim itself, or its twin of the highest priority above its own.
 
-    A twin means itself, and so does a dim whose twins are all among `others`, which are named beside it. What is no Dim is left to
-    the op to refuse.
+    A twin refers to itself, and so does a dim whose twins are all among `others`, which are named as well. Values that are not Dims are
+    left to the op to refuse.
     """
     if not isinstance(dim, Dim) or dim.twin_of is not None or dim not in dims:
         return dim
@@ -130,7 +130,7 @@ def looked_up(dims: Sequence[Dim], dim: Dim, others: Sequence[Dim] = ()) -> Dim:
 def looked_up_in_both(
     dims_a: tuple[Dim, ...], dims_b: tuple[Dim, ...], reduce: Sequence[Dim]
 ) -> tuple[tuple[Dim, ...], tuple[Dim, ...], tuple[Dim, ...]]:
-    """The dims of two operands and those of them that are contracted, under one name in both: that of the twin, where one has it."""
+    """The dims of two operands and the contracted ones, under one name in both: that of the twin, if one has it."""
     out = []
     for dim in reduce:
         in_a, in_b = looked_up(dims_a, dim, reduce), looked_up(dims_b, dim, reduce)
@@ -144,11 +144,11 @@ def looked_up_in_both(
 
 
 def brought_together(what: str, values: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The operands of an op, of several dims that are declared the same all with the one that represents them; None if there
-    are no such dims. An operand that has two of them says that they are apart, and stays as it is.
+    """The operands of an op, with all dims that are declared equal replaced by their representative; None if there are no such dims. An
+    operand that has two of them keeps them apart, and stays as it is.
 
     Raises:
-        DimError: If their sizes differ by now, or lengths of another dim are over one that would go.
+        DimError: If their sizes differ by now, or the lengths of another dim are over one that would be replaced.
     """
     if not any_declared():
         return None
@@ -175,7 +175,7 @@ def brought_together(what: str, values: Sequence[Any]) -> tuple[Any, ...] | None
 
 
 def dim_among(dim: Dim, values: Sequence[Any]) -> Dim:
-    """`dim`, or what now represents it in operands that were brought together."""
+    """`dim`, or its replacement in operands that were brought together."""
     return dim if any(dim in value.dims for value in values if isinstance(value, Tensor)) else representative(dim)
 
 

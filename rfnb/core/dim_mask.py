@@ -1,6 +1,6 @@
-"""The real frames of a dim: masks of ragged dims, made once per order of dims and device.
+"""Masks of ragged dims, which select the real frames; made once per order of dims and device.
 
-The first three functions are methods of Dim; the others are what planning asks of a dim (`size_queries.py`).
+The first three functions are methods of Dim; the others are queries of planning (`size_queries.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def get_mask(self: Dim, dim_order: Sequence[Dim] | None = None, device: str | No
 
 
 def raw_mask(self: Dim, dims: tuple[Dim, ...], backend: Any, device: Any) -> Any:
-    """The mask as raw array, axes in the order of `dims` (which holds this dim and its length dims), made once."""
+    """The mask as a raw array, axes in the order of `dims` (which contain this dim and its length dims), made once."""
     own = _own(self)
     order = tuple(map(own.index, dims))
     key = (order, backend, device)  # no dims: they would hold themselves
@@ -41,7 +41,7 @@ def raw_mask(self: Dim, dims: tuple[Dim, ...], backend: Any, device: Any) -> Any
 
 
 def host_mask(self: Dim, dims: Sequence[Dim]) -> np.ndarray:
-    """The mask of a ragged dim as NumPy array that broadcasts against `dims` (which hold this dim and its length dims)."""
+    """The mask of a ragged dim as a NumPy array, broadcastable to `dims` (which contain this dim and its length dims)."""
     own = _own(self)
     mask = _lengths(self).mask(self.extent)
     order = sorted(range(len(own)), key=lambda axis: list(dims).index(own[axis]))
@@ -54,23 +54,23 @@ def _own(dim: Dim) -> tuple[Dim, ...]:
 
 
 def _lengths(dim: Dim) -> Lengths:
-    """The lengths that its mask depends on."""
+    """The lengths that determine its mask."""
     _ = dim.lengths  # a plan that is being made is for these lengths
     return dim._known() or Lengths(np.asarray(dim.extent, np.int32), ())
 
 
 def has_padding(dim: Dim) -> bool:
-    """Whether some sequence is shorter than the longest one."""
+    """True if some sequence is shorter than the longest one."""
     lengths = dim._known() if dim.need_masking() else None
     return lengths is not None and bool(lengths.array.size) and lengths.bounds()[0] != dim.extent
 
 
 def is_empty(dim: Dim) -> bool:
-    """The question of planning in `dim.is_empty()`."""
+    """The planning query behind `dim.is_empty()`."""
     return dim.extent == 0
 
 
 def has_empty(dim: Dim) -> bool:
-    """The question of planning in `dim.has_empty()`."""
+    """The planning query behind `dim.has_empty()`."""
     lengths = dim.lengths
     return lengths is not None and not bool(lengths.all())

@@ -1,7 +1,7 @@
 """Arithmetic of dims: `time + 2`, `2 * time`, `time // 2` are derived dims, and the same expression is the same dim.
 
-The expressions themselves are in `core/algebra.py`; here they meet dims and their lengths. A length below 0 is 0, and from there on
-it is no sum any more: `time - 3 + 3` is `time` only where every sequence has 3 frames (see `DimOperators.open_sum`).
+`core/algebra.py` has the expressions; this module combines them with dims and their lengths. A negative length becomes 0, and the dim is
+no longer a sum: `time - 3 + 3` is `time` only if every sequence has at least 3 frames (see `DimOperators.open_sum`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ class DimOperators:
 
     @property
     def open_sum(self) -> algebra.Sum | None:
-        """The expression that further arithmetic goes on with; None of a dim that is an atom: one that is made of no others, or
-        whose sum is below 0 for some sequence, so that its length there is none of it."""
+        """The expression that further arithmetic continues; None for an atom: a dim not made from others, or whose sum is negative for
+        some sequence, so that its length differs from it.
+        """
         expr = self.expr
         if expr is None or (self._clipped is False and not watching) or algebra.only_more(expr):
             return expr
@@ -69,7 +70,7 @@ class DimOperators:
 
     @op
     def sub_left(self, other: Dim | int) -> Dim:
-        """Take `other` away in front: `(b + a).sub_left(b) == a`."""
+        """Subtract `other` in front: `(b + a).sub_left(b) == a`."""
         return _sum(self, algebra.neg(_expr(other)), in_front=True)
 
     @op
@@ -101,12 +102,12 @@ class DimOperators:
 
     @op
     def ceildiv_right(self, other: Dim | int) -> Dim:
-        """Divide from the right, rounded up; by 2 and then by 3 is by 6."""
+        """Divide from the right, rounding up; by 2 and then by 3 equals by 6."""
         return self._divide("ceildiv_right", other)
 
     @op
     def ceildiv_left(self, other: Dim | int) -> Dim:
-        """Divide from the left, rounded up."""
+        """Divide from the left, rounding up."""
         return self._divide("ceildiv_left", other)
 
     def _divide(self, kind: str, other: DimOperators | int) -> Dim:
@@ -147,8 +148,9 @@ def lengths_of_parts(self: Dim) -> Lengths | None:
 
 
 def is_clipped(dim: Any) -> bool:
-    """Whether the expression of a dim is below 0 for some sequence, whose length then is 0; not as long as sizes are not known. What
-    only takes away, as the `-b` in `a + -b`, is no length."""
+    """True if the expression of a dim is negative for some sequence, whose length is then 0; False while sizes are unknown. A purely
+    negative term, like the `-b` in `a + -b`, is not a length.
+    """
     if dim.expr is None or algebra.only_less(dim.expr):
         return False
     if dim._clipped is None:
@@ -157,13 +159,13 @@ def is_clipped(dim: Any) -> bool:
 
 
 def extent_of_parts(self: Dim) -> int:
-    """The extent by that of its parts, where there are no lengths to take the longest of."""
+    """The extent computed from that of its parts, if there are no lengths."""
     assert self.expr is not None
     return max(int(_evaluate(self.expr, None)), 0)
 
 
 def resized(self: Dim) -> None:
-    """Void what was computed from the lengths that this dim had: plans, and the lengths of what is derived from it."""
+    """Invalidate everything computed from this dim's former lengths: plans, and the lengths of derived dims."""
     tell_resized()
     for dim in list(_interned.values()):
         if dim.size is None and depends_on(dim, self):
@@ -199,7 +201,7 @@ def _derive(expr: algebra.Sum) -> Dim:
 
 
 def derived(expr: algebra.Sum, own: Mapping[str, Any]) -> Dim:
-    """The dim of an expression in normal form; if it is made anew, with these attributes."""
+    """The dim of an expression in normal form; a new dim gets these attributes."""
 
     def make() -> Dim:
         dim = _make_derived(expr)
@@ -210,10 +212,10 @@ def derived(expr: algebra.Sum, own: Mapping[str, Any]) -> Dim:
 
 
 def intern(key: Any, make: Callable[[], Dim]) -> Dim:
-    """The dim that is kept for `key`; `make` makes it if there is none.
+    """The dim kept for `key`, made by `make` if there is none.
 
-    Two threads that make it at the same time get the same. There is no lock, which an interrupt could leave locked: of what is made
-    the first is taken (`setdefault` is one step), and it is interned before it is taken out of `_made` again.
+    Concurrent threads get the same dim. There is no lock, which an interrupt could leave locked: the first dim wins (`setdefault` is
+    atomic), and it is interned before it is removed from `_made`.
     """
     dim = _interned.get(key)
     if dim is None:
@@ -247,12 +249,12 @@ def _atoms(expr: algebra.Sum) -> Iterator[Dim]:
 
 
 def depends_on(dim: Dim, part: DimOperators) -> bool:
-    """Whether the lengths of `dim` are computed from those of `part`."""
+    """True if the lengths of `dim` are computed from those of `part`."""
     return depends_on_any(dim, (part,))
 
 
 def depends_on_any(dim: Dim, parts: Container[Any]) -> bool:
-    """Whether the lengths of `dim` are computed from those of one of `parts`."""
+    """True if the lengths of `dim` are computed from those of one of `parts`."""
     return any(source in parts or depends_on_any(source, parts) for source in parts_of(dim))
 
 
@@ -263,7 +265,7 @@ def parts_of(dim: Dim) -> list[Dim]:
 
 
 def substituted(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
-    """The dim that has, in the expression of `dim`, for the keys of `dims` their values."""
+    """The dim whose expression has the keys of `dims` replaced by their values."""
     if dim in dims:
         return dims[dim]
     if dim.expr is None or not depends_on_any(dim, dims):
@@ -272,7 +274,7 @@ def substituted(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
 
 
 def rebuilt(expr: algebra.Sum, put: Callable[[Any], Dim]) -> Dim:
-    """The dim of an expression with other atoms: `put` says what stands for each that is no number."""
+    """The dim of an expression with its atoms replaced by `put`."""
 
     def of_part(part: Any) -> Any:
         return part if isinstance(part, int) else put(part)
@@ -292,7 +294,7 @@ def rebuilt(expr: algebra.Sum, put: Callable[[Any], Dim]) -> Dim:
 
 
 def _evaluate(expr: algebra.Sum, over: list[Dim] | None) -> Any:
-    """The lengths over these dims; None: the extent."""
+    """The lengths over these dims; for None the extent."""
     total: Any = 0
     for coefficient, factors in expr:
         product: Any = coefficient

@@ -1,7 +1,7 @@
-"""Names where Dims are given: `rf.reduce_mean(x, axis="time")` is the dim of x that is called so.
+"""Names in place of Dims: `rf.reduce_mean(x, axis="time")` refers to the dim of x with this name.
 
-Looked at once a call has failed, as a name makes each of them fail; then it is made again with the Dims. So a call that is given
-Dims pays nothing.
+Names are resolved after a call has failed, as any name makes it fail; the call is then repeated with Dims. So a call with Dims pays
+nothing.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ MAY_NAME = {str, list, tuple}  # types of what may be the name of a dim, or seve
 def with_dims(
     what: str, written: str, fn: Callable[..., Any], code: CodeType, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Arguments | None:
-    """The arguments of a call with the Dims that names mean; None if there are no names, or no operands whose dims they could be.
+    """The arguments of a call with names replaced by Dims; None if there are no names, or no operands to take dims from.
 
     Args:
-        what: What messages call the function.
-        written: How its call is written.
-        code: Of the function: it names what comes by position.
+        what: Name of the function in messages.
+        written: The call as code.
+        code: The function's code object, for the names of positional arguments.
 
     Raises:
-        DimError: For a name that no dim has, or several; and for that of a dim which the call makes.
+        DimError: For a name that no dim has, or several dims have; and for the name of a dim that the call would create.
     """
     hints = _hints(fn)
     names = [*code.co_varnames[: code.co_argcount]]
@@ -54,12 +54,12 @@ def with_dims(
 
 @cache
 def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
-    """The types of the parameters that take Dims."""
+    """The types of the parameters that accept Dims."""
     return {name: hint for name, hint in hints_of(fn).items() if takes_dims(hint)}
 
 
 def takes_dims(hint: Any) -> bool:
-    """Whether values of a type are Dims, or may have some in them."""
+    """True if values of a type are Dims, or may contain Dims."""
     return any(
         kind is Dim or (typing.get_origin(kind) in _WITH_DIMS and any(map(takes_dims, typing.get_args(kind))))
         for kind in alternatives(hint)
@@ -89,7 +89,7 @@ class _Call:
         self.dims = list(dict.fromkeys(dim for _, tensor in operands for dim in tensor.dims))
 
     def put(self, label: str, value: Any, hint: Any) -> Any:
-        """The value with Dims for the names in it; one name, where several dims are asked for, is a list of one."""
+        """The value with names replaced by Dims; a single name becomes a list where several dims are expected."""
         if not _has_name(value) or fits(value, hint):
             return value
         dims = self._dims(label, value)
@@ -133,7 +133,7 @@ class _Call:
 
 
 def without_first_try(error: BaseException, first: BaseException) -> None:
-    """Let the error of a call that was made again not stand under that of the first try."""
+    """Hide the error of the first try from the error of a repeated call."""
     outer = None
     while error.__context__ is not None and error.__context__ is not first:
         outer, error = error, error.__context__
@@ -149,10 +149,10 @@ def again(
     first: BaseException,
     explain: Callable[[tuple[Any, ...], dict[str, Any], Exception], None],
 ) -> Any:
-    """The result of the call with other arguments, of this code of the function.
+    """The result of the call with other arguments.
 
     Args:
-        explain: Raises an error for the arguments if they are to blame for the one that it gets.
+        explain: Raises an error about the arguments if they caused the given one.
     """
     same = FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     same.__kwdefaults__ = fn.__kwdefaults__

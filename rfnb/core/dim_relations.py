@@ -1,4 +1,4 @@
-"""The relations between dims: copies, twins, taking over sizes, and the promise that two are the same.
+"""Relations between dims: copies, twins, adoption of sizes, and the promise that two are equal.
 
 `copy`, `declare_same_as`, `copy_from`, `get_same_base` and `get_derived_bases_set` are methods of Dim.
 """
@@ -26,13 +26,13 @@ def copy(
     *,
     name: str | None = None,
 ) -> Dim:
-    """The twin of this dim with `match_priority`, for tensors that need the dim twice (square weights); the same twin
-    every time. `matmul`, `gather`, `softmax`, `top_k` and reductions over this dim mean the twin of the highest priority, so it
-    belongs on the input side. Without: this dim, or with `same_as_self=False` a new independent dim of the same size.
+    """The twin of this dim with `match_priority`, for tensors that have the dim twice (square weights); the same twin each time.
+    `matmul`, `gather`, `softmax`, `top_k` and reductions over this dim refer to the twin of the highest priority, so it belongs on
+    the input side. Without `match_priority`: this dim, or with `same_as_self=False` a new independent dim of the same size.
 
     Args:
-        match_priority: Tells twins apart.
-        name, description, kind: Of the new dim; default: those of this one.
+        match_priority: Distinguishes twins.
+        name, description, kind: Attributes of the new dim; default: those of this one.
         same_as_self: False makes an independent dim.
     """
     if same_as_self:
@@ -65,11 +65,11 @@ def _plain(self: Dim, name: str, kind: str | None) -> Dim:
 def declare_same_as(self: Dim, other: Dim) -> None:
     """Promise that this dim and `other` have the same sizes; the promise is checked.
 
-    A dim without size gets the sizes of the other one, now or as soon as it has them, and in every batch. If both have
-    sizes, they are compared. An op that gets x over one of the two and y over the other brings them together: its result has
-    `get_same_base()`, which is `other`, or this dim where only this one had a size. The two stay two dims, and neither
-    changes its hash: a tensor keeps the dim that it has, so its axis is called by that; `rf.replace_dim` puts one for the
-    other. (RETURNN merges the two dims, which changes the meaning of tensors that exist already.)
+    A dim without size gets the sizes of the other one, now or as soon as it has them, and in every batch. If both have sizes, they are
+    compared. An op on x over one and y over the other brings them together: its result has `get_same_base()`, which is `other`, or this
+    dim if only this one had a size. They remain two dims, and neither changes its hash: a tensor keeps its dim, and its axis is
+    addressed by that; `rf.replace_dim` replaces one by the other. (RETURNN merges the two dims, which changes the meaning of existing
+    tensors.)
 
     Raises:
         DimError: If the sizes differ, or if no size is known and both are derived from other dims.
@@ -98,7 +98,7 @@ def declare_same_as(self: Dim, other: Dim) -> None:
 
 
 def forward_to(self: Dim, base: Dim) -> None:
-    """Let a dim take its sizes from another one, whenever that has them."""
+    """Let a dim take its sizes from another one as soon as that has them."""
     if self._lengths is not None:
         self._reset()
     self.same_as = base
@@ -106,7 +106,7 @@ def forward_to(self: Dim, base: Dim) -> None:
 
 
 def copy_from(self: Dim, other: Dim) -> None:
-    """Take over the sizes of `other`, without any further relation.
+    """Copy the sizes of `other`, without any further relation.
 
     Raises:
         DimError: If this dim is static with another size, or computed from other dims.
@@ -124,7 +124,7 @@ def copy_from(self: Dim, other: Dim) -> None:
 
 
 def get_same_base(self: Dim) -> Dim:
-    """The dim that this one is a twin of, or was declared the same as; else itself."""
+    """The dim that this one is a twin of, or was declared equal to; else itself."""
     dim = self
     while dim.twin_of is not None or dim.same_as is not None or dim.declared_as is not None:
         dim = dim.twin_of or dim.same_as or dim.declared_as or dim
@@ -132,7 +132,7 @@ def get_same_base(self: Dim) -> Dim:
 
 
 def get_derived_bases_set(self: Dim) -> set[Dim]:
-    """This dim and all that its sizes are computed from."""
+    """This dim and all dims that its sizes are computed from."""
     found: list[Dim] = [self]
     for dim in found:
         found += [part for part in parts_of(dim) if part not in found]
@@ -143,7 +143,7 @@ _declarations: list[None] = []  # one is there as soon as any two dims are decla
 
 
 def any_declared() -> bool:
-    """Whether any two dims have been declared the same."""
+    """True if any two dims have been declared equal."""
     return bool(_declarations)
 
 
@@ -157,7 +157,7 @@ def _declare(dim: Dim, base: Dim) -> None:
 
 
 def representative(dim: Dim) -> Dim:
-    """The one of all dims that are declared the same; of a twin and of a derived dim that of its parts."""
+    """The representative of all dims declared equal; for a twin or a derived dim, made from the representatives of its parts."""
     if not _declarations:
         return dim
     while dim.declared_as is not None:
@@ -172,7 +172,7 @@ def representative(dim: Dim) -> Dim:
 
 
 def same_sizes(a: Dim, b: Dim) -> bool:
-    """Whether all known sizes are equal: the size, or each length. Over what the lengths are does not matter."""
+    """True if all known sizes are equal: the size, or each length, regardless of the dims of the lengths."""
     if not (a.is_dim_known() and b.is_dim_known()):
         return False
     sizes_a = np.asarray(a.size if a.lengths is None else a.lengths)
@@ -191,7 +191,7 @@ def sizes_text(dim: Dim) -> str:
 
 
 def check_same_sizes(a: Dim, b: Dim) -> None:
-    """Raise a DimError if the sizes of two dims differ, as far as they are known."""
+    """Raise a DimError if the known sizes of two dims differ."""
     if not b.is_dim_known() or same_sizes(a, b):
         return
     raise dim_error(

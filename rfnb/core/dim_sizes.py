@@ -1,4 +1,4 @@
-"""The sizes of a dim as Tensors, and the lengths that it is given."""
+"""The sizes of a dim as Tensors, and the assignment of lengths."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sizes(self: Dim) -> Tensor | None:
 
 
 def assign_sizes(self: Dim, value: Any) -> None:
-    """Give a dim that is not static its lengths: a Tensor of them, a template of one, or one number for all sequences."""
+    """Set the lengths of a dim that is not static: from a Tensor, a template, or one number for all sequences."""
     if self.size is not None:
         raise dim_error(f'Dim "{self.name}" is static.', [("size", self.size)], "A static dim has no lengths.")
     if hasattr(value, "dims"):
@@ -59,7 +59,7 @@ def assign_sizes(self: Dim, value: Any) -> None:
 
 
 def keep_lengths(self: Dim, array: np.ndarray, over: Sequence[Dim]) -> None:
-    """Give a dim lengths that are known to be right, int32; nobody else writes to this array."""
+    """Set lengths that are known to be valid, int32; nothing else may write to this array."""
     known = self._lengths is not None
     self._reset()
     if known:
@@ -69,7 +69,7 @@ def keep_lengths(self: Dim, array: np.ndarray, over: Sequence[Dim]) -> None:
 
 @op
 def get_size_tensor(self: Dim, *, device: str | None = None) -> Tensor:
-    """Lengths as a Tensor, also for a static dim (then a scalar); on the CPU unless `device` is given.
+    """The lengths as a Tensor, for a static dim a scalar; on the CPU unless `device` is given.
 
     Raises:
         DimError: If there is no size yet.
@@ -89,14 +89,14 @@ def scalar(self: Dim, value: int, device: str) -> Tensor:
 
 
 def tensor_of(name: str, dims: Sequence[Dim], raw: Any) -> Tensor:
-    """A Tensor, from below: a Tensor is made of Dims."""
+    """A Tensor, imported late, since Tensor depends on Dim."""
     from rfnb.core.tensor import Tensor
 
     return Tensor(name, dims, raw_tensor=raw)
 
 
 def _of_dim(self: Dim, tensor: Tensor) -> Tensor:
-    """The tensor as that of the sizes of a dim: a raw array given to it sizes the dim."""
+    """The tensor as the sizes of a dim: assigning a raw array to it sizes the dim."""
     from rfnb.core.size_tensor import SizeTensor
 
     return SizeTensor.of(self, tensor)

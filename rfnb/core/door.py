@@ -1,10 +1,10 @@
-"""Public functions as doors: what fails raw behind one, because of an argument that it was called with, is an error that names it.
+"""Public functions as doors: a raw failure behind one, caused by an argument of the call, becomes an error that names the argument.
 
     open_door(rf.show)       # in place: the function stays the same object, with other code
-    watch_body(rf.softmax)   # the same without a call more: only for what fails inside, not for arguments that there are not
+    watch_body(rf.softmax) # the same without an extra call: only for failures inside, not for unknown arguments
 
-An error counts as raw if no `raise` of this package made it, and is left alone if user code (a callback, a Module) is on the way to it,
-if the arguments are of the documented types, or if another function of this package made the call. It stays as the `__cause__`.
+An error counts as raw if no `raise` of this package made it. It is left alone if user code (a callback, a Module) is on its stack, if
+the arguments have the documented types, or if another function of this package made the call. It remains as the `__cause__`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _KEEP = {"has_axis", "check_assignable", "depends_on", "call_on_commit", "cls_fl
 
 @dataclass(frozen=True)
 class Door:
-    """A public function: `what` messages call it, and the `code` of a call."""
+    """A public function: its name in messages, and the `code` of a call."""
 
     what: str
     code: str
@@ -61,7 +61,7 @@ class Door:
 
     @cached_property
     def names(self) -> list[str]:
-        """The parameters, as far as they come by position."""
+        """The positional parameters."""
         each = inspect.signature(self.fn).parameters.values()
         return [one.name for one in each if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
 
@@ -72,7 +72,7 @@ class Door:
         return signature.replace(parameters=list(signature.parameters.values())[self.bound :])
 
     def with_dims(self, code: CodeType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
-        """The arguments with the Dims that names among them mean, if there are any: see `core/dim_names.py`."""
+        """The arguments with names replaced by Dims, if there are any: see `core/dim_names.py`."""
         return with_dims(self.what, self.code, self.fn, code, args, kwargs)
 
     def error(
@@ -82,7 +82,7 @@ class Door:
         failed: Exception | None = None,
         takes: Callable[[Any, Any], bool] = fits,
     ) -> TypeError | DimError | None:
-        """The error for arguments that are too few, too many, unknown or of a wrong type; None if they are not to blame."""
+        """The error for too few, too many, unknown or mistyped arguments; None if they are not to blame."""
         args = args[self.bound :]
         misfit = explain_call(self.what, self.code, self.signature, args, kwargs)
         return misfit or explain_types(
@@ -90,10 +90,11 @@ class Door:
         )
 
     def misfit(self, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
-        """The error for an argument that would be kept or ignored, and is of no type that its parameter takes; None if there is none.
+        """The error for an argument that would be stored or ignored although its parameter does not accept its type; None if there is
+        none.
 
         Args:
-            frame: Of the function that is called.
+            frame: Frame of the called function.
         """
         if called_inside(frame, self.fn) or self._takes(args, kwargs):
             return None
@@ -117,7 +118,7 @@ class Door:
         return True
 
     def _array(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A raw array that was given for a Tensor; None if there is none. Functions say what it lacks, but for those that keep it."""
+        """A raw array given for a Tensor; None if there is none. Functions report this themselves, except those that store it."""
         hints = hints_of(self.fn)
         for name, value in (*zip(self.names, args), *kwargs.items()):
             hint = hints.get(name, Any)
@@ -128,11 +129,11 @@ class Door:
 
     @property
     def keeps_operands(self) -> bool:
-        """Whether it keeps what it gets, or gives it to others, so that nobody looks at it before it is used."""
+        """True if the function stores its arguments or passes them on, so that nothing checks them before use."""
         return not _KEEP_OPERANDS.isdisjoint((self.fn.__name__, self.what))
 
     def has_own_words(self, name: str) -> bool:
-        """Whether the function refuses a wrong argument itself, in words of its own."""
+        """True if the function refuses a wrong argument itself."""
         if name == "device" and self.what.startswith(
             ("Dim.", "masked_fraction_of_shape", "num_elements_of_shape")
         ):  # nothing is made there
@@ -145,7 +146,7 @@ class Door:
 
 
 def open_door(fn: FunctionType, what: str, code: str, bound: bool = False) -> None:
-    """Let a call of a function, which is seldom called, say what is wrong with its arguments."""
+    """Make a rarely called function explain what is wrong with its arguments."""
     plain = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     plain.__kwdefaults__, plain.__qualname__, plain.__module__ = fn.__kwdefaults__, fn.__qualname__, fn.__module__
     keep_signature(fn)
@@ -159,9 +160,9 @@ def open_door(fn: FunctionType, what: str, code: str, bound: bool = False) -> No
 
 
 def watch_body(fn: FunctionType, what: str, code: str, bound: bool = False) -> None:
-    """The same for a function that is called often, where a call less counts: its code gets a handler for what fails in it.
+    """The same for a frequently called function, where an extra call counts: its code gets a handler for failures inside.
 
-    On a Python whose code is another one, functions stay as they are, but for what refuses others' keywords.
+    On a Python with other bytecode, functions stay as they are, except that they refuse others' keywords.
     """
     door = Door(what, code, fn, bound, False)
     if not can_watch():
@@ -194,16 +195,18 @@ _REFUSED = {"extra": inspect.CO_VARARGS, "unknown": inspect.CO_VARKEYWORDS}  # o
 
 
 def _refused(door: Door) -> list[str]:
-    """The names of `*extra` and `**unknown`, as far as a function has them and leaves it to its door that they are empty. One that wraps
-    another has its annotations, and not its arguments."""
+    """The names of `*extra` and `**unknown`, as far as a function has them and leaves it to its door to check that they are empty. A
+    wrapper has the annotations of the wrapped function, and not its arguments.
+    """
     if hasattr(door.fn, "__wrapped__"):
         return []
     return [each for each in _REFUSED if door.fn.__annotations__.get(each) == "Never" and not door.has_own_words(each)]
 
 
 def _checked(fn: FunctionType, door: Door, all_of_it: bool = False) -> CodeType:
-    """The code of a function that looks at its options first, and at flags, numbers and texts that it needs: what is of another type
-    would be kept, or be as good as true. A wrong Tensor or Dim fails soon enough, and is looked at only in `all_of_it`."""
+    """The code of a function that first checks its options, and the flags, numbers and strings that it requires: a value of another
+    type would be stored, or count as true. A wrong Tensor or Dim fails soon enough, and is checked only with `all_of_it`.
+    """
     code, keeps = fn.__code__, door.keeps_operands
     tests: list[tuple[str, Any, str]] = [(name, NO_DEFAULT, "") for name in ([] if all_of_it else _refused(door))]
     names = code.co_varnames[door.bound : code.co_argcount + code.co_kwonlyargcount]
@@ -232,7 +235,7 @@ def _checked(fn: FunctionType, door: Door, all_of_it: bool = False) -> CodeType:
 
 
 def _check_given() -> None:
-    """Refuse the arguments of the call that has just begun, if one of them would be kept or ignored, or has no place."""
+    """Refuse arguments of the current call that would be stored or ignored, or are unknown."""
     frame = sys._getframe(1)
     door = next(each for each in reversed(frame.f_code.co_consts) if isinstance(each, Door))
     if any(frame.f_locals[name] for name in _refused(door)):
@@ -243,8 +246,9 @@ def _check_given() -> None:
 
 
 def _let_be_missing(fn: FunctionType) -> None:
-    """Give what has no default one that is an error as soon as it is touched: a call that lacks an argument enters the code of the
-    method, where the handler sees it. A good call costs the same."""
+    """Give required parameters a default that raises on any use: a call without the argument then enters the method, where the handler
+    sees it. A good call costs the same.
+    """
     keep_signature(fn)
     code = fn.__code__
     before = fn.__defaults__ or ()
@@ -274,7 +278,7 @@ def _through(plain: FunctionType, door: Door, args: tuple[Any, ...], kwargs: dic
 
 
 def called_with(fn: FunctionType, what: str, code: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of a function that gets arguments of a user through others, `*args` and `**kwargs`, with errors as of a door."""
+    """The result of a function that receives a user's arguments through `*args` and `**kwargs`, with errors as behind a door."""
     try:
         return fn(*args, **kwargs)
     except Exception as error:
@@ -283,7 +287,7 @@ def called_with(fn: FunctionType, what: str, code: str, args: tuple[Any, ...], k
 
 
 def _explain(door: Door, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
-    """Raise the error for the arguments, if they are to blame for one that was caught."""
+    """Raise the error about the arguments, if they caused the caught one."""
     inside = failed_inside(error)
     explained = None if inside and not is_raw(error, inside) else door.error(args, kwargs, error)
     if explained is not None:
@@ -294,7 +298,7 @@ DOORS.add(_through.__code__)
 
 
 class _Failed:
-    """Called by the handler of a function while its error is handled. If it is true, the second call gives the result of the function."""
+    """Called by a function's handler while its error is handled. If it returns true, a second call returns the result of the function."""
 
     def __init__(self, door: Door):
         self.door = door
@@ -325,8 +329,9 @@ class _Failed:
 
 
 def called_inside(frame: FrameType, fn: FunctionType | None = None) -> bool:
-    """Whether the function of a frame was called by this package, whose own function then answers for it. A call of the op `fn` may
-    have come here through those who intercept it."""
+    """True if this package made the call of a frame; then its own function is responsible. A call of the op `fn` may have come through
+    an interceptor.
+    """
     caller = frame.f_back
     while caller is not None and caller.f_code in DOORS:
         caller = caller.f_back
@@ -340,7 +345,7 @@ def called_inside(frame: FrameType, fn: FunctionType | None = None) -> bool:
 
 
 def is_raw(error: Exception, traceback: TracebackType | None) -> bool:
-    """Whether an error was made by no `raise` of this package, and by no code of the user on the way."""
+    """True if neither a `raise` of this package nor user code on the way made the error."""
     if isinstance(error, MissingError):
         return True
     if parts_of(error) is not None or isinstance(error, (NoPlanError, Warning, StopIteration)):

@@ -1,5 +1,5 @@
-"""The code of functions that are doors: one that calls something else, one with a handler for what fails in it, one that looks at some
-of its arguments first. All of it is code that this Python has compiled, put together anew, so that a call makes no call more.
+"""Bytecode of functions that are doors: code that calls something else, code with a handler for failures, and code that first checks
+some arguments. All of it is compiled by this Python and recombined, so that a call needs no extra call.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 
 
 def code_through(code: CodeType, plain: FunctionType, through: Callable[..., Any], door: object) -> CodeType:
-    """Code that calls `through(plain, door, args, kwargs)`, with as many free variables as `code` has (a function takes no other code), in
-    its place. What it needs are globals of the function, since `torch.compile` reads no functions among constants."""
+    """Code that calls `through(plain, door, args, kwargs)`, with as many free variables as `code` (a function accepts no other code).
+    Its helpers are globals of the function, since `torch.compile` does not read functions among constants.
+    """
     template = _template(
         len(code.co_freevars),
         "def fn(*args, **kwargs):\n        return _through_door(_plain_of_door, _door, args, kwargs)",
@@ -50,9 +51,9 @@ def _template(free: int, source: str) -> CodeType:
 
 
 def with_handler(code: CodeType, failed: Callable[[], Any]) -> CodeType:
-    """The code of a function with a `try` around it, in whose `except:` is `if failed(): return failed()` and `raise`.
+    """The code of a function inside a `try` whose `except:` is `if failed(): return failed()` and `raise`.
 
-    What can be left by an error without an entry in its table of handlers gets one; nothing else in it changes.
+    Every instruction without an entry in the exception table gets one; nothing else changes.
     """
     at = len(code.co_code) // 2
     tail, depth, inner = _tail(at, len(code.co_consts))
@@ -73,11 +74,11 @@ def with_handler(code: CodeType, failed: Callable[[], Any]) -> CodeType:
 
 
 def with_checks(code: CodeType, tests: Sequence[tuple[str, Any, str]], check: str, door: object) -> CodeType:
-    """The code of a function that looks at some arguments first: where one is not its default and not of these types, it calls `check()`.
+    """The code of a function that first checks some arguments: if one is neither its default nor of these types, it calls `check()`.
 
     Args:
-        tests: (parameter, its default, the name of a global that has the types). The default is a constant of Python, or `NO_DEFAULT`.
-            Without types: the parameter is `*extra` or `**unknown`, and is to be empty.
+        tests: (parameter, its default, name of a global with the types). The default is a Python constant or `NO_DEFAULT`. Without
+            types: the parameter is `*extra` or `**unknown`, and must be empty.
         check: The name of a global, which finds the `door` among the constants.
     """
     begin, consts, names = code.co_code[::2].index(_RESUME) + 1, list(code.co_consts), list(code.co_names)
@@ -121,8 +122,9 @@ _RESUME, _LOAD_DEREF = dis.opmap["RESUME"], dis.opmap["LOAD_DEREF"]
 
 @cache
 def _check(is_wrong: str) -> tuple[bytes, list[tuple[int, str]]]:
-    """The code of one look at `p`, and where what is in it: the place of an instruction, and what it loads. Constants and names have
-    numbers above 255, as if there were many."""
+    """The code of one check of `p`, and its operands: the index of an instruction, and what it loads. Constants and names use numbers
+    above 255, as if there were many.
+    """
     many = "; ".join([f"fn({number}.5)" for number in range(260)] + [f"name{number}" for number in range(130)])
     code = _template(
         0, f"def fn(p):\n        {many}\n        begin\n        if {is_wrong}: check()\n        end\n        fn"
@@ -144,7 +146,7 @@ def _check(is_wrong: str) -> tuple[bytes, list[tuple[int, str]]]:
 
 
 def _end_of_lines(table: bytes, begin: int) -> int:
-    """The index in a table of lines where so many instructions end."""
+    """The index in a line table at which this many instructions end."""
     at = count = 0
     while count < begin:
         count += (table[at] & 7) + 1
@@ -156,8 +158,9 @@ def _end_of_lines(table: bytes, begin: int) -> int:
 
 @cache
 def _tail(at: int, number: int) -> tuple[bytes, int, bytes]:
-    """The code of the handler that begins `at` an instruction, calling the constant of that number; the stack that it needs; and the
-    entries for what is raised in itself."""
+    """The code of the handler starting at instruction `at`, which calls the constant of that number; its stack depth; and the entries
+    for exceptions inside it.
+    """
     handler, depth, inner = _handler()
     tail = bytearray(handler)
     for index in range(2, len(handler), 2):
@@ -172,7 +175,7 @@ _LOAD_CONST, _EXTENDED_ARG = dis.opmap["LOAD_CONST"], dis.EXTENDED_ARG
 
 @cache
 def can_watch() -> bool:
-    """Whether code with a handler does what it should on this Python."""
+    """True if code with a handler works on this Python."""
     seen: list[Any] = []
 
     def divided(x: int) -> float:
@@ -196,8 +199,9 @@ def can_watch() -> bool:
 
 @cache
 def _handler() -> tuple[bytes, int, list[tuple[int, int, int, int]]]:
-    """The code that this Python makes of `except:`, of which `if failed(): return failed()` is the body and `raise` its end, the stack
-    that it needs, and its own entries, from its begin on. `failed` has a number above 255, as if there were many constants."""
+    """The code that this Python compiles for `except:` with the body `if failed(): return failed()` and `raise`, its stack depth, and
+    its own entries, relative to its start. `failed` has a number above 255, as if there were many constants.
+    """
     many = "; ".join(f"fn({number}.5)" for number in range(260))
     body = "if '<failed>'(): return '<failed>'()"
     code = _template(0, f"def fn():\n        {many}\n        try: fn\n        except:\n         {body}\n         raise")
@@ -208,7 +212,7 @@ def _handler() -> tuple[bytes, int, list[tuple[int, int, int, int]]]:
 
 
 def _entries(table: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """(start, end, handler, depth and mode) of each entry of a table of handlers, in instructions."""
+    """(start, end, handler, depth and mode) of each entry of an exception table, in instructions."""
     rest = iter(table)
 
     def number(byte: int) -> int:
@@ -231,7 +235,7 @@ def _entry(entry: tuple[int, int, int, int]) -> bytes:
 
 
 def _number(value: int, mark: int = 0) -> bytes:
-    """A number in groups of six bits, the first with the mark of an entry's begin."""
+    """A number in groups of six bits, the first with the start mark of an entry."""
     groups = [value & 63]
     while value := value >> 6:
         groups.append(64 | value & 63)
@@ -241,5 +245,5 @@ def _number(value: int, mark: int = 0) -> bytes:
 
 @cache
 def _lines(count: int) -> bytes:
-    """So many instructions that are of the last line."""
+    """Line table entries for this many instructions on the last line."""
     return b"".join(bytes((0xE8 | min(8, count - begin) - 1, 0)) for begin in range(0, count, 8))

@@ -1,6 +1,6 @@
-"""The error types of the frontend, and the four-part message every user error has.
+"""The error types of the frontend, and the four-part message of every user error.
 
-A message says what failed, shows every operand aligned, states the rule, and gives the next line to type.
+A message says what failed, shows all operands aligned, states the rule, and gives the next line to type.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ E = TypeVar("E", bound=Exception)
 
 
 class NoPlanError(KeyError):
-    """The exception of a cache of plans where an op has to plan; part of no error that a user sees."""
+    """Raised by a plan cache where an op must plan; never part of an error that a user sees."""
 
 
 class DimError(ValueError):
-    """The dims of the operands do not fit together."""
+    """The dims of the operands do not match."""
 
     def __init__(self, *args: object):
         super().__init__(*args)
@@ -28,11 +28,11 @@ class DimError(ValueError):
 
 
 class ShapeError(ValueError):
-    """A raw array does not fit the dims it was given."""
+    """A raw array does not match its dims."""
 
 
 class MissingKeyError(KeyError):
-    """A name that is not there. Prints its lines, where a KeyError shows the repr of its argument."""
+    """An unknown name. Prints its lines, where a KeyError shows the repr of its argument."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -51,7 +51,7 @@ def message(what: str, operands: Iterable[tuple[str, object]], rule: str, fix: s
 
 
 class ErrorOf(Generic[E]):
-    """A maker of errors of one type with such a message: `raise dim_error(what, operands, rule, fix)`."""
+    """A factory of errors of one type with such a message: `raise dim_error(what, operands, rule, fix)`."""
 
     def __init__(self, kind: type[E]):
         self.kind = kind
@@ -64,7 +64,7 @@ class ErrorOf(Generic[E]):
 
 
 def parts_of(error: BaseException) -> tuple[str, list[tuple[str, str]], str, str | None] | None:
-    """The parts of an error that was made so: what failed, the operands as text, the rule, the lines to type."""
+    """The parts of such an error: what failed, the operands as text, the rule, the lines to type."""
     parts: tuple[str, list[tuple[str, str]], str, str | None] | None = error.__dict__.get("parts")
     return parts
 
@@ -83,7 +83,7 @@ value_error = ErrorOf(ValueError)
 
 
 def nearest(given: object, known: Iterable[object]) -> str:
-    """The name that is meant by one that is not known: the most similar of those that are, else the first."""
+    """The known name most similar to an unknown one, or the first one."""
     names = [str(name) for name in known]
     return (difflib.get_close_matches(str(given), names, n=1) or names or [""])[0]
 
@@ -91,16 +91,16 @@ def nearest(given: object, known: Iterable[object]) -> str:
 def not_one_of(
     what: str, argument: str, given: object, known: Iterable[str], rule: str = "It is one of these."
 ) -> ValueError:
-    """The error for a word that is none of those an argument may be."""
+    """The error for a word that is not among an argument's valid values."""
     words = list(known)
     return value_error(what, [("known", ", ".join(words))], rule, f'{argument}="{nearest(given, words)}"')
 
 
 class NearNames:
-    """A class whose objects say what is meant by an attribute that they do not have.
+    """Base class whose objects suggest an existing attribute for an unknown one.
 
-    Of the classes that users have in hand, but not of Tensor and Dim: with `__getattr__` Python looks up all attributes of a class more
-    slowly, 6 ns each, which makes small ops a fifth slower.
+    For classes that users handle, but not for Tensor and Dim: `__getattr__` makes Python look up all attributes of a class more slowly,
+    6 ns each, which makes small ops a fifth slower.
     """
 
     __slots__ = ()

@@ -1,5 +1,6 @@
-"""Numbers that come in: a raw scalar is a number of Python, and what is put into a tensor takes the dtype of the tensor, whether or not
-there is a place for it in this batch."""
+"""A number written into a tensor is cast to the tensor's dtype, whether or not this batch has padding to fill; and raw scalars become
+Python numbers.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2, "bfloat": 2, "complex": 3}
 
 
 def plain_number(value: Any) -> Any:
-    """A raw scalar, of NumPy or of a backend, as a number of Python; all else as it is."""
+    """A raw scalar, of NumPy or of a backend, as a Python number; anything else unchanged."""
     if isinstance(value, (bool, int, float)) or hasattr(type(value), "dims"):
         return value
     backend = registry.BY_TYPE.get(type(value))
@@ -25,11 +26,12 @@ def plain_number(value: Any) -> Any:
 
 
 def number_to_fill(what: str, tensor: Tensor, value: Any, name: str = "value") -> Any:
-    """`value`, a number of Python or raw, as one that the dtype of `tensor` can hold: 0 is False in a bool tensor, 2.0 is 2 in an int one.
+    """`value`, a Python number or raw scalar, converted to a number that the dtype of `tensor` can hold: 0 is False in a bool tensor,
+    2.0 is 2 in an int one.
 
     Raises:
-        TypeError: If the dtype cannot hold it: 0.5 in integers, 2 in bool. Promoting would change the dtype of the result,
-            and only in batches with padding.
+        TypeError: If the dtype cannot hold it: 0.5 in integers, 2 in bool. Promotion would change the dtype of the result, and only
+            in batches with padding.
     """
     value, kind = plain_number(value), kind_of_dtype(tensor.dtype)
     if kind >= 2 or (kind == 1 and type(value) is int):
@@ -66,5 +68,5 @@ def check_entries_to_fill(what: str, tensor: Tensor, value: Tensor) -> None:
 
 
 def kind_of_dtype(dtype: str) -> int:
-    """bool, integers, floats, complex numbers: what a later one holds, an earlier one does not."""
+    """The rank of bool, integers, floats, complex numbers: each can hold the values of the earlier ones."""
     return _KINDS.get(dtype.rstrip("0123456789"), 2)  # float8_e4m3fn

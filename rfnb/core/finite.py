@@ -1,10 +1,10 @@
-"""Padding that gradients pass through: finite, wherever gradients are tracked.
+"""Padding that gradients pass through is kept finite wherever gradients are tracked.
 
-What arrives in backward from the padding is 0. An op passes it on times a derivative; if that is computed from NaN or infinity, or
-is infinite itself (of a logarithm at 0), it becomes NaN, and the next sum over frames (of a bias, of a running sum) is NaN too.
-So such an op sets padding that is not known to be finite, `Tensor._finite`, or that has no finite derivative, before it computes.
+In the backward pass, padding receives a gradient of 0. An op multiplies it by a derivative; if that is computed from NaN or infinity, or
+is infinite itself (a logarithm at 0), the product is NaN, and so is the next sum over frames (of a bias, of a running sum). So such an
+op first replaces padding that is not known to be finite, `Tensor._finite`, or that has no finite derivative.
 
-Elementwise functions do with the padding of their operands what their kind says.
+Elementwise functions treat the padding of their operands according to their kind.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _masks = PlanCache()
 
 
 def padding_mask(dims: Dims, backend: Any) -> Mask | None:
-    """A function raw -> boolean array, True where no dim of a tensor with these dims is in its padding; None: it has none.
+    """A function raw -> boolean array, True where no dim of a tensor with these dims is padded; None if there is no padding.
 
-    A dim only counts where the dims that its lengths are over are here too.
+    A dim counts only if the dims of its lengths are present too.
     """
     try:
         return _masks[dims, backend]
@@ -37,13 +37,13 @@ def padding_mask(dims: Dims, backend: Any) -> Mask | None:
 
 
 def whole_padding(dims: Dims, backend: Any) -> Mask | None:
-    """`padding_mask` for the plan of an op, which is made without a look at other plans."""
+    """`padding_mask` for the plan of an op, made without other plans."""
     over = [dim for dim in dims if dim.size is None and set(dim.length_dims) <= set(dims)]
     return masks_for(dims, over, backend, "padding") if over else None
 
 
 def finite_raw(x: Tensor, fill: float = 0) -> Any:
-    """The raw array of x with `fill` in its padding, and for the sequences that have ended before the step of the loop around."""
+    """The raw array of x with `fill` in its padding, and for the sequences that ended before the current step of an enclosing loop."""
     raw, backend = x._raw, x.backend
     mask = padding_mask(x.dims, backend)
     if mask is not None:
@@ -59,7 +59,7 @@ def _set_where_ended(raw: Any, dims: Dims, backend: Any, fill: float) -> Any:
 
 
 def picked(out: Tensor, source: Tensor) -> Tensor:
-    """`out`, frames picked from `source`; in a step of a loop with 0 where that has ended, since what was picked is padding there."""
+    """`out`, frames picked from `source`; within a loop step, 0 for ended sequences, whose picked values are padding."""
     if _steps and not source._finite and out.dtype.startswith(("float", "bfloat")):
         out._raw = _set_where_ended(out._raw, out.dims, out.backend, 0)
     return out
@@ -68,15 +68,15 @@ def picked(out: Tensor, source: Tensor) -> Tensor:
 class StepWithEnded:
     """A step of a loop in which some sequences have ended: a context manager around its body.
 
-    The body computes for them too, from frames of zeros, and nothing of it is used. So what has no finite derivative there needs a
-    mask, as in padding.
+    The body computes for them too, from frames of zeros, and the results are unused. So functions without a finite derivative there need
+    a mask, as in padding.
 
     Args:
-        dims: What sequences are over.
-        going_on: bool, over `dims`: those that have not ended.
+        dims: The dims of the sequences.
+        going_on: bool over `dims`: the sequences that have not ended.
 
     Attributes:
-        masks: Those that were asked for: arguments of `mask_for` -> raw array.
+        masks: Cached masks: arguments of `mask_for` -> raw array.
     """
 
     def __init__(self, dims: Dims, going_on: np.ndarray):
@@ -91,7 +91,7 @@ class StepWithEnded:
         _steps.remove(self)
 
     def mask(self, dims: Dims, backend: Any, like: Any) -> Any:
-        """True for the sequences that go on, as raw array that broadcasts against `dims`."""
+        """True for unfinished sequences, as a raw array broadcastable to `dims`."""
         return self.mask_for(dims, backend, backend.get_device_raw(like))
 
     def mask_for(self, dims: Dims, backend: Any, device: str) -> Any:
@@ -106,12 +106,12 @@ class StepWithEnded:
 
 
 def steps_now() -> tuple[StepWithEnded, ...]:
-    """The steps that this thread is in, the outermost first."""
+    """The steps that this thread is in, outermost first."""
     return tuple(step for step in _steps if step.thread == get_ident()) if _steps else ()
 
 
 def only_steps(steps: tuple[StepWithEnded, ...]) -> None:
-    """This thread is in no others than these; an interrupt may come before one is left."""
+    """Reset this thread's steps to these; an interrupt may have prevented leaving one."""
     _steps[:] = [step for step in _steps if step.thread != get_ident() or step in steps]
 
 
@@ -120,7 +120,7 @@ _nothing = nullcontext()
 
 
 def around_step(dims: Dims, ended: Callable[[], np.ndarray | None]) -> AbstractContextManager[Any]:
-    """`StepWithEnded` if some sequences have ended and gradients are followed, else nothing."""
+    """`StepWithEnded` if some sequences have ended and gradients are tracked, else nothing."""
     if not registry.selected().grad_enabled():
         return _nothing
     host = ended()
@@ -128,13 +128,14 @@ def around_step(dims: Dims, ended: Callable[[], np.ndarray | None]) -> AbstractC
 
 
 def tracked_in_step(a: Any, b: Any) -> bool:
-    """Whether a loop is in such a step, and the gradient of one of two raw arrays is asked for."""
+    """True if the loop is in such a step, and the gradient of one of two raw arrays is tracked."""
     return bool(_steps) and registry.BY_TYPE[type(a)].tracks_gradients_raw(a, b)
 
 
 def finite_rest(x: Tensor, axes: Dims) -> tuple[Callable[[Any], bool] | None, Callable[[Any], Any]]:
-    """For an op along `axes`, which knows their padding: whether the gradient of a raw array is asked for (None: the other dims
-    have no padding), and a function that puts 0 into the padding of the other dims."""
+    """For an op along `axes`, which handles their padding: whether the gradient of a raw array is tracked (None: the other dims have no
+    padding), and a function that writes 0 into the padding of the other dims.
+    """
     backend = x.backend
     rest = [dim for dim in x.dims if dim not in axes and set(dim.length_dims) <= set(x.dims)]
     mask = masks_for(x.dims, rest, backend, "padding")
@@ -145,7 +146,7 @@ def finite_rest(x: Tensor, axes: Dims) -> tuple[Callable[[Any], bool] | None, Ca
 
 
 def finite_with(x: Tensor, *others: Tensor) -> Tensor:
-    """x with 0 in its padding, if that is not known to be finite and the gradient of x or of one of `others` is asked for."""
+    """x with 0 in its padding, if that is not known to be finite and the gradient of x or of one of `others` is tracked."""
     if x._finite:
         return x
     backend = x.backend
@@ -174,13 +175,13 @@ LINEAR_IN_LEFT = {kind for kind, row in BINARY.items() if row.linear}
 
 
 def safe_operands(kind: str, a: Tensor, b: Tensor) -> tuple[Any, Any, bool]:
-    """The raw operands with padding that gradients pass through, so that that of the result is finite."""
+    """The raw operands with padding that gradients can pass through, so that the result's gradient is finite."""
     left, right = SAFE.get(kind, (None, None))
     return _safe(a, left), _safe(b, right), True
 
 
 def safe_operand(kind: str, x: Tensor) -> Any:
-    """The raw operand of a function of one, likewise."""
+    """The same for a unary function."""
     return _safe(x, SAFE.get(kind, (None, None))[0])
 
 

@@ -1,7 +1,7 @@
-"""Arrays of any library: what is an array, its values on the host, its raw array for a backend, and what it knows of its axes.
+"""Arrays of any library: recognition, values on the host, raw arrays for a backend, and what they know about their axes.
 
-An array is what has `__array__` or `__dlpack__` (NumPy, torch, JAX, CuPy, ...), a packed sequence, a nested tensor, a DataArray of
-xarray, or nested lists of numbers. No library is imported that is not there already.
+An array is anything with `__array__` or `__dlpack__` (NumPy, torch, JAX, CuPy, ...), a packed sequence, a nested tensor, an xarray
+DataArray, or nested lists of numbers. No library is imported that is not loaded already.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from rfnb.core.errors import type_error, value_error
 
 @dataclass(frozen=True, eq=False)
 class Foreign:
-    """A raw array with what it came with.
+    """A raw array with its metadata.
 
     Attributes:
-        raw: Of a backend.
-        lengths: By axis: the lengths of its sequences, over axis 0.
-        names: Of the axes, where they are known.
-        labels: By name of an axis, its labels.
-        over: By name of an axis: (its lengths, the names of the axes that they are over).
-        sparse: Of indices: what they are indices into, its size, its labels or None.
+        raw: The raw array of a backend.
+        lengths: The lengths of the sequences by axis, over axis 0.
+        names: Names of the axes, where known.
+        labels: Labels by axis name.
+        over: By axis name: (its lengths, the names of the axes of these lengths).
+        sparse: For indices: the name of the dim they index into, its size, its labels or None.
     """
 
     raw: Any
@@ -38,7 +38,7 @@ class Foreign:
     sparse: tuple[Any, Any, Any] | None = None
 
     def called(self, names: Sequence[str | None]) -> Foreign:
-        """The same, its axes with other names; None for one that is taken apart or left out."""
+        """A copy with renamed axes; None for an axis that is split or dropped."""
         if self.names is None or not (self.labels or self.over):
             return self
         new = {str(old): name for old, name in zip(self.names, names) if name is not None}
@@ -52,33 +52,33 @@ class Foreign:
 
 
 def knows_axes(value: Any) -> bool:
-    """Whether an array knows names or lengths of its axes itself: a packed sequence, a nested or named tensor, a DataArray."""
+    """True if an array carries names or lengths of its axes: a packed sequence, a nested or named tensor, a DataArray."""
     torch = _torch(value)
     return is_data_array(value) or (torch is not None and torch.knows_axes(value))
 
 
 def is_data_array(value: Any) -> bool:
-    """Whether it is a DataArray of xarray."""
+    """True for an xarray DataArray."""
     kind = type(value)
     return kind.__module__.partition(".")[0] == "xarray" and kind.__name__ == "DataArray"
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is one array, of whatever library; lists are none."""
+    """True for a single array of any library; lists do not count."""
     return _torch(value) is not None or (
         (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) and hasattr(value, "shape")
     )
 
 
 def refusal(value: Any) -> str | None:
-    """Says in words why an array has no values to look at (sparse, quantised, on the meta device); None if it has."""
+    """The reason why an array has no readable values (sparse, quantised, on the meta device), as text; None if it has."""
     torch = _torch(value)
     reason = None if torch is None else torch.refusal(value) or torch.without_values(value)
     return None if reason is None else reason[0]
 
 
 def is_many(value: Any) -> bool:
-    """Whether it is a tuple, list or dict of arrays, of whatever depth; numbers, also as arrays without axes, make up one array."""
+    """True for a tuple, list or dict of arrays, of any depth; numbers, including arrays without axes, form a single array."""
     if is_array(value):
         return False
     items = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
@@ -89,8 +89,8 @@ def array_of(value: Any, where: str) -> Foreign:
     """The raw array of an array or of nested lists of numbers.
 
     Raises:
-        TypeError: If it is none, or has entries that are not there, or no numbers.
-        ValueError: If it is a DataArray whose lengths are of another order.
+        TypeError: If it is not an array, or its entries are missing or not numbers.
+        ValueError: If it is a DataArray whose lengths have another order.
     """
     torch = _torch(value)
     if torch is not None:
@@ -112,10 +112,10 @@ def array_of(value: Any, where: str) -> Foreign:
 
 
 def host_array(value: Any, where: str) -> np.ndarray:
-    """An array or nested lists of numbers as a NumPy array; what NumPy has no dtype for (bfloat16, float8) as float32.
+    """An array or nested lists of numbers as a NumPy array; dtypes that NumPy lacks (bfloat16, float8) as float32.
 
     Raises:
-        TypeError: If it is none, or has entries that are not there, or no numbers.
+        TypeError: If it is not an array, or its entries are missing or not numbers.
     """
     torch = _torch(value)
     if torch is not None:
@@ -153,7 +153,7 @@ def host_array(value: Any, where: str) -> np.ndarray:
 
 
 def _as_numbers(value: Any) -> str:
-    """The line that makes an array of what is none, or shows it."""
+    """The line of code that converts a value to an array, or shows it."""
     rows = value if isinstance(value, list) and all(isinstance(row, list) for row in value) else []
     if rows and all(isinstance(each, (int, float)) for row in rows for each in row):
         return f"np.array([row + [0] * ({max(map(len, rows))} - len(row)) for row in values])    # filled up; lengths=[...] says how long"
@@ -163,7 +163,7 @@ def _as_numbers(value: Any) -> str:
 
 
 def together(values: Sequence[Any]) -> list[Any]:
-    """The same values; tensors of torch on a device as NumPy arrays, all in one copy: each copy waits for the device."""
+    """The same values, with torch tensors on a device copied to NumPy in a single transfer, since each one waits for the device."""
     if "torch" not in sys.modules:
         return list(values)
     from rfnb.backends import torch_packed
@@ -172,21 +172,21 @@ def together(values: Sequence[Any]) -> list[Any]:
 
 
 def _tensors_in(value: Any) -> list[Any]:
-    """The tensors of torch in nested lists, e.g. those without axes that are its numbers."""
+    """The torch tensors in nested lists, such as scalars that serve as numbers."""
     if isinstance(value, (list, tuple)):
         return [tensor for item in value for tensor in _tensors_in(item)]
     return [] if _torch(value) is None else [value]
 
 
 def _with_host_leaves(value: Any, tensors: Iterator[Any], where: str) -> Any:
-    """Nested lists with these instead."""
+    """Nested lists with these values in their place."""
     if isinstance(value, (list, tuple)):
         return [_with_host_leaves(item, tensors, where) for item in value]
     return value if _torch(value) is None else host_array(next(tensors), where)
 
 
 def _torch(value: Any) -> Any:
-    """The module that knows torch, if the value is something of torch."""
+    """The module that handles torch, if the value belongs to torch."""
     if type(value).__module__.partition(".")[0] != "torch" and not (
         "torch" in sys.modules and any(base.__module__.partition(".")[0] == "torch" for base in type(value).__mro__)
     ):
@@ -229,10 +229,10 @@ def _of_data_array(value: Any, where: str) -> Foreign:
 
 
 def _lengths_left(lengths: np.ndarray, value: Any, of: str, where: str) -> np.ndarray:
-    """The lengths of an axis, of which `isel` may have taken a part since: then its positions say how much is left.
+    """The lengths of an axis, of which `isel` may have selected a part: its positions then tell how much is left.
 
     Raises:
-        ValueError: If what is left has padding before real entries.
+        ValueError: If the selection has padding before real entries.
     """
     at = np.asarray(value.coords[of].values) if of in value.coords else np.arange(0)
     if at.dtype.kind not in "iu" or at.ndim != 1 or not at.size or not lengths.size:
@@ -253,5 +253,5 @@ def _lengths_left(lengths: np.ndarray, value: Any, of: str, where: str) -> np.nd
 
 
 def _counts(coordinate: np.ndarray) -> bool:
-    """Whether a coordinate is 0, 1, 2, ..., which is no label."""
+    """True if a coordinate is 0, 1, 2, ..., which is not a label."""
     return coordinate.dtype.kind in "iu" and np.array_equal(coordinate, np.arange(len(coordinate)))

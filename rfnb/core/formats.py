@@ -1,4 +1,4 @@
-"""The versions of the formats that rfnb writes, in one table; docs/contracts/files.md says what may change.
+"""The versions of the file formats that rfnb writes, in one table; docs/contracts/files.md says what may change.
 
 problem = RECORDING.problem(head["version"], by=head.get("rfnb"))
 if problem is not None:
@@ -18,9 +18,9 @@ class Format(NamedTuple):
     """One format.
 
     Attributes:
-        what: In words.
-        since: By version, the release of rfnb that wrote it first; the last one is what is written now.
-        oldest: The first version that is still read.
+        what: Description of the format.
+        since: By version, the first release of rfnb that wrote it; the last one is written now.
+        oldest: The oldest version that is still read.
     """
 
     what: str
@@ -33,11 +33,11 @@ class Format(NamedTuple):
         return max(self.since)
 
     def problem(self, found: Any, by: Any = None) -> Problem | None:
-        """The rows, the rule and the line to type of the message for a version that is not read; None for one that is.
+        """The rows, the rule and the line to type of the message for an unsupported version; None for a supported one.
 
         Args:
             found: The version in the file.
-            by: The release of rfnb that the file says it is of, if it says one.
+            by: The release of rfnb named in the file, if any.
         """
         if type(found) is int and self.oldest <= found <= self.now:
             return None
@@ -72,6 +72,6 @@ G2P_TRAINING = Format("states of G2P trainings", {1: "0.1.0"})  # Trainer.save
 
 
 def numbered(text: object, prefix: str) -> int | None:
-    """The version of a format whose name ends with it, as "rfnb-g2p-1"; None: it is another name."""
+    """The version of a format whose name ends with it, such as "rfnb-g2p-1"; None for another name."""
     number = text[len(prefix) :] if isinstance(text, str) and text.startswith(prefix) else ""
     return int(number) if number.isdecimal() and len(number) < 7 else None

@@ -1,7 +1,7 @@
-"""Beams of a search are never multiplied with each other: values before and after a choice are brought together by its parents.
+"""Beams of a search are never multiplied with each other: values before and after a choice are combined through its parents.
 
-A beam dim of a search carries it (`BeamDim.search`). An op that would get several beams asks `aligned` first; that happens only where an
-op makes a new plan, and plans for such operands are not made, so the usual call does not pay for it.
+A beam dim refers to its search (`BeamDim.search`). An op that would get several beams calls `aligned` first; this happens only where an
+op makes a new plan, and no plans are kept for such operands, so the usual call does not pay for it.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ _apart: ContextVar[int] = ContextVar("rfnb_steps_apart", default=0)  # how many 
 
 @block
 def steps_apart() -> Iterator[None]:
-    """Every step of a search has beam dims of its own, so that a value of an older step is found out. Slow: plans are made anew."""
+    """Give every step of a search its own beam dims, so that a value of an older step is detected. Slow: plans are made anew."""
     with Setting(_apart, lambda: _apart.set(_apart.get() + 1)):
         yield
 
 
 def are_steps_apart() -> bool:
-    """Whether every step of a search has beam dims of its own."""
+    """True if every step of a search has its own beam dims."""
     return _apart.get() > 0
 
 
 def only_beams(dims: Iterable[Dim]) -> bool:
-    """Whether all dims are beams of a search: what lacks them was computed before the first choice, and is the same for all hypotheses."""
+    """True if all dims are beams of a search: a value without them was computed before the first choice, and is shared by all
+    hypotheses.
+    """
     return all(isinstance(dim, BeamDim) for dim in dims)
 
 
 def with_beams(values: Sequence[Tensor], but: Sequence[Dim] = ()) -> list[Tensor] | None:
-    """Each value with the beams that others have, where it differs from them by beams only; None if by more, or not at all.
+    """Each value with the beams of the others, if it differs from them in beams only; None if it differs in more, or not at all.
 
     Args:
         but: Dims that do not count.
@@ -55,7 +57,7 @@ def with_beams(values: Sequence[Tensor], but: Sequence[Dim] = ()) -> list[Tensor
 
 
 def in_order(dim_order: Sequence[Dim], values: Sequence[Any]) -> list[Dim]:
-    """An order of dims, that names the beam of one of the operands, with the one that `aligned` has given them."""
+    """An order of dims that names the beam of one of the operands, adapted to the one that `aligned` gave them."""
     beams = [dim for value in values for dim in beams_of(value)]
     return [beams[0] if only_beams([dim]) and dim not in beams else dim for dim in dim_order]
 
@@ -66,13 +68,13 @@ def beams_of(value: Any) -> list[BeamDim]:
 
 
 def aligned(what: str, values: tuple[Any, ...], but: Sequence[Dim] = ()) -> tuple[Any, ...] | None:
-    """The operands of an op under one beam, and with one of dims that are declared the same; None if they are so already.
+    """The operands of an op under one beam, with dims declared equal replaced by one; None if they already are.
 
     Args:
-        but: Dims that go away in the op: who indexes or sums over hypotheses has to say which ones they are.
+        but: Dims that the op removes: code that indexes or sums over hypotheses must name them.
 
     Raises:
-        DimError: For beams of different searches, of which no operand has all.
+        DimError: For beams of different searches, if no operand has all of them.
     """
     declared = brought_together(what, values)
     if declared is not None:

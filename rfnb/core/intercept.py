@@ -1,14 +1,14 @@
-"""Lets somebody else answer the calls of ops for a while, wherever the ops are referred to.
+"""Lets another object answer the calls of ops for a while, however the ops are referenced.
 
     with Intercepted(handler):        # handler(op, args, kwargs) instead of op.fn(*args, **kwargs), in this context
         ...
 
-An op that looked whether somebody wants to see its calls would pay for that in every call. Here the functions themselves are
-changed while somebody looks (`fn.__code__`), so that it costs nothing else, and also those calls are seen that go through
-another name of the function (`self.activation = rf.relu`).
+Checking in each op whether its calls are intercepted would cost time in every call. Instead the functions themselves are changed while
+there is an interceptor (`fn.__code__`), so that it costs nothing otherwise, and calls are seen even if they use another reference to the
+function (`self.activation = rf.relu`).
 
-An interrupt may come between any two instructions of Python, and another thread may run there. So all ops are switched by one call
-of C, in the middle of which it is looked up which codes they get; and `stop` puts back by value what it finds, however often.
+An interrupt or a thread switch may occur between any two Python instructions. So all ops are switched by a single C call, which looks up
+their codes on the way; and `stop` restores by value, any number of times.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _innermost: ContextVar[Intercepted | None] = ContextVar("rfnb_intercepted", defa
 
 
 class Intercepted:
-    """A with-block in which calls of ops in this context are calls of `handler(op, args, kwargs)`.
+    """A with-block in which op calls of this context become calls of `handler(op, args, kwargs)`.
 
-    Handlers nest: what a handler calls goes to the one outside of it, or is done, if there is none.
+    Handlers nest: an op call in a handler goes to the next outer one, or is carried out if there is none.
 
     Args:
-        only: The functions of the ops that it answers; all.
+        only: The functions of the ops that it answers; default: all.
     """
 
     def __init__(self, handler: Handler, only: Container[Any] | None = None):
@@ -64,7 +64,7 @@ class Intercepted:
         return self
 
     def aside(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """Call `fn` while only those outside of this block answer."""
+        """Call `fn` while only the outer handlers answer."""
         here = _innermost.get()
         try:
             try:
@@ -82,7 +82,7 @@ class Intercepted:
             self.stop()
 
     def stop(self) -> None:
-        """Leave the block; a second time does nothing."""
+        """Leave the block; a second call does nothing."""
         self.on = False
         if self in _open:
             _open.remove(self)
@@ -97,12 +97,12 @@ class Intercepted:
 
 
 def outside(op: Op) -> Callable[..., Any]:
-    """The way for a handler to have a call answered outside of it, or done."""
+    """A function with which a handler passes a call to the outer handlers, or carries it out."""
     return op.plain if _innermost.get() is None else op.fn
 
 
 def intercept_new_ops() -> None:
-    """Let whoever intercepts answer the ops of modules that were loaded meanwhile, too."""
+    """Let current interceptors also answer the ops of modules loaded since."""
     if _open:
         _known_switches().settle()
 
@@ -111,7 +111,7 @@ after_loading(intercept_new_ops)
 
 
 def with_plain_code(fn: FunctionType) -> FunctionType:
-    """The function with its own code, for who gives it another one: an op may be answered by somebody else meanwhile."""
+    """The function with its own code, for callers that replace the code, since an op may currently be intercepted."""
     op = op_of(fn)
     switch = None if op is None else _switch_of.pop(op, None)
     if switch is not None:
@@ -122,12 +122,12 @@ def with_plain_code(fn: FunctionType) -> FunctionType:
 
 
 def is_intercepted() -> bool:
-    """Whether calls of ops may be answered by somebody else in this context."""
+    """True if op calls in this context may be intercepted."""
     return _live(_innermost.get()) is not None
 
 
 class _OfThread(threading.local):
-    """`draws`: the number of calls of ops that draw random numbers in this thread while somebody intercepted."""
+    """`draws`: the number of op calls in this thread that drew random numbers while intercepted."""
 
     draws = 0
 
@@ -148,7 +148,7 @@ def _answer(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _with_dims(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with Dims in place of names: whoever answers sees those."""
+    """The arguments with names replaced by Dims, as interceptors see them."""
     code = op.plain.__code__
     fn, what, written = FUNCTIONS.get(code, (None, "", ""))
     named = None if fn is None else with_dims(what, written, fn, code, args, kwargs)
@@ -156,24 +156,24 @@ def _with_dims(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[t
 
 
 def _around(block: Intercepted | None) -> Iterator[Intercepted]:
-    """A block and those outside of it."""
+    """A block and its outer blocks."""
     while block is not None:
         yield block
         block = block.outer
 
 
 def _live(block: Intercepted | None) -> Intercepted | None:
-    """The first of them that is on; a context that was copied inside of a block keeps it for ever."""
+    """The first active block; a context copied inside a block keeps it for ever."""
     while block is not None and not block.on:
         block = block.outer
     return block
 
 
 def one_of(off_on: tuple[Iterable[Any], Iterable[Any]], users: list[Any]) -> Iterator[Any]:
-    """The items of the second if there are users, else of the first; decided when the first item is asked for.
+    """The items of the second argument if there are users, else of the first; decided when the first item is requested.
 
-    So a call of C that takes them all is one step from the look at the users to the end, for interrupts and other threads: these
-    come between instructions of Python only (which a generator would have).
+    So a C call that consumes them all is a single step for interrupts and other threads, which occur only between Python instructions
+    (as a generator would have).
     """
     return chain.from_iterable(map(getitem, repeat(off_on, 1), map(bool, repeat(users, 1))))
 
@@ -195,7 +195,7 @@ class _Switch:
 
 
 class _Switches:
-    """All ops with the codes that they have while nobody intercepts, and while somebody does."""
+    """All ops with their codes with and without an interceptor."""
 
     def __init__(self, ops: list[Op]):
         for op in ops:
@@ -208,7 +208,7 @@ class _Switches:
         self._codes = self._plain, tuple(_switch_of[op].answered for op in ops)
 
     def are_current(self) -> bool:
-        """Whether no op has been declared since, and none was given other code, as notebooks do that reload modules."""
+        """True if no op has been declared since, and none was given other code, as happens in notebooks that reload modules."""
         return len(self._functions) == len(all_ops()) and (
             bool(_open) or tuple(map(_code_of, self._functions)) == self._plain
         )
@@ -230,7 +230,7 @@ def _known_switches() -> _Switches:
 
 
 def _code_answering(op: Op) -> CodeType:
-    """Code for `op.fn` that asks who answers, with as many free variables as it has (a function takes no other code)."""
+    """Code for `op.fn` that calls the interceptor, with as many free variables as it has (a function accepts no other code)."""
     code = op.fn.__code__
     template = _template(len(code.co_freevars), op.draws)
     parts = {"<asked>": _innermost.get, "<plain>": op.plain, "<answer>": _answer, "<op>": op}

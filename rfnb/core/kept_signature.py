@@ -1,6 +1,6 @@
-"""The signature of a function whose code or defaults change later, when it becomes a door or an op that others hear.
+"""The signature of a function whose code or defaults change later, when it becomes a door or an intercepted op.
 
-It is made when somebody asks for it: of thousand functions, `import rfnb` would spend a fifth of its time with theirs.
+It is computed on demand: for a thousand functions, `import rfnb` would spend a fifth of its time on signatures.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 
 class KeptSignature(inspect.Signature):
-    """The signature of a function, made of it when it is looked at.
+    """The signature of a function, computed when it is read.
 
     Args:
-        fn: The function as it was.
-        without: Parameters that are not shown.
+        fn: The original function.
+        without: Parameters to hide.
         options_of: The functions, as "module:function", that get its `**options`: their keyword-only parameters are shown before it.
     """
 
@@ -47,7 +47,7 @@ class KeptSignature(inspect.Signature):
         return found
 
     def replace(self, **parts: Any) -> Any:
-        """Another signature, with other parts."""
+        """A signature with other parts."""
         made = inspect.Signature(list(self.parameters.values()), return_annotation=self.return_annotation)
         return made.replace(**parts)
 
@@ -58,8 +58,9 @@ class KeptSignature(inspect.Signature):
 
 
 def keep_signature(fn: Any, without: Collection[str] = (), options_of: Collection[str] = ()) -> None:
-    """Let `inspect.signature(fn)` stay what it is now, but for parameters that are not shown, and options of functions that get them,
-    which completion and help then list. The first call for a function counts."""
+    """Fix `inspect.signature(fn)` to its current value, except for hidden parameters, and for options of functions that receive them,
+    which completion and help then list. The first call for a function counts.
+    """
     if "__signature__" not in fn.__dict__:
         kept = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
         kept.__kwdefaults__, kept.__annotations__ = fn.__kwdefaults__, fn.__annotations__

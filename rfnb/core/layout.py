@@ -1,7 +1,7 @@
 """Plans: the reasoning about dims for one op, done once per combination of op, options and dims.
 
-An op looks its plan up by the type of the raw arrays and the tuples of dims, and calls what it finds. All functions here are
-pure: dims in, permutations and views out.
+An op looks up its plan by the type of the raw arrays and the tuples of dims, and calls it. All functions here are pure: dims in,
+permutations and views out.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ _made = [0]
 
 
 class PlanCache(dict):
-    """key -> plan. Ask with `cache[key]`; on KeyError `make` the plan.
+    """key -> plan. Look up with `cache[key]`; on KeyError `make` the plan.
 
-    A key is of what does not change (kinds, dtypes, options) and of dims, also in tuples. The plan depends on nothing else. It is
-    found by the dims themselves, and else by their structure: then it is put together with these dims (`core/plan_parts.py`). So a
-    batch with new dims finds the plans of the one before.
+    A key consists of fixed values (kinds, dtypes, options) and of dims, possibly in tuples. The plan depends on nothing else. It is
+    found by the dims themselves, or else by their structure: then it is rebuilt with these dims (`core/plan_parts.py`). So a batch with
+    new dims finds the plans of the previous one.
 
     Args:
-        by_structure: Whether they are found so. If not, it is for plans that are as quick to make as to find, which `keep` takes.
+        by_structure: Whether plans are found by structure. If not, the cache is for plans that are as quick to make as to find,
+            stored by `keep`.
     """
 
     def __init__(self, *, by_structure: bool = True) -> None:
@@ -79,9 +80,9 @@ class PlanCache(dict):
         return plan
 
     def make(self, key: Any, make: Callable[..., Any], *args: Any) -> Any:
-        """`make(*args)`, kept as the plan for the dims of `key`, and for others of their structure if it can serve these.
+        """`make(*args)`, stored as the plan for the dims of `key`, and for others of the same structure if it can serve them.
 
-        What `make` decides by extents or lengths it reads from the dims: a plan serves dims that give the same answers.
+        Decisions of `make` that depend on extents or lengths are read from the dims: a plan serves dims with the same answers.
         """
         structure = structure_of(key)
         with watched() as watch:
@@ -97,7 +98,7 @@ class PlanCache(dict):
         return plan
 
     def keep(self, key: Any, plan: Any) -> Any:
-        """The plan for the dims of `key`, and for no others; it holds no array."""
+        """Store the plan for the dims of `key` only; it must hold no array."""
         self[key] = plan
         note_kept(self, key, dims_in(key))
         _count()
@@ -107,7 +108,7 @@ class PlanCache(dict):
         return super().__contains__(key) or key in self.before
 
     def pop(self, key: Any, default: Any = None) -> Any:
-        """Forget the plan for these dims."""
+        """Remove the plan for these dims."""
         self.before.pop(key, None)
         return super().pop(key, default)
 
@@ -144,7 +145,7 @@ def _count(made: int = 1) -> None:
 
 
 def forget_dims() -> None:
-    """Forget the plans for all dims (a known size has changed); not what they have in common with those of other dims."""
+    """Remove the plans for all dims (a known size has changed), but not the parts shared with plans for other dims."""
     generation[0] += 1
     for cache in _caches:
         cache.clear()
@@ -152,7 +153,7 @@ def forget_dims() -> None:
 
 
 def clear_plans() -> None:
-    """Forget all plans."""
+    """Remove all plans."""
     forget_dims()
     for cache in _caches:
         cache.templates.clear()
@@ -178,11 +179,11 @@ def union(
     order: Dims | None = None,
     index_space: Dim | None = None,
 ) -> Dims:
-    """The dims of an elementwise result: those of the operand that has all (the first on a tie), else in order of appearance.
+    """The dims of an elementwise result: those of the operand that has all of them (the first on a tie), else in order of appearance.
 
-    An outer product is refused where it is almost always a mistake, unless `outer`: no operand has all dims, and two of them
-    have no dim in common or bring different ragged dims. An operand has what it depends on without an axis too: what the lengths
-    of its dims are over (so these lengths go with it), and `index_space`, which all operands index into.
+    An outer product is refused where it is almost always a mistake, unless `outer`: no operand has all dims, and two of them share no
+    dim or bring different ragged dims. An operand also has the dims that it depends on without an axis: those of its lengths (so these
+    lengths come along), and `index_space`, which all operands index into.
 
     Raises:
         DimError: For such an outer product, or if `order` is not the set of dims of the result.
@@ -216,14 +217,14 @@ _explanations: list[Explain] = []
 
 
 def explain_mismatch(explain: Explain) -> Explain:
-    """A decorator: ask this function when the dims of operands do not match."""
+    """A decorator: register a function that explains mismatching dims of operands."""
     _explanations.append(explain)
     return explain
 
 
 @explain_mismatch
 def _of_clipped(operands: Sequence[tuple[str, Dims]]) -> tuple[str, str] | None:
-    """Explain that a sum of lengths is not what it seems, since a part of it would be below 0."""
+    """Explain that a sum of lengths differs from its appearance because a part of it would be negative."""
     (label, dims), *others = operands
     for other, other_dims in others:
         for kept, left, name in ((dims, other_dims, other), (other_dims, dims, label)):
@@ -288,7 +289,7 @@ def _alike(a: Dim, b: Dim) -> bool:
 
 
 def view(dims: Dims, out: Dims, backend: Any) -> Callable[[Any], Any] | None:
-    """The way of a raw array over `dims` to broadcast against `out`: None for as it is, else a function."""
+    """The broadcast of a raw array over `dims` against `out`: None for as it is, else a function."""
     order = [dim for dim in out if dim in dims]
     perm = [dims.index(dim) for dim in order]
     permuted = perm != list(range(len(perm)))
@@ -315,7 +316,7 @@ def view(dims: Dims, out: Dims, backend: Any) -> Callable[[Any], Any] | None:
 
 
 def to_order(dims: Dims, out: Dims, backend: Any) -> Callable[[Any], Any] | None:
-    """A permutation of the same dims: None if there is nothing to do."""
+    """A function that permutes the dims; None if there is nothing to do."""
     perm = [dims.index(dim) for dim in out]
     if perm == list(range(len(perm))):
         return None
@@ -329,11 +330,11 @@ def full_shape(dims: Dims) -> tuple[int, ...]:
 
 
 def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Callable[[Any], Any] | None:
-    """A function raw -> boolean array that broadcasts against `dims`, True where no dim of `over` is in its padding; None if
-    there is no padding at all.
+    """A function raw -> boolean array broadcastable to `dims`, True where no dim of `over` is padded; None if there is no padding at
+    all.
 
     Raises:
-        DimError: If the lengths of a ragged dim are over a dim that is not here.
+        DimError: If the lengths of a ragged dim are over a dim that is missing here.
     """
     ragged = tuple([dim for dim in over if dim.size is None and dim.has_padding()])
     for dim in over:
@@ -349,7 +350,7 @@ def masks_for(dims: Dims, over: Sequence[Dim], backend: Any, what: str) -> Calla
 
 
 def _warn_of_padding(what: str, dims: Dims, dim: Dim) -> None:
-    """Say that padding which was merged into a dim of plain size is taken for data."""
+    """Warn that padding merged into a dim of plain size is treated as data."""
     parts = ", ".join(part.split("=")[0].removesuffix("<") for part in dim.padded_parts)
     text = message(
         f"{what}: there is padding among the frames of {dim.short_repr()}.",
@@ -362,11 +363,11 @@ def _warn_of_padding(what: str, dims: Dims, dim: Dim) -> None:
 
 
 class _Mask(PlanPart):
-    """The mask that `masks_for` gives; it is made once per device.
+    """The mask from `masks_for`, made once per device.
 
     Args:
         own: The dims of the mask of the first ragged dim, in the order of `dims`.
-        shape: How such a mask broadcasts against `dims`.
+        shape: The shape in which such a mask broadcasts against `dims`.
     """
 
     __slots__ = ("args", "masks")
@@ -395,7 +396,9 @@ class _Mask(PlanPart):
 
 
 def spread_mask(mask: Callable[[Any], Any], full: Shape, flat: Shape, backend: Any) -> Callable[[Any], Any]:
-    """A function raw -> what `mask` gives for it, of the shape `full`, and then with axes flattened to `flat`; made once per device."""
+    """A function raw -> the result of `mask`, expanded to the shape `full` and then with axes flattened to `flat`; made once per
+    device.
+    """
     masks, device_of = Memo(), backend.device_key_raw
 
     def spread(raw: Any) -> Any:

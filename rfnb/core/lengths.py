@@ -1,4 +1,4 @@
-"""Lengths: what a Dim holds that is not static. They live on the host, so nothing here makes a GPU wait."""
+"""Lengths: the sizes of a Dim that is not static. They live on the host, so nothing here makes a GPU wait."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LONGEST = np.iinfo(np.int32).max
 
 
 class Lengths:
-    """One length per sequence; it never changes: a dim of the next batch holds other ones.
+    """One length per sequence; immutable: a dim of the next batch gets other ones.
 
     Attributes:
         array: int32, axes in the order of `over`.
-        over: The dims that they are over, usually (batch,); none of a size that is one number.
+        over: The dims of the lengths, usually (batch,); empty for a single number.
     """
 
     __slots__ = ("array", "over")
@@ -29,7 +29,7 @@ class Lengths:
         self.array, self.over = array, tuple(over)
 
     def valid(self) -> np.ndarray:
-        """The lengths that are not themselves in the padding of a ragged dim; 0 instead of the others."""
+        """The lengths, with 0 for those that are themselves in the padding of a ragged dim."""
         return valid_lengths(self.array, self.over)
 
     def bounds(self) -> tuple[int, int]:
@@ -59,7 +59,7 @@ def _bounds(array: np.ndarray) -> tuple[int, int]:
 
 
 def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True) -> None:
-    """Raise a DimError unless all are integers from 0 to what an int32 holds."""
+    """Raise a DimError unless all are integers from 0 to the maximum of int32."""
     integers = array.dtype.kind in "iu"
     if not array.size or (integers and 0 <= (bounds := _bounds(array))[0] and bounds[1] <= _LONGEST):
         return

@@ -1,4 +1,4 @@
-"""Dims marked for `Tensor.verify_out_shape`: those that a tensor has without an axis, and those that it may lack.
+"""Marked dims for `Tensor.verify_out_shape`: dims that a tensor has without an axis, and dims that may be missing.
 
 ids.verify_out_shape({batch, time, ImplicitSparseDim(vocab)})
 frame.verify_out_shape({time, ImplicitDynSizeDim(batch)})       # the lengths of time are over batch
@@ -33,19 +33,19 @@ class MarkedDim:
 
 
 class ImplicitDim(MarkedDim):
-    """The tensor depends on the dim without an axis for it: as its sparse dim, or through lengths."""
+    """A dim that the tensor depends on without an axis: its sparse dim, or a dim of lengths."""
 
 
 class ImplicitSparseDim(ImplicitDim):
-    """The integers of the tensor index into this dim."""
+    """The dim that the integers of the tensor index into."""
 
 
 class ImplicitDynSizeDim(ImplicitDim):
-    """The lengths of a dim of the tensor are over this dim."""
+    """A dim that the lengths of a dim of the tensor are over."""
 
 
 class OptionalDim(MarkedDim):
-    """The tensor may have this dim or not."""
+    """A dim that the tensor may have or not."""
 
 
 def implicit_dims(tensor: Tensor) -> list[ImplicitDim]:
@@ -57,7 +57,7 @@ def implicit_dims(tensor: Tensor) -> list[ImplicitDim]:
 
 
 def dims_of_lengths(dims: Iterable[Dim]) -> list[Dim]:
-    """The dims that the lengths of these dims are over, and that the lengths of those are over."""
+    """The dims that the lengths of these dims are over, recursively."""
     found: list[Dim] = []
     for dim in dims:
         over = dim.length_dims or dim.declared_length_dims
@@ -68,7 +68,7 @@ def dims_of_lengths(dims: Iterable[Dim]) -> list[Dim]:
 def differences(
     tensor: Tensor, out_shape: Iterable[Dim | MarkedDim], allow_missing_implicit_dims: bool
 ) -> list[tuple[str, str]]:
-    """The differences between the dims of a tensor and the promised ones, as rows of a message; none if they are as promised."""
+    """The differences between the dims of a tensor and the promised ones, as rows of a message; empty if there are none."""
     promised = list(out_shape)
     plain = [dim for dim in promised if isinstance(dim, Dim)]
     optional = [mark.tag for mark in promised if isinstance(mark, OptionalDim)]
@@ -95,7 +95,7 @@ def text(tensor: Tensor, out_shape: Iterable[Dim | MarkedDim]) -> str:
 
 
 def code(tensor: Tensor) -> str:
-    """The set to type for the dims that a tensor has."""
+    """The set to type for the dims of a tensor."""
     dims: list[Dim | MarkedDim] = [*tensor.dims, *implicit_dims(tensor)]
     return f"{{{', '.join(map(_name, dims))}}}"
 

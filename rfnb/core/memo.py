@@ -1,4 +1,4 @@
-"""Arrays that are made once and kept: masks, positions, counts. Together they are bounded by bytes, wherever they are kept."""
+"""Arrays that are computed once and kept: masks, positions, counts. Their total size is bounded, wherever they are kept."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ _look_at = [4096]  # entries: the number at which those are dropped whose holder
 
 
 def make_room(entries: dict[Any, Any], most: int) -> None:
-    """Drop the oldest entries until one more of at most so many fits."""
+    """Drop the oldest entries until one more fits within the limit."""
     while len(entries) >= most:
         entries.pop(next(iter(entries)), None)
 
 
 def kept_by_id(most: int) -> Callable[[Callable[[K], V]], Callable[[K], V]]:
-    """fn(object), done once for each of the latest objects. An object is told by its id, for those whose hash is slow, or may be any
-    code of the user's; what is kept keeps it alive."""
+    """Cache fn(object) for the most recent objects. Objects are identified by id, since their hash may be slow or run user code; cached
+    objects stay alive.
+    """
 
     def decorate(fn: Callable[[K], V]) -> Callable[[K], V]:
         made: dict[int, tuple[K, V]] = {}
@@ -52,13 +53,13 @@ def kept_by_id(most: int) -> Callable[[Callable[[K], V]], Callable[[K], V]]:
 
 
 class Memo(dict):
-    """key -> array, made once. In a function of a plan it begins empty for the dims of each batch."""
+    """key -> array, computed once. In the function of a plan it starts empty for the dims of each batch."""
 
     def keep(self, key: Any, array: Any, size: int | None = None) -> Any:
-        """Keep a raw array, or a Tensor, and return it; of all that is kept the oldest goes when there is too much.
+        """Store a raw array or Tensor and return it; the oldest ones are dropped if the total exceeds the limit.
 
         Args:
-            size: Its bytes, if they are known.
+            size: Its size in bytes, if known.
         """
         self[key] = array
         account(self, key, bytes_of(array) if size is None else size)
@@ -66,7 +67,7 @@ class Memo(dict):
 
 
 def account(holder: Any, key: Any, size: int) -> None:
-    """Count what `holder` keeps under a key; `holder.pop(key, None)` lets it go."""
+    """Count an array that `holder` keeps under a key; `holder.pop(key, None)` releases it."""
     size += _SMALLEST
     _kept.append((weakref.ref(holder), key, size))
     _total[0] += size
@@ -75,7 +76,7 @@ def account(holder: Any, key: Any, size: int) -> None:
 
 
 def is_kept(array: Any) -> bool:
-    """Whether a raw array is one of the last that were kept: whoever asks for it again gets this one."""
+    """True if a raw array is one of the most recently kept ones: the next request returns the same object."""
     for ref, key, _ in list(islice(reversed(_kept), _LATEST)):
         holder = ref()
         if isinstance(holder, dict):
@@ -87,7 +88,7 @@ def is_kept(array: Any) -> bool:
 
 
 def _shrink() -> None:
-    """Drop those that are gone; if there still is too much the oldest go, to half of the limit."""
+    """Drop released arrays; if the total is still too large, drop the oldest ones down to half the limit."""
     with _lock:
         alive = [entry for entry in (_kept.popleft() for _ in range(len(_kept))) if _is_there(*entry)]
         total, first = sum(size for _, _, size in alive), 0
@@ -103,7 +104,7 @@ def _shrink() -> None:
 
 
 def kept_bytes() -> int:
-    """The bytes of all arrays that are kept now."""
+    """The size in bytes of all kept arrays."""
     return sum(entry[2] for entry in list(_kept) if _is_there(*entry))
 
 
@@ -113,11 +114,11 @@ def _is_there(ref: weakref.ref[Any], key: Any, size: int) -> bool:
 
 
 def bytes_of(array: Any) -> int:
-    """The bytes of a raw array, or of that of a Tensor."""
+    """The size in bytes of a raw array or of a Tensor's."""
     raw = array._raw if hasattr(type(array), "_raw") else array
     return int(registry.BY_TYPE[type(raw)].num_bytes_raw(raw))
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is a raw array, or a Tensor that has one."""
+    """True for a raw array, or a Tensor that has one."""
     return not registry.BY_TYPE.keys().isdisjoint(type(getattr(value, "_raw", value)).__mro__)

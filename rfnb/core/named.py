@@ -1,11 +1,11 @@
-"""named: a plain array as a Tensor, its axes called by name; unnamed: the way back.
+"""named: a plain array as a Tensor whose axes have names; unnamed: the way back.
 
     x = rf.named(hidden, "batch time feature", lengths=[7, 5, 3])      # [batch=3, time<=7, feature=512]
-    q = rf.named(queries, "b t (heads dim)", dims={"heads": 8})        # an axis of two dims is taken apart
+    q = rf.named(queries, "b t (heads dim)", dims={"heads": 8})        # an axis of two dims is split
     y = rf.named(other, "batch time out", dims=x.dims)                 # the same batch and time
     raw = rf.unnamed(x, "time batch feature")
 
-An array of torch stays what it is: same storage, gradients go through.
+A torch tensor keeps its storage, and gradients pass through.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ def named(
     sparse_dim: Dim | None = None,
     name: str | None = None,
 ) -> Any:
-    """A Tensor of an array, its axes called by name.
+    """A Tensor from an array, with named axes.
 
     Args:
-        x: A torch tensor (then the result has the same storage, and gradients go through), a packed sequence or nested tensor (padded;
-            its lengths are known), an xarray.DataArray (its dims, labels and lengths are known), a NumPy array, anything with
-            `__dlpack__` or `__array__`, or nested lists of numbers. A tuple, list or dict of arrays gives one of Tensors, which share
-            the dims that have the same name.
-        names: One name per axis, "batch time feature", or a list of names and Dims. "(heads dim)" is an axis that two dims make up,
-            the outer one first; "1" one of length 1, which is left out; "..." all further ones. A name that comes twice is a dim and
-            its twin, as in self-attention. Default: those that x has itself.
-        lengths: Of the dim that is called time (or frames, steps, tokens, ...), one per entry of the batch: integers, or a boolean mask
-            {batch, time} that is true for real frames. Or a dict of such by name. Axes go up to the longest sequence: what an array has
-            beyond is left out. Lengths that lie on a GPU are waited for.
-        dims: Dims to use, by name, or a list of them, e.g. those of another Tensor; or sizes, of dims that make up an axis together.
-        sparse_dim: What the integers of x are indices into.
-        name: Of the Tensor.
+        x: A torch tensor (then the result has the same storage, and gradients go through), a packed sequence or nested tensor
+            (padded; its lengths are known), an xarray.DataArray (its dims, labels and lengths are known), a NumPy array, anything with
+            `__dlpack__` or `__array__`, or nested lists of numbers. A tuple, list or dict of arrays becomes one of Tensors, which share
+            dims of the same name.
+        names: One name per axis, "batch time feature", or a list of names and Dims. "(heads dim)" is an axis composed of two dims,
+            outer one first; "1" an axis of length 1, which is dropped; "..." all further axes. A name that occurs twice is a dim and its
+            twin, as in self-attention. Default: the names that x carries.
+        lengths: Lengths of the dim called time (or frames, steps, tokens, ...), one per batch entry: integers, or a boolean mask
+            {batch, time}, True for real frames. Or a dict of these by name. Axes are cut at the longest sequence. Lengths on a GPU are
+            waited for.
+        dims: Dims to use, by name or as a list, e.g. those of another Tensor; or sizes, for dims that compose an axis.
+        sparse_dim: The dim that the integers of x index into.
+        name: Name of the Tensor.
 
     Raises:
-        DimError: If a Dim does not fit its axis, or it is not clear of which dim the lengths are.
-        ShapeError: If there is not one name per axis, or the lengths do not fit.
-        TypeError: If x is no array, or has entries that are not there (sparse) or no numbers (quantised).
-        ValueError: If names cannot be read.
+        DimError: If a Dim does not match its axis, or it is unclear which dim the lengths belong to.
+        ShapeError: If there is not one name per axis, or the lengths do not match.
+        TypeError: If x is not an array, or its entries are missing (sparse) or not numbers (quantised).
+        ValueError: If names are invalid.
     """
     given = _given_dims(dims)
     if names is not None and isinstance(dims, Mapping):
@@ -114,7 +114,7 @@ def _named(x: Any, names: Any, lengths: Any, given: dict[str, Any], sparse_dim: 
 
 
 def _sizes(entries: list[Entry], shape: tuple[int, ...], given: dict[str, Any]) -> list[tuple[Any, int]]:
-    """The names with their sizes, axes of several taken apart."""
+    """The names with their sizes, composed axes split."""
     out: list[tuple[Any, int]] = []
     for entry, size in zip(entries, shape):
         if len(entry) < 2:
@@ -139,7 +139,7 @@ def _sizes(entries: list[Entry], shape: tuple[int, ...], given: dict[str, Any]) 
 
 
 def _size(given: Any) -> int | None:
-    """The size of a dim, as far as it is known."""
+    """The size of a dim, as far as known."""
     if isinstance(given, Dim):
         return given.extent if given.is_dim_known() else None
     return None if given is None else int(given)
@@ -160,7 +160,7 @@ def _axis(item: Any, size: int, given: dict[str, Any], names: Sequence[str]) -> 
 
 
 def _known(array: foreign.Foreign, entries: list[Entry], axes: list[RawAxis]) -> list[Ragged]:
-    """The lengths that an array has itself."""
+    """The lengths that an array carries."""
     first = [sum(len(entry) for entry in entries[:at]) for at in range(len(entries))]
     whole = {at for at, entry in enumerate(entries) if len(entry) == 1}
     out = [
@@ -178,7 +178,7 @@ def _known(array: foreign.Foreign, entries: list[Entry], axes: list[RawAxis]) ->
 def _dim(
     at: int, axes: list[RawAxis], made: dict[int, Dim], ragged: Ragged | None, labels: dict[str, list[str]]
 ) -> Dim:
-    """The Dim of an axis: the one that is given, the twin of one of the same name, or a new one."""
+    """The Dim of an axis: the given one, the twin of one of the same name, or a new one."""
     axis = axes[at]
     before = [other for other in range(at) if axes[other].name == axis.name and other in made]
     if before and (axis.dim is None or axis.dim is axes[before[0]].dim):
@@ -244,11 +244,11 @@ def unnamed(x: Tensor, names: Any, *extra: Never, **unknown: Never) -> Any:
 
     Args:
         x: {...}
-        names: As of `rf.named`: "time batch feature", or Dims. "(heads dim)" makes one axis of two dims, "1" is an axis of length 1,
-            "..." stands for all further dims in their order.
+        names: As for `rf.named`: "time batch feature", or Dims. "(heads dim)" merges two dims into one axis, "1" is an axis of
+            length 1, "..." stands for all further dims in order.
 
     Raises:
-        DimError: If a dim is not named, or a name is that of none or of several dims.
+        DimError: If a dim is not named, or a name matches no dim or several.
     """
     if not isinstance(x, Tensor):
         raise type_error(
@@ -289,7 +289,7 @@ def _backend(raw: Any) -> Any:
 
 
 def _given_dims(dims: Any) -> dict[str, Any]:
-    """The dims by name; of a list of them, their lengths' dims too."""
+    """The dims by name; for a list also the dims of their lengths."""
     if dims is None:
         return {}
     if isinstance(dims, Mapping):
@@ -313,7 +313,7 @@ def _given_dims(dims: Any) -> dict[str, Any]:
 
 
 def _many(x: Any, one: Any, given: dict[str, Any]) -> Any:
-    """The Tensors of several arrays; a dim that one of them has made is taken by the next."""
+    """The Tensors of several arrays; a dim made for one of them is reused by the next."""
 
     def next_one(value: Any) -> Any:
         if foreign.is_many(value):
@@ -333,7 +333,7 @@ def _many(x: Any, one: Any, given: dict[str, Any]) -> Any:
 
 
 def _of_name(item: Any, items: list[Any], left: list[Dim], x: Tensor) -> Dim:
-    """The dim that a name means; of a dim and its twin the first time the dim itself."""
+    """The dim that a name refers to; for a dim and its twin, the first occurrence is the dim itself."""
     found = [dim for dim in left if dim is item or dim.name == item]
     alike = [dim for dim in x.dims if dim.name == item]
     if found and (isinstance(item, Dim) or len(alike) == 1 or len(alike) == items.count(item)):

@@ -1,4 +1,4 @@
-"""The lengths that an array is named with: of which of its axes they are, and over which."""
+"""The lengths given for a named array: which axis they belong to, and the axes they are over."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TIMES = {
 
 
 class RawAxis(NamedTuple):
-    """An axis of the array: its name, size and what kind of dim that name says; the Dim, if it is given."""
+    """An axis of the array: its name, its size, the kind of dim that the name implies, and the Dim if given."""
 
     name: str
     size: int
@@ -31,22 +31,23 @@ class RawAxis(NamedTuple):
 
 
 class Ragged(NamedTuple):
-    """Lengths of one axis over others, by their numbers."""
+    """Lengths of one axis over others, by index."""
 
     axis: int
     lengths: np.ndarray
     over: tuple[int, ...]
 
     def cut(self, axes: Sequence[RawAxis]) -> Ragged:
-        """The same, of axes that are shorter by now."""
+        """The same for axes that have been shortened."""
         return self._replace(lengths=self.lengths[tuple(slice(axes[at].size) for at in self.over)])
 
 
 def ragged_axes(axes: Sequence[RawAxis], lengths: Any) -> list[Ragged]:
-    """The lengths that the caller gives: None, lengths or a mask, or a dict of such by name.
+    """The lengths given by the caller: None, lengths or a mask, or a dict of these by name.
 
     Raises:
-        DimError: If it is not clear of which dim they are, or over which; if they are no lengths, or a mask is no mask of lengths.
+        DimError: If it is unclear which dim they belong to, or which dims they are over; if they are not lengths, or a mask is not a
+            mask of lengths.
         ShapeError: If a sequence is longer than the array, or there is not one length per sequence.
     """
     if lengths is None:
@@ -60,7 +61,7 @@ def ragged_axis(axes: Sequence[RawAxis], at: int, given: Any, over: Sequence[str
     """The lengths of one axis.
 
     Args:
-        over: The names of the axes that they are over, if that is known.
+        over: The names of the axes of the lengths, if known.
     """
     axis = axes[at]
     if isinstance(given, Tensor):
@@ -105,14 +106,14 @@ def _axis_of(axes: Sequence[RawAxis], name: Any) -> int:
 
 
 def possible_axes(axes: Sequence[RawAxis]) -> list[int]:
-    """The axes that lengths without a name may be of: those that are called time or the like, else all but batch and features."""
+    """The axes that unnamed lengths may belong to: those called time or similar, else all but batch and features."""
     names = [axis.name for axis in axes]
     free = [at for at, axis in enumerate(axes) if axis.kind is None and names.index(axis.name) == at]
     return [at for at in free if axes[at].name in _TIMES] or free
 
 
 def _found(axes: Sequence[RawAxis]) -> int:
-    """The axis that lengths without a name are of."""
+    """The axis that unnamed lengths belong to."""
     choice = possible_axes(axes)
     if len(choice) == 1:
         return choice[0]
@@ -135,7 +136,7 @@ def _is_mask(array: np.ndarray, axes: Sequence[RawAxis], at: int) -> bool:
 
 
 def _of_mask(array: np.ndarray, axes: Sequence[RawAxis], at: int) -> np.ndarray:
-    """The lengths that a mask shows, true for real frames, the axis itself last."""
+    """The lengths given by a mask, True for real frames, the axis itself last."""
     axis, mask = axes[at], array.astype(bool)
     rows = [("x", _text(axes)), ("mask", array.shape)]
     if mask.ndim < 2 or mask.shape[-1] != axis.size:
@@ -201,7 +202,7 @@ def _misfit(axes: Sequence[RawAxis], at: int, array: np.ndarray, rule: str) -> E
 
 
 def check_same(axis: RawAxis, found: Ragged, axes: Sequence[RawAxis]) -> None:
-    """Raise a DimError if a Dim that is given has other lengths than those that are given too."""
+    """Raise a DimError if a given Dim has other lengths than those given."""
     own = axis.dim.lengths
     if own is None or own.shape != found.lengths.shape or not (own == found.lengths).all():
         raise other_lengths(axis, axes)

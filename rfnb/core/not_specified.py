@@ -1,4 +1,4 @@
-"""The mark of an option that is not given, where None is a value of its own."""
+"""A marker for an omitted option, where None is a valid value."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _NAMES = {"notspecified", "notgiven", "notset", "unspecified", "unset", "missing
 
 
 class NotSpecified:
-    """The mark of an option that is not given. The class itself is the mark: `option=NotSpecified`."""
+    """The marker for an omitted option. The class itself is the marker: `option=NotSpecified`."""
 
 
 def is_specified(value: Any) -> bool:
-    """Whether `value` is a value, and not such a mark; those of other packages (`NOT_GIVEN`, `_Unset`, ...) are known by their name."""
+    """True if `value` is a value and not such a marker; markers of other packages (`NOT_GIVEN`, `_Unset`, ...) are recognised by name."""
     if value is NotSpecified or value is ...:
         return False
     mark = value if isinstance(value, type) else type(value)

@@ -1,4 +1,4 @@
-"""The notion of an op: a function on Tensors whose inside works on raw arrays, so that others see its call as one thing.
+"""Ops: functions on Tensors that work on raw arrays inside, so that observers see a call as one unit.
 
     @op
     def tanh(x: Tensor) -> Tensor: ...
@@ -6,8 +6,8 @@
     @op(draws=True)
     def random_normal(dims: Sequence[Dim]) -> Tensor: ...
 
-A recorded loop (`with loop:`) repeats the ops of its body, so whatever looks into a Tensor (`x.raw_tensor`) and may be called in a
-body is one. A function stays what it is: being an op costs its calls nothing.
+A recorded loop (`with loop:`) repeats the ops of its body, so every function that reads raw arrays (`x.raw_tensor`) and may be called in
+a body is an op. The function stays the same object: being an op costs its calls nothing.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Op:
-    """All that is known of an op. Any op may draw random numbers or offer values to a trace by ops and probes inside of it.
+    """The properties of an op. Any op may draw random numbers or send probe events through the ops and probes inside it.
 
     Attributes:
         fn: The function.
-        draws: It draws random numbers itself.
-        changes_state: It changes something for good: nothing that a recorded loop could repeat.
-        decides: It looks at the loop it is in (a choice of a search): a recorded loop runs it in every step.
-        of: What calls it, if its own name is a private one: it is shown instead.
-        plain: Does what `fn` does, also while somebody else answers the calls of `fn` (`core/intercept.py`).
+        draws: Whether it draws random numbers itself.
+        changes_state: Whether it has a permanent effect, which a recorded loop cannot repeat.
+        decides: Whether it depends on its loop (a choice of a search): a recorded loop runs it in every step.
+        of: The public caller, shown in place of a private name.
+        plain: Does the same as `fn`, even while `fn` is intercepted (`core/intercept.py`).
     """
 
     __slots__ = ("changes_state", "decides", "draws", "fn", "of", "plain")
@@ -57,13 +57,13 @@ def op(
 def op(
     fn: Any = None, /, *, draws: bool = False, changes_state: bool = False, decides: bool = False, of: str | None = None
 ) -> Any:
-    """The function itself, which is an op from now on.
+    """Declare a function as an op; returns the function itself.
 
     Args:
         draws, changes_state, decides, of: See `Op`.
 
     Raises:
-        TypeError: For anything but a function that `def` has made.
+        TypeError: For anything but a function made by `def`.
     """
 
     def register(fn: Function) -> Function:
@@ -82,20 +82,20 @@ def op(
 
 
 def op_of(fn: Any) -> Op | None:
-    """The op that a function is; None if it is none."""
+    """The op of a function, or None."""
     return _ops.get(fn) if isinstance(fn, FunctionType) else None
 
 
 def all_ops() -> list[Op]:
-    """Every op there is, in the order they were declared."""
+    """All ops in order of declaration."""
     return list(_ops.values())
 
 
 def op_on_way(way: Sequence[CodeType]) -> str | None:
-    """The name of the first op whose code is among these, one that is called by its name; None if there is none.
+    """The name of the first op whose code is among these and that users call by name, or None.
 
     Args:
-        way: Of running functions, innermost first.
+        way: Codes of running functions, innermost first.
     """
     names = {op.plain.__code__: op.name for op in all_ops()}
     return next((names[code] for code in way if names.get(code, "").isidentifier() and names[code][0] != "_"), None)

@@ -1,7 +1,7 @@
-"""The way of objects through pickle: `torch.save`, other processes (`DataLoader`, `multiprocessing`), `copy.copy` and `deepcopy`.
+"""Pickling of objects: `torch.save`, other processes (`DataLoader`, `multiprocessing`), `copy.copy` and `deepcopy`.
 
-A Dim is an identity, so a loaded dim is a new one, but one for all tensors of the same pickle. What dims are made of them is interned as
-ever: the same expression of loaded dims is the same dim. `batch_dim` and `single_step_dim` are those of the process that loads.
+A Dim is an identity, so a loaded dim is a new one, shared by all tensors of the same pickle. Derived dims are interned as usual: the
+same expression of loaded dims is the same dim. `batch_dim` and `single_step_dim` are those of the loading process.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _OWN = ("kind", "vocab", "_place", "_way", "by_user")  # what a dim has of its o
 
 
 def reduce_dim(dim: Dim, special: str | None) -> Any:
-    """The function and arguments that pickle asks for.
+    """The function and arguments that pickle requests.
 
     Args:
-        special: The name of the dim if there is one of it in each process.
+        special: The name of the dim if each process has its own.
     """
     if special is not None:
         return special_dim, (special, dim.lengths)
@@ -47,7 +47,7 @@ def reduce_dim(dim: Dim, special: str | None) -> Any:
 
 
 def special_dim(name: str, length: np.ndarray | None) -> Dim:
-    """The dim of this process; it takes its size from what is loaded, as from the first array it is used with.
+    """This process's dim; it takes its size from the loaded values, as from the first array it is used with.
 
     Raises:
         DimError: If it has another size here.
@@ -70,24 +70,24 @@ def special_dim(name: str, length: np.ndarray | None) -> Dim:
 
 
 def derived_dim(expr: Sum, own: dict[str, Any]) -> Dim:
-    """The dim of an expression of dims that are loaded already."""
+    """The dim of an expression of loaded dims."""
     return derived(expr, own)
 
 
 def twin_dim(base: Dim, match_priority: int, own: dict[str, Any]) -> Dim:
-    """The twin of a dim that is loaded already."""
+    """The twin of a loaded dim."""
     twin = base.copy(match_priority=match_priority)
     twin.__dict__.update(own)
     return twin
 
 
 def new_dim(cls: type[Dim]) -> Dim:
-    """A dim without anything; pickle fills it in."""
+    """An empty dim, which pickle fills in."""
     return cls.__new__(cls)
 
 
 class NotPicklable:
-    """The base of what belongs to a loop that runs: its values are of one step, its plan is of this process."""
+    """Base class for objects bound to a running loop: their values belong to one step, their plan to this process."""
 
     _not_pickled: ClassVar[tuple[str, str, str]] = (
         "A loop",

@@ -1,4 +1,4 @@
-"""Places in user code: the first line outside of this package on the way up the stack."""
+"""Places in user code: the first line outside of this package up the stack."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NOT_OF_USERS = _PACKAGE, contextlib.__file__  # what a with-block of ours does 
 
 
 def in_package(code: CodeType) -> bool:
-    """Whether code is of this package, and not of a user."""
+    """True if code belongs to this package rather than to a user."""
     return code.co_filename.startswith(_PACKAGE)
 
 
 def user_frame(depth: int) -> tuple[FrameType, FrameType | None]:
-    """The frame of user code that led here, and the one that it called; `depth` frames up, or more."""
+    """The frame of user code that led here, and the frame that it called; at least `depth` frames up."""
     frame, called = sys._getframe(depth + 1), None
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_OF_USERS):
         called = called if frame.f_code in DOORS else frame
@@ -30,12 +30,12 @@ def user_frame(depth: int) -> tuple[FrameType, FrameType | None]:
 
 
 def place_of_user(depth: int, *, but: tuple[str, ...] = ()) -> Place:
-    """The place in user code; files that begin with one of `but` do not count."""
+    """The place in user code; files that start with one of `but` do not count."""
     return place_above(sys._getframe(depth + 1), (_PACKAGE, *but))
 
 
 def place_above(frame: FrameType, but: str | tuple[str, ...] = _PACKAGE) -> Place:
-    """The place of a frame if it is of user code, else of the first one above it that is."""
+    """The place of a frame if it is user code, else of the first such frame above it."""
     code = frame.f_code
     while code.co_filename.startswith(but) and frame.f_back is not None:
         frame = frame.f_back
@@ -44,7 +44,7 @@ def place_above(frame: FrameType, but: str | tuple[str, ...] = _PACKAGE) -> Plac
 
 
 def place_and_way(frame: FrameType) -> tuple[Place, tuple[CodeType, ...]]:
-    """The same, and the code of the frames of this package on the way there. Cheap enough for every new Dim, too."""
+    """The same, with the codes of this package's frames on the way. Cheap enough for every new Dim."""
     code = frame.f_code
     way: tuple[CodeType, ...] = ()
     while code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
@@ -55,19 +55,19 @@ def place_and_way(frame: FrameType) -> tuple[Place, tuple[CodeType, ...]]:
 
 
 def warn_user(text: str, kind: type[Warning] = UserWarning) -> None:
-    """A warning at the line of user code that led here; Python shows it once for each line."""
+    """Warn at the line of user code that led here; Python shows it once per line."""
     frame, _ = user_frame(1)
     warn_at(text, frame, frame.f_lineno, kind)
 
 
 def warn_at(text: str, frame: FrameType, line: int, kind: type[Warning] = UserWarning) -> None:
-    """A warning at a line of the code of a frame."""
+    """Warn at a line of a frame's code."""
     shown = frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(text, kind, frame.f_code.co_filename, line, registry=shown)
 
 
 def line_of(frame: FrameType) -> str:
-    """`file:line` where a frame is now."""
+    """The current `file:line` of a frame."""
     return place_text((frame.f_code, frame.f_lasti))
 
 
@@ -83,7 +83,7 @@ def place_text(place: Place | str) -> str:
 
 
 def _cell_of(file: str) -> int | None:
-    """The number of the cell whose code IPython calls so, as in its own tracebacks; None if it is no cell."""
+    """The number of the notebook cell with this file name in IPython, as in its tracebacks; None if it is not a cell."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
     return getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)

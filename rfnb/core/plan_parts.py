@@ -1,9 +1,9 @@
-"""A plan for other dims: it is taken apart once, and put together with the dims of each new batch.
+"""Rebuilds plans for other dims: a plan is taken apart once, and built again with the dims of each new batch.
 
-A plan is a tuple of numbers, dims, shapes and functions; functions have the same in their closures. So no op says how its plan is
-put together again: dims are replaced wherever they are, a `Shape` becomes that of the new dims, a `Memo` begins empty, and a function
-whose closure has any of these is made anew with the same code. What else depends on lengths a function works out when it runs.
-A plan that has anything else in it (an array, a dict) cannot be taken apart, and is made anew for each batch.
+A plan is a tuple of numbers, dims, shapes and functions; functions have the same in their closures. So ops need not say how to rebuild a
+plan: dims are replaced wherever they occur, a `Shape` becomes that of the new dims, a `Memo` starts empty, and a function with any of
+these in its closure is created anew with the same code. Anything else that depends on lengths is computed when the function runs. A plan
+that contains anything else (an array, a dict) cannot be taken apart, and is made anew for each batch.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _PLAIN = (
 
 
 class CannotRebuild(Exception):
-    """There is something in a plan of which nobody knows what it is for other dims."""
+    """A plan contains something whose counterpart for other dims is unknown."""
 
 
 class PlanPart:
-    """A function of a plan as an object: it is put together in a fraction of the time of a function with a closure.
+    """A function of a plan as an object, which is rebuilt in a fraction of the time of a closure.
 
     Attributes:
-        args: Those of its class; what else it keeps is of one batch.
+        args: The constructor arguments of its class; any other attribute belongs to one batch.
     """
 
     __slots__ = ()
@@ -51,9 +51,9 @@ class PlanPart:
 
 
 class Shape(tuple[int, ...]):
-    """The shape of a raw array, known by its dims: of each of `groups`, a dim or dims that are flattened to one axis, the length.
+    """The shape of a raw array in terms of its dims: for each of `groups`, a dim or dims flattened to one axis, the length.
 
-    In the plan for other dims it is theirs. While a plan is made, looking at single numbers of it counts as looking at extents.
+    In a plan for other dims it has their sizes. While a plan is made, reading single numbers of it counts as reading extents.
     """
 
     groups: tuple[Dim | Dims, ...]
@@ -103,17 +103,17 @@ def _length(group: Dim | Dims) -> int:
 
 
 class Template:
-    """The part of a plan that it has in common with those for other dims of the structure of its key.
+    """The part of a plan that is shared with plans for other dims of the same key structure.
 
     Attributes:
-        build: The dims of a key, in the order of its structure -> the plan for them.
-        key_of: The same dims -> their key; None until it is needed.
+        build: Maps the dims of a key, in the order of its structure, to their plan.
+        key_of: Maps these dims to their key; None until needed.
     """
 
     __slots__ = ("build", "key_of", "questions")
 
     def __init__(self, plan: Any, index: Index, asked: dict[tuple[Callable[..., Any], Dims], Any]):
-        """Raises CannotRebuild if there is none."""
+        """Raise CannotRebuild if that is impossible."""
         build = builder(plan, index)
         self.build: Build = build or (lambda dims: plan)
         known = [(question, builder(about, index), answer) for (question, about), answer in asked.items()
@@ -122,7 +122,7 @@ class Template:
         self.key_of: Build | None = None
 
     def serves(self, dims: Dims) -> bool:
-        """Whether planning would decide for these dims as it has done."""
+        """True if planning would decide the same for these dims."""
         for question, about, answer in self.questions:
             if question(*about(dims)) != answer:
                 return False
@@ -130,10 +130,10 @@ class Template:
 
 
 def builder(value: Any, index: Index) -> Build | None:
-    """A function of the dims that stand for those of `index`, in order -> what `value` is for them; None: it is the same for all.
+    """A function that maps dims in place of those of `index`, in order, to the counterpart of `value`; None if it is the same for all.
 
     Raises:
-        CannotRebuild: If there is something in it that depends on dims in an unknown way.
+        CannotRebuild: If it depends on dims in an unknown way.
     """
     names: dict[str, Any] = {
         "Cell": types.CellType,
@@ -154,17 +154,17 @@ def _compiled(text: str) -> types.CodeType:
 
 
 class _Writer:
-    """Writes a plan down as an expression of `dims[0]`, `dims[1]`, ...
+    """Writes a plan as an expression of `dims[0]`, `dims[1]`, ...
 
     Args:
-        names: Gets the constants of the expression.
+        names: Collects the constants of the expression.
     """
 
     def __init__(self, index: Index, names: dict[str, Any]):
         self.index, self.names = index, names
 
     def write(self, value: Any) -> str | None:
-        """The expression; None for what is the same for all dims."""
+        """The expression; None for a value that is the same for all dims."""
         kind = type(value)
         if isinstance(value, _PLAIN) or kind.__name__ == "dtype":
             return None
@@ -193,7 +193,7 @@ class _Writer:
         raise CannotRebuild(kind.__name__)
 
     def constant(self, value: Any) -> str:
-        """A name for what is the same for all dims."""
+        """A name for a value that is the same for all dims."""
         name = f"c{len(self.names)}"
         self.names[name] = value
         return name
@@ -228,7 +228,7 @@ class _Writer:
 
 
 def _derived(dim: Dim, index: Index) -> Build:
-    """The way in which planning has made a dim of others."""
+    """The way in which planning derived a dim from others."""
     parts = tuple(dict.fromkeys(parts_of(dim)))
     of_parts = builder(parts, index) if parts and dim.same_as is None else None
     if of_parts is None:
@@ -256,7 +256,7 @@ _WRITES = {dis.opmap["STORE_DEREF"], dis.opmap["DELETE_DEREF"]}
 
 @functools.cache
 def _writes_cells(code: types.CodeType) -> bool:
-    """Whether a function, or one within it, assigns to a variable of a function around it."""
+    """True if a function, or one inside it, assigns to a variable of an enclosing function."""
     if code.co_freevars and not _WRITES.isdisjoint(code.co_code[::2]):
         written = {step.argval for step in dis.get_instructions(code) if step.opcode in _WRITES}
         if not written.isdisjoint(code.co_freevars):

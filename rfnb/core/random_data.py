@@ -1,4 +1,4 @@
-"""Random test data for templates: first the sizes of dims that have none, then values.
+"""Random test data for templates: first sizes for dims without one, then values.
 
     data = TensorDict([Tensor("x", [batch_dim, time, feat]), Tensor("y", [batch_dim], "int32", sparse_dim=classes)])
     tensor_dict_fill_random_numpy_(data)
@@ -26,7 +26,7 @@ Sizes = Mapping[Dim, int] | None
 def tensor_dict_fill_random_numpy_(
     tensor_dict: TensorDict, *, rnd: int | Any = 42, dyn_dim_max_sizes: Sizes = None, dyn_dim_min_sizes: Sizes = None
 ) -> None:
-    """Give every template random values, in place; the same dim has the same sizes in all of them.
+    """Fill every template with random values in place; a dim has the same sizes in all of them.
 
     Args:
         rnd: A seed, or a NumPy generator.
@@ -49,14 +49,14 @@ def tensor_fill_random_numpy_(
     dyn_dim_max_sizes: Sizes = None,
     dyn_dim_min_sizes: Sizes = None,
 ) -> bool:
-    """Give a template random values, in place, and sizes to its dims that have none.
+    """Fill a template with random values in place, and size its dims that have no size.
 
     Args:
-        min_val, max_val: For integers: from min_val to max_val, both included. Default: below the size of the sparse dim,
-            else up to 10. Floats are standard normal.
+        min_val, max_val: For integers: bounds, both inclusive. Default: below the size of the sparse dim, else up to 10. Floats are
+            standard normal.
 
     Returns:
-        False if it had values already, which stay.
+        False if it already had values, which are kept.
     """
     if x.raw_tensor is not None:
         return False
@@ -82,13 +82,13 @@ def get_random_seq_lens_for_dyn_dims(
     dyn_dim_max_sizes: Sizes = None,
     dyn_dim_min_sizes: Sizes = None,
 ) -> dict[Dim, np.ndarray]:
-    """Random sizes for those of `dims` that have none: one for a batch dim, lengths for others.
+    """Random sizes for those of `dims` that have none: one number for a batch dim, lengths for others.
 
-    Lengths are over the declared dims, else over the batch dim among `dims`, else there is just one. Derived dims are left
-    out, since their sizes follow.
+    Lengths are over the declared dims, else over the batch dim among `dims`, else there is a single length. Derived dims are skipped,
+    since their sizes follow.
 
     Returns:
-        Dim -> int32 array; what lengths are over comes before them.
+        Dim -> int32 array; the dims of lengths come before them.
     """
     batch = [dim for dim in dims if dim.is_batch_dim()]
     found: dict[Dim, np.ndarray] = {}

@@ -1,13 +1,13 @@
-"""The questions of planning about dims whose sizes differ from batch to batch.
+"""Queries of planning about dims whose sizes differ from batch to batch.
 
-A plan serves the dims of another batch if they answer the same. So what reads a size goes through `asked` while a plan is made,
-and whoever works out a decision from several sizes asks for that decision, not for the sizes:
+A plan serves the dims of another batch if they give the same answers. So code that reads a size while a plan is made goes through
+`asked`, and code that decides by several sizes asks for the decision, not for the sizes:
 
     if asked(_is_small, axis, heads): ...
 
-Lengths are read in the functions of a plan, when they run; a plan that read them while it was made is for these dims only.
+Lengths are read in the functions of a plan, when they run; a plan that reads them while it is made is valid for these dims only.
 
-When a known size changes, plans are void, and what else was worked out from sizes: who keeps such things registers by `on_resize`.
+When a known size changes, plans and everything else computed from sizes become invalid: caches of such values register with `on_resize`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ resizes = [0]  # how often that happened
 
 
 def on_resize(clear: Callable[[], None]) -> None:
-    """Register what has to be forgotten when a known size changes."""
+    """Register a function that clears a cache when a known size changes."""
     _on_resize.append(clear)
 
 
 def tell_resized() -> None:
-    """Forget all that is void because a known size has changed."""
+    """Clear everything that a changed size has invalidated."""
     resizes[0] += 1
     for clear in _on_resize:
         clear()
@@ -39,11 +39,11 @@ watching: list[None] = []
 
 
 class PlanWatch:
-    """The questions that were asked while one plan was made.
+    """The queries made while one plan was made.
 
     Attributes:
         asked: The answers, by function and dims.
-        for_others: Whether the plan can serve other dims: no lengths were read.
+        for_others: Whether the plan can serve other dims, because no lengths were read.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ _current: ContextVar[PlanWatch | None] = ContextVar("rfnb_watch", default=None)
 
 @block
 def watched() -> Iterator[PlanWatch]:
-    """Around the making of a plan."""
+    """A block around the making of a plan."""
     watch = PlanWatch()
     token = _current.set(watch)
     watching.append(None)
@@ -68,7 +68,7 @@ def watched() -> Iterator[PlanWatch]:
 
 
 def asked(question: Callable[..., Any], *dims: Any) -> Any:
-    """`question(*dims)`; a plan that is being made serves other dims only if they give the same answer."""
+    """`question(*dims)`; a plan in the making will serve other dims only if they give the same answer."""
     watch = _current.get() if watching else None
     if watch is None:
         return question(*dims)
@@ -81,7 +81,7 @@ def asked(question: Callable[..., Any], *dims: Any) -> Any:
 
 
 def lengths_read() -> None:
-    """Say that lengths are read: a plan that is being made is for these dims only."""
+    """Report that lengths are read: a plan in the making is valid for these dims only."""
     watch = _current.get()
     if watch is not None:
         watch.for_others = False

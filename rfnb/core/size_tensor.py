@@ -1,4 +1,5 @@
-"""The Tensor of a dim's lengths (`dim.dyn_size_ext`): a raw array given to it sizes the dim, and nobody writes into that in place.
+"""The Tensor of a dim's lengths (`dim.dyn_size_ext`): assigning a raw array to it sizes the dim, and the array must not be modified in
+place.
 
 time = Dim(Tensor("time", [batch], dtype="int32"))     # a template: the sizes come later
 time.dyn_size_ext.raw_tensor = torch.tensor([5, 4, 2], dtype=torch.int32)
@@ -21,11 +22,11 @@ _plain_raw_tensor: Any = Tensor.__dict__["raw_tensor"]
 
 
 class SizeTensor(Tensor):
-    """Lengths of a dim. Copies, and what ops make of it, are plain Tensors."""
+    """The lengths of a dim. Copies and results of ops are plain Tensors."""
 
     @classmethod
     def of(cls, dim: Dim, tensor: Tensor) -> SizeTensor:
-        """`tensor` itself as the lengths of `dim`; a template may be those of several dims."""
+        """`tensor` itself as the lengths of `dim`; a template may serve several dims."""
         if not isinstance(tensor, cls):
             tensor = tensor if type(tensor) is Tensor else tensor.copy()
             tensor.__class__ = cls
@@ -64,7 +65,7 @@ class SizeTensor(Tensor):
         )
 
     def __reduce__(self) -> Any:
-        """A plain Tensor: the dim has lengths of its own in a pickle."""
+        """A plain Tensor: in a pickle the dim carries its own lengths."""
         state = {name: value for name, value in self.__dict__.items() if name != "_sized"}
         return _plain, (state,)
 

@@ -1,4 +1,4 @@
-"""JSON of files that others may have written: one meaning, or a ValueError."""
+"""JSON from untrusted files: one meaning, or a ValueError."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ def read_json(text: str) -> Any:
     """The value of a JSON text.
 
     Raises:
-        ValueError: No JSON, nested too deeply, a key twice in one object (the last one would win, silently), or NaN and infinities,
-            which are not JSON.
+        ValueError: For invalid JSON, excessive nesting, a duplicate key in an object (the last one would win silently), or NaN and
+            infinities, which are not JSON.
     """
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)

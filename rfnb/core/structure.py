@@ -1,7 +1,7 @@
-"""The structure of the dims in the key of a plan: everything that planning may look at, but for lengths and their longest.
+"""The structure of the dims in the key of a plan: everything that planning may depend on, other than lengths and their maximum.
 
-Two keys have one structure if the dims of one can be put for those of the other: they are equal in the same places, have lengths
-over each other in the same way, the same static sizes, names and kinds, and there is padding in both or in none.
+Two keys have the same structure if the dims of one can replace those of the other: they are equal in the same places, have lengths over
+each other in the same way, the same static sizes, names and kinds, and both or neither have padding.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _forms: weakref.WeakValueDictionary[Any, DimForm] = weakref.WeakValueDictionary(
 
 
 class DimForm:
-    """The nature of a dim by itself; one object for all dims that are alike, so that it is compared by identity.
+    """The properties of a dim by itself; similar dims share one object, so that it is compared by identity.
 
     Attributes:
-        latest: The dim that was found to have it last, weakly held.
+        latest: The dim that most recently had this form, weakly referenced.
     """
 
     __slots__ = ("__weakref__", "beam", "key", "latest")
@@ -40,8 +40,9 @@ Index = dict[Dim, int]
 
 
 def structure_of(key: tuple[Any, ...]) -> tuple[Any, Index] | None:
-    """The structure of a key, and its dims with their numbers, those that its dims are made of among them; None: it has no other
-    like it (a dim without size, one that is declared the same as another, beams of two steps)."""
+    """The structure of a key, and its dims with their numbers, including the parts of derived dims; None if no other key can be like it
+    (a dim without size, one declared equal to another, beams of two steps).
+    """
     index: Index = {}
     out: list[Any] = []
     try:
@@ -79,8 +80,9 @@ def _walk(parts: tuple[Any, ...], index: Index, out: list[Any]) -> bool:
 
 
 def _form_of(dim: Dim) -> tuple[DimForm | None, tuple[Dim, ...], weakref.ref[Dim] | None]:
-    """The form of a dim, the dims that it is made of or has its lengths over, as often and in the order as the form says, and the one
-    that had the form before it."""
+    """The form of a dim, the dims it is made of or has its lengths over, in the order and multiplicity of the form, and the dim that
+    had the form before it.
+    """
     lengths = None if dim.size is not None else dim._lengths or dim._known()
     over: tuple[Dim, ...] = () if lengths is None else lengths.over
     alone = dim.special or dim.declared_as is not None or dim.same_as is not None
@@ -116,7 +118,7 @@ def _form_of(dim: Dim) -> tuple[DimForm | None, tuple[Dim, ...], weakref.ref[Dim
 
 
 def skeleton(expr: algebra.Sum, parts: tuple[Dim, ...]) -> algebra.Sum:
-    """The expression with the places of dims for them."""
+    """The expression with dims replaced by their indices."""
 
     def of(factor: Any) -> Any:
         if isinstance(factor, algebra.Division):

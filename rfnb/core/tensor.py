@@ -3,7 +3,7 @@
     x = Tensor("x", dims=[batch, time, feat], dtype="float32", raw_tensor=array)
     x.copy_transpose([time, batch, feat]).raw_tensor
 
-The operators (`+`, `<`, ...) are bound by `rfnb/ops/operators.py`, since what they compute is an op.
+`rfnb/ops/operators.py` binds the operators (`+`, `<`, ...), since they are ops.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class Tensor(TensorOperators, OldTensorNames):
 
     Args:
         name: For messages and views.
-        dims: One Dim per axis (`dim_tags` is its old name); no Dim twice (a square weight uses a dim and its twin
+        dims: One Dim per axis (`dim_tags` is its old name); no Dim may occur twice (a square weight uses a dim and its twin
             `dim.copy(match_priority=1)`).
-        dtype: "float32", "int64", "bool", ...; taken from the raw array if there is one.
+        dtype: "float32", "int64", "bool", ...; taken from the raw array if given.
         sparse_dim: The dim that the integers of this tensor index into, e.g. a vocabulary.
         feature_dim: A marked default axis, one of `dims`; or `feature_dim_axis`, its index.
         raw_tensor: The array; None makes a template.
-        version: Of the documented behaviour. Taken, without effect: axes are never marked by themselves here.
-        available_for_inference: For the one who feeds data: whether it is there when the model is used, not trained.
+        version: Version of the documented behaviour. Accepted without effect: axes are never marked automatically here.
+        available_for_inference: For data feeding: whether it is available at inference, not only in training.
         vocab: Labels of the indices, given to `sparse_dim`: a list, a `Vocabulary` or its options.
 
     Raises:
         TypeError: For options of older documented versions (`shape`, `sparse`, `batch_dim_axis`, ...); the message has the new ones.
-        DimError: A dim twice, or a feature_dim that is not among the dims.
-        ShapeError: If the raw array does not fit the dims.
+        DimError: For a duplicate dim, or a feature_dim that is not among the dims.
+        ShapeError: If the raw array does not match the dims.
     """
 
     __class_getitem__: Any = classmethod(GenericAlias)  # rf.Tensor[torch.Tensor] as annotation
@@ -169,7 +169,7 @@ class Tensor(TensorOperators, OldTensorNames):
 
     @property
     def backend(self) -> Any:
-        """The backend of the raw array; of a template the selected one."""
+        """The backend of the raw array; for a template the selected one."""
         raw = self._raw
         return registry.selected() if raw is None else registry.BY_TYPE[type(raw)]
 
@@ -177,7 +177,7 @@ class Tensor(TensorOperators, OldTensorNames):
         """The values on the host, axes in the order of `dims` (waits for a GPU).
 
         Raises:
-            ValueError: Of a template.
+            ValueError: For a template.
         """
         if self._raw is None:
             raise value_error(
@@ -187,7 +187,7 @@ class Tensor(TensorOperators, OldTensorNames):
 
     @property
     def dims_set(self) -> set[Dim]:
-        """The dims without their order."""
+        """The dims as a set."""
         return set(self.dims)
 
     @property
@@ -202,7 +202,7 @@ class Tensor(TensorOperators, OldTensorNames):
 
     @property
     def sparse(self) -> bool:
-        """Whether the values are indices into `sparse_dim`. Assigning False drops that mark."""
+        """True if the values are indices into `sparse_dim`. Assigning False removes this mark."""
         return self.sparse_dim is not None
 
     @sparse.setter
@@ -222,7 +222,7 @@ class Tensor(TensorOperators, OldTensorNames):
 
     @property
     def vocab(self) -> Any:
-        """Labels of the indices, or None. Assigning gives them to the sparse_dim, which has none or the same.
+        """Labels of the indices, or None. Assigning sets those of the sparse_dim, which must have none or the same.
 
         Raises:
             DimError: If there is no sparse_dim.
@@ -246,10 +246,10 @@ class Tensor(TensorOperators, OldTensorNames):
         self.sparse_dim.vocab = labels
 
     def remaining_dims(self, remove: Dim | Sequence[Dim] | None = None) -> list[Dim]:
-        """The dims without those of `remove`, in order.
+        """The dims except those in `remove`, in order.
 
         Raises:
-            DimError: If one of `remove` is not there.
+            DimError: If one of `remove` is missing.
         """
         remove = [] if remove is None else [remove] if isinstance(remove, Dim) else list(remove)
         for dim in remove:
@@ -260,7 +260,7 @@ class Tensor(TensorOperators, OldTensorNames):
         """The index of `dim` in the raw array.
 
         Raises:
-            DimError: If it is not there.
+            DimError: If it is missing.
         """
         try:
             return self.dims.index(dim)
@@ -269,7 +269,7 @@ class Tensor(TensorOperators, OldTensorNames):
         raise missing_dim(what, self, dim)
 
     def has_axis(self, axis: Dim) -> bool:
-        """Whether this dim is here."""
+        """True if the tensor has this dim."""
         return axis in self.dims
 
     def _index(self, axis: Dim | int, what: str) -> int:
@@ -293,16 +293,16 @@ class Tensor(TensorOperators, OldTensorNames):
     num_elements = tensor_mask.num_elements
 
     def verify_out_shape(self, out_shape: set[Dim | MarkedDim], allow_missing_implicit_dims: bool = False) -> Tensor:
-        """Check the set of dims; returns self.
+        """Check the set of dims; return self.
 
         Args:
-            out_shape: The dims, and those that the tensor depends on without an axis, marked (`rfnb.tensor`):
-                `ImplicitSparseDim(vocab)` for its sparse dim, `ImplicitDynSizeDim(batch)` for what lengths are over.
-                `OptionalDim(dim)` may be there or not.
-            allow_missing_implicit_dims: True: those without an axis need not be named.
+            out_shape: The dims, including those that the tensor depends on without an axis, marked (`rfnb.tensor`):
+                `ImplicitSparseDim(vocab)` for its sparse dim, `ImplicitDynSizeDim(batch)` for dims of lengths. `OptionalDim(dim)` may be
+                missing.
+            allow_missing_implicit_dims: If True, dims without an axis need not be named.
 
         Raises:
-            VerifyOutShapeException: If it differs.
+            VerifyOutShapeException: If the dims differ.
         """
         different = marked_dim.differences(self, out_shape, allow_missing_implicit_dims)
         if different:
@@ -317,15 +317,15 @@ class Tensor(TensorOperators, OldTensorNames):
         return self
 
     def sanity_check(self, ignore_placeholder: bool = False, assume_complete: bool = True) -> None:
-        """Check that dims, marks and raw array go together; useful after something else has written them.
+        """Check that dims, marks and raw array are consistent; useful after other code has modified them.
 
         Args:
-            ignore_placeholder: Do not look at the raw array.
+            ignore_placeholder: Do not check the raw array.
             assume_complete: All sizes must be known.
 
         Raises:
-            DimError: A dim twice, a feature_dim that is not here, a size that is not known.
-            ShapeError: If the raw array does not fit the dims.
+            DimError: For a duplicate dim, a missing feature_dim, or an unknown size.
+            ShapeError: If the raw array does not match the dims.
         """
         check_unique(self.dims, f'Tensor "{self.name}"')
         self.feature_dim = self._feature_dim
@@ -335,7 +335,7 @@ class Tensor(TensorOperators, OldTensorNames):
             self.raw_tensor = self._raw
 
     def _like(self, raw: Any, dims: tuple[Dim, ...], name: str | None = None) -> Tensor:
-        """`new_tensor` of what keeps the name too, and of a template a template."""
+        """`new_tensor` with the name kept; for a template a template."""
         out = new_tensor(raw, dims, self)
         if raw is None:
             out._dtype = self.dtype
@@ -344,7 +344,7 @@ class Tensor(TensorOperators, OldTensorNames):
         return out
 
     def _template(self, dims: Sequence[Dim], name: str | None = None, dtype: str | None = None) -> Tensor:
-        """A template with other dims; marks are kept where they still fit."""
+        """A template with other dims; marks are kept where they still apply."""
         feature = self._feature_dim if self._feature_dim in dims else None
         out = Tensor(name or self.name, dims, dtype or self.dtype, sparse_dim=self.sparse_dim, feature_dim=feature)
         if not self.available_for_inference:
@@ -368,11 +368,11 @@ put_all_absent(Tensor)
 
 
 class VerifyOutShapeException(DimError):
-    """The dims of an output are not the promised ones."""
+    """The dims of an output differ from the promised ones."""
 
 
 def same_dtype(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors have the same dtype; quicker than asking both for its name."""
+    """True if two tensors have the same dtype; faster than comparing names."""
     if a.__class__ is b.__class__ is Tensor:  # a StepTensor shows no array
         one, other = a._raw, b._raw
         if one.__class__ is other.__class__ and one is not None:
@@ -385,7 +385,7 @@ _make = partial(Tensor.__new__, Tensor)
 
 
 def new_tensor(raw: Any, dims: tuple[Dim, ...], like: Tensor | None = None, finite: bool = False) -> Tensor:
-    """A Tensor without checks, for results of ops. Its marks are those of `like`, by one rule; ops say exceptions only.
+    """A Tensor without checks, for results of ops. It takes the marks of `like` by one rule; ops state exceptions only.
 
     - `sparse_dim` says what values mean. What moves, picks, repeats, pads or reduces values, or computes with them element by
       element, has that of `like`. Bools have none; what is found in a dim (argmax, the indices of a sort) indexes into that dim;
@@ -410,7 +410,7 @@ def new_tensor(raw: Any, dims: tuple[Dim, ...], like: Tensor | None = None, fini
 
 
 def with_raw(of: Mapping[str, Any], raw: Any) -> Tensor:
-    """A Tensor with these attributes around another array."""
+    """A Tensor with these attributes and another array."""
     out = _make()
     out.__dict__.update(of)
     out._raw = raw
@@ -418,7 +418,7 @@ def with_raw(of: Mapping[str, Any], raw: Any) -> Tensor:
 
 
 def keep_marks(out: Tensor, further: Tensor) -> Tensor:
-    """`out`, which has the marks of a first operand, with those that only this further one has."""
+    """`out`, which has the marks of the first operand, completed by those of this further one."""
     if out.sparse_dim is None:
         out.sparse_dim = further.sparse_dim
     if out._feature_dim is None and further._feature_dim in out.dims:

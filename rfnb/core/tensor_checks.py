@@ -1,4 +1,4 @@
-"""Whether dims go together, and whether a raw array fits its dims."""
+"""Checks that dims are compatible, and that a raw array matches its dims."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def dims_of(what: str, value: Any) -> tuple[Dim, ...]:
     """One or several Dims as a tuple.
 
     Raises:
-        DimError: If there is anything else among them.
+        DimError: If anything else is among them.
     """
     if isinstance(value, Dim):
         return (value,)
@@ -41,12 +41,12 @@ def check_lengths_here(
 ) -> None:
     """Raise a DimError if an op needs the lengths of `dim`, and they are over a dim that no operand has.
 
-    What lacks that dim may be the same for all sequences, or that of one which was picked; so it is never brought in unasked.
+    A value without that dim may be shared by all sequences, or belong to a selected one; so the dim is never added implicitly.
 
     Args:
-        operands: What messages call each of them, and its dims.
-        label: What the next lines to type call the tensor.
-        always: Also where no sequence has padding.
+        operands: Name of each operand in messages, with its dims.
+        label: Name of the tensor in the lines to type.
+        always: Also raise if no sequence has padding.
     """
     lacking = [over for over in dim.length_dims if not any(over in dims for _, dims in operands)]
     if not lacking or not (always or dim.has_padding()):
@@ -68,7 +68,7 @@ def check_lengths_here(
 
 
 def check_unique(dims: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
-    """`dims`, after checking that each is a Dim and none is there twice."""
+    """`dims`, after checking that each is a Dim and none occurs twice."""
     for dim in dims:
         if not isinstance(dim, Dim):
             raise no_dim(what, dim)
@@ -90,7 +90,7 @@ def check_unique(dims: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
 
 
 def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
-    """Compare a raw shape with the dims; a dim without size takes it over if nothing else can."""
+    """Compare a raw shape with the dims; a dim without size adopts it if nothing else can."""
     dims = tensor.dims
     if len(shape) == len(dims):
         new = [dim for dim in dims if not dim.is_dim_known() and dim.expr is None and not dim.declared_length_dims]

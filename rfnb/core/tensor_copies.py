@@ -1,4 +1,4 @@
-"""Copies of a Tensor with its axes in another order, or with other dims. They share the raw array where they can.
+"""Copies of a Tensor with its axes in another order, or with other dims. They share the raw array where possible.
 
 These functions are methods of Tensor.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @op
 def copy(self: Tensor, name: str | None = None) -> Tensor:
-    """Another Tensor of the same raw array."""
+    """Another Tensor with the same raw array."""
     out = self._like(self._raw, self.dims, name)
     if not self.available_for_inference:
         out.available_for_inference = False
@@ -36,7 +36,7 @@ def copy_transpose(self: Tensor, perm: Sequence[Dim | int], *, allow_int: bool =
     """The same tensor with its axes in another order.
 
     Args:
-        allow_int: Whether axes may be given by their index.
+        allow_int: Whether axes may be given by index.
 
     Raises:
         DimError: If `perm` is not exactly the dims of this tensor.
@@ -68,11 +68,11 @@ def copy_transpose(self: Tensor, perm: Sequence[Dim | int], *, allow_int: bool =
 def copy_compatible_to_dims(
     self: Tensor, dims: Sequence[Dim], *, add_dims: bool = True, unbroadcast: bool = False
 ) -> Tensor:
-    """Axes in the order of `dims`, a superset; missing ones get a static dim of size 1, or with `unbroadcast` the dim
-    itself, the values repeated without copying. With `add_dims=False` missing ones stay away.
+    """Axes in the order of `dims`, a superset; missing ones get a static dim of size 1, or with `unbroadcast` the dim itself, with
+    values repeated without copying. With `add_dims=False` missing ones are not added.
 
     Raises:
-        DimError: If `dims` lacks one of this tensor.
+        DimError: If `dims` lacks a dim of this tensor.
     """
     if not add_dims:
         check_superset(self.dims, dims)
@@ -92,7 +92,7 @@ def copy_compatible_to_dims(
 def copy_compatible_to_dims_raw(
     self: Tensor, dims: Sequence[Dim], *, add_dims: bool = True, unbroadcast: bool = False
 ) -> Any:
-    """The raw array in the order of `dims`, with axes of length 1 for those that this tensor lacks (options as above)."""
+    """The raw array in the order of `dims`, with axes of length 1 for missing dims (options as above)."""
     if unbroadcast or not add_dims:
         return self.copy_compatible_to_dims(dims, add_dims=add_dims, unbroadcast=unbroadcast)._raw
     check_superset(self.dims, dims)

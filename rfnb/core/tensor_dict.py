@@ -40,7 +40,7 @@ class TensorDict:
             self.update(data)
 
     def update(self, data: TensorDict | Mapping[str, Any] | Sequence[Tensor], *, auto_convert: bool = False) -> None:
-        """Add Tensors, or put them in the place of those of the same name.
+        """Add Tensors, or replace those of the same name.
 
         Args:
             auto_convert: Also make Tensors from dicts of options, e.g. `{"x": {"dims": [batch_dim, time], "dtype": "int32"}}`, and
@@ -48,7 +48,7 @@ class TensorDict:
                 "shape" has the sizes without the batch, None for lengths.
 
         Raises:
-            TypeError: If a value is no Tensor, or an option is not known.
+            TypeError: If a value is not a Tensor, or an option is unknown.
             ValueError: If a Tensor of a sequence has no name, or options contradict each other.
         """
         if isinstance(data, TensorDict):
@@ -97,12 +97,12 @@ class TensorDict:
         for index, tag in enumerate(tags):
             callback.process_seq(seq_tag=tag, outputs=run.outputs.sequence(index))
 
-        Lengths over more than the batch, such as those of hypotheses {batch, beam}, stay lengths over the rest. What has no batch dim
-        is the same for each sequence. Padding is not in what comes out, unless lengths still differ.
+        Lengths over more than the batch, such as those of hypotheses {batch, beam}, remain lengths over the rest. A value without a
+        batch dim is the same for each sequence. Results have no padding, unless lengths still differ.
 
         Args:
-            index: From 0; negative: from the last one.
-            batch: The batch dim; default: the only one that the Tensors have.
+            index: Index from 0; negative indices count from the end.
+            batch: The batch dim; default: the only one of the Tensors.
 
         Raises:
             ValueError: If there is no such dim, or several.
@@ -128,9 +128,9 @@ class TensorDict:
         return TensorDict({name: one.of(name, tensor) for name, tensor in self.data.items()})
 
     def reset_content(self) -> None:
-        """Drop the raw arrays, and the sizes of all dims that are not static, also of those that lengths are over.
+        """Drop the raw arrays and the sizes of all dims that are not static, including the dims of lengths.
 
-        A ragged dim still knows over which dims its lengths are.
+        A ragged dim keeps the dims that its lengths are over.
         """
         for tensor in self.data.values():
             tensor.reset()
@@ -149,10 +149,10 @@ class TensorDict:
         """`{name: raw, "name:size<i>": sizes of axis i}`; sizes are int32 raw arrays on the CPU.
 
         Args:
-            include_const_sizes: Static sizes too.
-            include_scalar_dyn_sizes: Sizes that are not static but have no dims, such as that of `batch_dim`.
-            exclude_duplicate_dims: The sizes of a dim only where it comes first.
-            expected_value_type: What every value must be, e.g. np.ndarray.
+            include_const_sizes: Include static sizes.
+            include_scalar_dyn_sizes: Include sizes that are not static but have no dims, such as that of `batch_dim`.
+            exclude_duplicate_dims: Include the sizes of a dim only at its first occurrence.
+            expected_value_type: The required type of every value, e.g. np.ndarray.
 
         Raises:
             TypeError: If a value is not of the expected type.
@@ -187,20 +187,21 @@ class TensorDict:
         with_scalar_dyn_sizes: bool = True,
         duplicate_dims_are_excluded: bool = False,
     ) -> None:
-        """Put raw arrays and sizes in, as given by `as_raw_tensor_dict`; earlier sizes are forgotten.
+        """Assign raw arrays and sizes, in the form of `as_raw_tensor_dict`; earlier sizes are cleared.
 
         The batch dim takes its size from the arrays. Lengths of one axis are over the dim that was declared
         (`Dim(Tensor("lengths", [batch_dim], "int32"))`), else over the batch dim of the Tensor, or its first dim.
         Sizes of a static dim are compared with it.
 
         Args:
-            raw_tensor_dict: Raw arrays of a backend; NumPy arrays are taken over to the selected one.
-            with_scalar_dyn_sizes: Whether sizes that are one number are there; without them they are those of the arrays.
-            duplicate_dims_are_excluded: Whether the sizes of a dim are there only where it comes first. Here they may always be.
+            raw_tensor_dict: Raw arrays of a backend; NumPy arrays are converted to the selected one.
+            with_scalar_dyn_sizes: Whether scalar sizes are included; otherwise they are taken from the arrays.
+            duplicate_dims_are_excluded: Whether the sizes of a dim are included only at its first occurrence. Both forms are
+                accepted.
 
         Raises:
             MissingKeyError: If the array of a Tensor is missing.
-            ShapeError: If an array does not fit.
+            ShapeError: If an array does not match.
         """
         missing = [name for name in self.data if name not in raw_tensor_dict]
         if missing:
@@ -223,14 +224,14 @@ class TensorDict:
 
 
 class _Sequence:
-    """One entry of a batch dim, and the dims that its arrays have in place of those over the batch."""
+    """One entry of a batch dim, and the dims of its arrays that replace those over the batch."""
 
     def __init__(self, batch: Dim, index: int):
         self._batch, self._index = batch, index
         self._dims: dict[Dim, Dim] = {}
 
     def of(self, name: str, tensor: Tensor) -> Tensor:
-        """The part of a Tensor that is of the sequence."""
+        """The part of a Tensor that belongs to the sequence."""
         if tensor.raw_tensor is None:
             raise value_error(
                 "TensorDict.sequence: a template has no values.",
@@ -247,7 +248,7 @@ class _Sequence:
         return Tensor(name, kept, tensor.dtype, raw_tensor=raw, feature_dim=feature, sparse_dim=sparse)
 
     def _dim(self, dim: Dim) -> Dim | None:
-        """The dim in the place of one over the batch; None for the batch itself."""
+        """The replacement for a dim over the batch; None for the batch itself."""
         if dim == self._batch:
             return None
         if dim not in self._dims:
@@ -261,7 +262,7 @@ class _Sequence:
 
 
 def _of_the_array(dim: Dim, with_scalar_dyn_sizes: bool) -> bool:
-    """Whether a dim takes its size from the array."""
+    """True if a dim takes its size from the array."""
     if dim.is_dim_known() or dim.expr is not None or dim.declared_length_dims:
         return False
     return dim.is_batch_dim() or not with_scalar_dyn_sizes

@@ -1,4 +1,4 @@
-"""The mask of a Tensor: which values are real, and which are padding. The first three functions are methods of Tensor."""
+"""The mask of a Tensor: real values versus padding. The first three functions are methods of Tensor."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def copy_masked(
     dims: Sequence[Dim | int] | None = None,
     allow_int: bool | type[NotSpecified] = NotSpecified,
 ) -> Tensor:
-    """A copy in which the padding (of all dims, or of `dims`) is `mask_value`.
+    """A copy whose padding (of all dims, or of `dims`) is `mask_value`.
 
-    A dim is only masked where the dims that its lengths are over are here.
+    A dim is masked only if the dims of its lengths are present.
 
     Args:
         mask_value: A number, a Tensor {any of the dims}, or a raw scalar.
-        dims: By default all. Also by index, unless `allow_int` is False.
+        dims: The dims to mask; default: all. Indices are accepted unless `allow_int` is False.
 
     Raises:
-        TypeError: For a value that the dtype cannot hold, as 0.5 in integers.
+        TypeError: For a value that the dtype cannot hold, such as 0.5 in integers.
     """
     raw = self._raw
     value: Any = mask_value
@@ -73,7 +73,7 @@ def get_sequence_mask_tensor(self: Tensor, axis: Dim | int) -> Tensor:
     """Boolean Tensor, True for the real frames of `axis`; {axis, and the dims of this tensor that its lengths are over}.
 
     Raises:
-        DimError: If axis is not a dim of this tensor, or its lengths are over one that is not.
+        DimError: If axis, or a dim that its lengths are over, is not a dim of this tensor.
     """
     axis = self.dims[self._index(axis, "get_sequence_mask_tensor")]
     check_lengths_here("get_sequence_mask_tensor", [("tensor", self.dims)], axis, always=True)
@@ -82,10 +82,10 @@ def get_sequence_mask_tensor(self: Tensor, axis: Dim | int) -> Tensor:
 
 
 def num_elements(self: Tensor) -> int:
-    """The number of valid (not padding) elements.
+    """The number of real (unpadded) elements.
 
     Raises:
-        DimError: If the lengths of a dim are over one that is not here.
+        DimError: If the lengths of a dim are over a missing dim.
     """
     for dim in self.dims:
         check_lengths_here("num_elements", [("tensor", self.dims)], dim)
@@ -99,7 +99,7 @@ def num_elements(self: Tensor) -> int:
 
 
 def raw_mask_for(tensor: Tensor, dim: Dim) -> Any:
-    """The mask of `dim` as raw array that broadcasts against `tensor`."""
+    """The mask of `dim` as a raw array that broadcasts against `tensor`."""
     backend = tensor.backend
     own = tuple(other for other in tensor.dims if other is dim or other in dim.length_dims)
     mask = dim.raw_mask(own, backend, backend.get_device_raw(tensor._raw))

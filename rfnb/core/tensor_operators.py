@@ -1,4 +1,4 @@
-"""The operators of a Tensor. `rfnb/ops/operators.py` binds them, since what they compute is an op; here are those that there are not."""
+"""The operators of a Tensor. `rfnb/ops/operators.py` binds them, since they are ops; here are those that do not exist."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TensorOperators:
         return float(self._number("float"))
 
     def __int__(self) -> int:
-        """The value of a scalar, as `int` of a float or bool does it; waits for a GPU."""
+        """The value of a scalar, converted as by `int`; waits for a GPU."""
         return int(self._number("int"))
 
     def __format__(self, spec: str) -> str:
@@ -57,7 +57,7 @@ class TensorOperators:
         return format(self._number(f"format {spec!r}"), spec) if spec else str(self)
 
     def _number(self, what: str) -> Any:
-        """The one value as a number of Python."""
+        """The single value as a Python number."""
         if self.dims:
             raise type_error(
                 f"{what}: a Tensor with dims is not one number.",
@@ -106,7 +106,7 @@ class TensorOperators:
         )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """`np.zeros(3) + x` is for x to answer, not an array of three Tensors; `np.exp(x)` is no op."""
+        """Decline: `np.zeros(3) + x` is handled by x instead of becoming an array of three Tensors; `np.exp(x)` is not an op."""
         if ufunc.__name__ in _OPERATORS and method == "__call__" and not kwargs and inputs[1] is self:
             return getattr(self, _OPERATORS[ufunc.__name__])(inputs[0])
         name = ufunc.__name__ if method == "__call__" else _REDUCED.get(ufunc.__name__, ufunc.__name__)

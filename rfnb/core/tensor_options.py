@@ -1,11 +1,11 @@
-"""A Tensor of a dict of options, as configurations describe data: the options of Tensor, or the old ones, where sizes say which axes
-there are.
+"""A Tensor from a dict of options, as configurations describe data: the options of Tensor, or the old ones, in which sizes tell the
+axes.
 
     {"dims": [batch_dim, time, feat], "feature_dim": feat}
     {"dim": 9}                                          # {batch, time, 9 features}
     {"shape": (None,), "dim": 100, "sparse": True}      # {batch, time} over 100 classes
 
-What both forms say is compared, and refused where it differs.
+Information given in both forms must agree.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _OLD = (
 
 
 def tensor_of(name: str, options: Mapping[str, Any]) -> Tensor:
-    """A Tensor of options.
+    """A Tensor from options.
 
     Raises:
-        TypeError: For an option that Tensor never had, or that says nothing here.
-        ValueError: If they contradict each other, or say nothing of axes.
+        TypeError: For an option that Tensor never had, or that is meaningless here.
+        ValueError: If they contradict each other, or do not define the axes.
     """
     if not set(_AXES) & set(options):
         raise _misfit(name, options, "no axes")
@@ -114,7 +114,7 @@ def _spatial(tensor: str, axis: int, size: int | None, is_time: bool, per_sequen
 
 
 def _feature_axis(options: Mapping[str, Any], axes: list[Any], size: int | None, sparse: bool) -> int | None:
-    """The axis of the features: the one that is said, else the last one if it has a size; classes have none."""
+    """The axis of the features: the given one, else the last one if it has a size; classes have none."""
     axis = options.get("feature_dim_axis", NotSpecified)
     if is_specified(axis):
         return axis if axis is None or axis >= 0 else axis + len(axes)

@@ -1,4 +1,4 @@
-"""The text of dims and tensors in messages and reprs: `[batch=3, time<=7]`, equal names told apart."""
+"""Dims and tensors as text in messages and reprs: `[batch=3, time<=7]`, with equal names distinguished."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def labels_of(dims: Iterable[Dim]) -> dict[Dim, str]:
-    """The text of each of these dims in a message: `time<=7`, and where another one has the same name, `time(train.py:12)<=7`, or
-    `time#1<=7` if they were made in the same place."""
+    """The text of each of these dims in a message: `time<=7`, or if another one has the same name, `time(train.py:12)<=7`, or
+    `time#1<=7` if they were made in the same place.
+    """
     unique = list(dict.fromkeys(dims))
     labels = {}
     for dim in unique:
@@ -30,7 +31,7 @@ def labels_of(dims: Iterable[Dim]) -> dict[Dim, str]:
 
 
 def dims_text(dims: Sequence[Dim], labels: dict[Dim, str] | None = None) -> str:
-    """`[batch=3, time<=7]`, the dims labelled by `labels_of` of these, or of all in a message."""
+    """`[batch=3, time<=7]`, the dims labelled by `labels_of` of these, or of all dims in a message."""
     labels = labels_of(dims) if labels is None else labels
     return f"[{', '.join(labels[dim] for dim in dims)}]"
 
@@ -41,19 +42,19 @@ def shape_of(tensor: Tensor) -> str:
 
 
 def operand_rows(operands: Sequence[tuple[str, Tensor]]) -> list[tuple[str, str]]:
-    """The rows of a message that show these operands; equal names among them are told apart."""
+    """The rows of a message that show these operands; equal names are distinguished."""
     labels = labels_of(dim for _, tensor in operands for dim in tensor.dims)
     return [(label, dims_text(tensor.dims, labels)) for label, tensor in operands]
 
 
 class MissingDim:
-    """Stands for a dim that a call needs and has not got."""
+    """Stands for a required dim that was not given."""
 
     def __init__(self, name: str):
         self.name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        """An op has asked for what a Dim has, before it looked whether it got one."""
+        """Raise the error when an op reads an attribute of the missing dim."""
         if attribute.startswith("__"):
             raise AttributeError(attribute)
         _, called = user_frame(1)
@@ -61,7 +62,7 @@ class MissingDim:
 
 
 def no_dim(what: str, value: Any, tensor: Any = None) -> DimError:
-    """The error for something that should be a Dim; it names the dims of the tensor, or of what user code called the op with."""
+    """The error for a value that should be a Dim; it names the dims of the tensor, or of the op's operands in user code."""
     label = "tensor"
     if tensor is None:
         label, tensor = _operand_of_user()
@@ -93,7 +94,7 @@ def _candidates(keyword: str, code: str, dims: Sequence[Dim]) -> str:
 
 
 def _operand_of_user() -> tuple[str, Any]:
-    """The first Tensor among the arguments of the function that user code has called, and what it is called there."""
+    """The first Tensor among the arguments of the function called by user code, with its name there."""
     _, called = user_frame(2)
     if called is not None:
         code = called.f_code
@@ -117,12 +118,12 @@ def missing_dim(
     operands: Sequence[tuple[str, Tensor]] | None = None,
     role: str | None = None,
 ) -> DimError:
-    """The error for a dim that a tensor does not have, with a hint if another one has the same name or sizes.
+    """The error for a dim that a tensor lacks, with a hint if another one has the same name or sizes.
 
     Args:
-        label: What the message calls the tensor.
-        operands: All that the message shows, if that is more than the tensor.
-        role: What the dim is for, e.g. "reduce".
+        label: Name of the tensor in the message.
+        operands: All operands to show, if there are more than the tensor.
+        role: The role of the dim, e.g. "reduce".
     """
     if not isinstance(dim, Dim):
         return no_dim(what, dim, tensor)
@@ -157,7 +158,7 @@ def missing_dim(
 
 
 def replace_code(label: str, dims: Sequence[Dim], in_dim: Dim, out_dim: Dim, out_label: str | None = None) -> str:
-    """The line to type that replaces `in_dim` of the tensor called `label`; what has no name of its own is named by place."""
+    """The line to type that replaces `in_dim` of the tensor called `label`; dims without unique names are given by position."""
     same = in_dim.name == out_dim.name
     old = in_dim.name if in_dim.name.isidentifier() and not same else f"{label}.dims[{list(dims).index(in_dim)}]"
     new = out_dim.name if out_dim.name.isidentifier() else "..."

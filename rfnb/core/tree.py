@@ -1,12 +1,12 @@
-"""Nested values: containers with other values in them, walked in one place.
+"""Nested values: containers of other values, traversed in one place.
 
     leaves({"h": x, "layers": [y, z]})       # [("h", x), ("layers.0", y), ("layers.1", z)]
     map_nested(stop_gradient, value)         # the same structure, another value for each leaf
-    register_nested(Memory)                  # a dataclass: from here on its fields are inside, too
+    register_nested(Memory) # a dataclass: from here on its fields are traversed too
 
 A container is a dict, list or tuple, an instance of a subclass (`State`, named tuples, outputs of transformers), or of a dataclass that
-was registered; everything else is a leaf. What users nest arrives in every room (states of loops, arguments and results of modules,
-events, branches, batches), and each of them walks it here: a container that one room knows, all know.
+was registered; everything else is a leaf. Nested values of users reach every room (states of loops, arguments and results of modules,
+events, branches, batches), and each of them traverses them here: a container known to one room is known to all.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ containers: tuple[type, ...] = (dict, list, tuple)
 
 
 def register_nested(kind: Kind) -> Kind:
-    """Walk into the fields of a dataclass wherever values are nested: states of loops, events, arguments of modules. A decorator.
+    """Traverse the fields of a dataclass wherever values are nested: states of loops, events, arguments of modules. A decorator.
 
     Args:
-        kind: A dataclass. What is inside are the fields that its `__init__` takes; a changed one is made by calling it.
+        kind: A dataclass. The fields that its `__init__` accepts are traversed; a changed instance is made by calling it.
 
     Raises:
         TypeError: For anything else.
@@ -45,12 +45,12 @@ def register_nested(kind: Kind) -> Kind:
 
 
 def is_container(value: Any) -> bool:
-    """Whether there are other values in it."""
+    """True if a value contains other values."""
     return isinstance(value, containers)
 
 
 def items_of(value: Any) -> Iterable[tuple[Any, Any]]:
-    """The keys and items of a container: of a named tuple the names of its fields."""
+    """The keys and items of a container; for a named tuple the names of its fields."""
     if isinstance(value, dict):
         return value.items()
     if isinstance(value, (list, tuple)):
@@ -64,12 +64,12 @@ def _names(kind: Any) -> list[str]:
 
 
 def _parts(value: Any) -> Any:
-    """The items of a container but a dict, as a sequence."""
+    """The items of a container other than a dict, as a sequence."""
     return value if isinstance(value, (list, tuple, dict)) else [getattr(value, name) for name in _names(type(value))]
 
 
 def made_of(kind: Any, items: list[Any]) -> Any:
-    """A container of this kind, which is none of dicts, with these items."""
+    """A container of this kind, other than a dict, with these items."""
     if kind is list:
         return items
     if issubclass(kind, (list, tuple)):
@@ -78,7 +78,7 @@ def made_of(kind: Any, items: list[Any]) -> Any:
 
 
 def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
-    """(dotted path, leaf) of everything inside, in order."""
+    """(dotted path, leaf) for everything inside, in order."""
     if not isinstance(value, containers):
         return [(path, value)]
     out: list[tuple[str, Any]] = []
@@ -92,7 +92,7 @@ def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
 
 
 def values_in(value: Any) -> list[Any]:
-    """The leaves of everything inside, in order."""
+    """The leaves, in order."""
     if not isinstance(value, containers):
         return [value]
     out: list[Any] = []
@@ -107,7 +107,7 @@ def values_in(value: Any) -> list[Any]:
 
 
 def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
-    """fn on every leaf (and the leaves of `others` at the same places); the same structure."""
+    """Apply fn to every leaf (and the leaves of `others` at the same places); the structure is kept."""
     if not isinstance(value, containers):
         return fn(value, *others)
     if isinstance(value, dict):
@@ -126,7 +126,7 @@ def map_nested(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
 
 
 def map_plain(fn: Callable[[Any], Any], value: Any) -> Any:
-    """fn on every leaf; dicts, lists and tuples in the place of their subclasses, dicts in that of dataclasses."""
+    """Apply fn to every leaf; subclasses become plain dicts, lists and tuples, dataclasses become dicts."""
     if not isinstance(value, containers):
         return fn(value)
     if isinstance(value, (list, tuple)):
@@ -136,7 +136,7 @@ def map_plain(fn: Callable[[Any], Any], value: Any) -> Any:
 
 
 def in_order_of(like: Any, value: Any) -> Any:
-    """`value` with the items of its dicts in the order that they have in `like`, a structure with the same paths."""
+    """`value` with its dict items in the order of `like`, a structure with the same paths."""
     if not is_container(value) or not is_container(like) or len(_parts(like)) != len(_parts(value)):
         return value
     if isinstance(value, dict):
@@ -146,7 +146,7 @@ def in_order_of(like: Any, value: Any) -> Any:
 
 
 def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
-    """Whether two values have leaves at the same paths (the order of dict items does not matter), and all pairs are the `same`."""
+    """True if two values have leaves at the same paths (the order of dict items does not matter), and all pairs are the `same`."""
     if not isinstance(a, containers):
         return not isinstance(b, containers) and same(a, b)
     if isinstance(a, dict):
@@ -171,5 +171,5 @@ def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
 
 
 def same_structure(a: Any, b: Any) -> bool:
-    """Whether two values have leaves at the same paths (the order of dict items does not matter)."""
+    """True if two values have leaves at the same paths (the order of dict items does not matter)."""
     return agree(lambda *leaves: True, a, b)

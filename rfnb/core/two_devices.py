@@ -1,6 +1,6 @@
-"""Operands on two devices: the error shows them as user code has passed them, and the lines that bring them together.
+"""Operands on two devices: the error shows them as user code passed them, and the lines that bring them together.
 
-Looked for when a kernel has refused them, so a good call pays nothing. Devices have the names that arguments say.
+This is checked after a kernel has refused them, so a good call pays nothing. Devices are named as in arguments.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ _WORDS = re.compile(r"\bdevices?\b(?!-side)|\bon cpu\b|\bcuda\.\w+Tensor\b", re.
 
 
 def about_devices(error: BaseException) -> bool:
-    """Whether an error of a kernel may be about the devices of what it got, in the many words that torch has for it."""
+    """True if an error of a kernel may concern the devices of its operands, in torch's many phrasings."""
     return bool(_WORDS.search(str(error)))
 
 
 def devices_of(operands: Iterable[Operand], *, numbers: bool = False) -> list[str]:
-    """The devices of these operands, each once; what has no dims may come from the host and counts with `numbers` only."""
+    """The distinct devices of these operands; operands without dims may come from the host and count with `numbers` only."""
     return list(dict.fromkeys([str(tensor.device) for _, tensor in operands if numbers or tensor.dims]))
 
 
 def target_of(devices: Sequence[str]) -> str:
-    """The device to bring all to: the first that is not the host, since that one was asked for."""
+    """The device to bring everything to: the first that is not the host, since that one was chosen explicitly."""
     return next((device for device in devices if computes([device])), devices[0])
 
 
 def computes(devices: Sequence[str]) -> bool:
-    """Whether one of these is neither the host nor without values."""
+    """True if one of these is neither the host nor a device without values."""
     return any(not device.startswith(("cpu", "meta")) for device in devices)
 
 
 def on_two_devices(kind: str, operands: Sequence[Operand], *, numbers: bool = False) -> RuntimeError | None:
-    """The error for operands of an op that are on several devices; None if they are on one. If the op is part of another that
-    user code has called with them, it names that one and its arguments. What has a name in user code is called by it.
+    """The error for operands of an op on several devices; None if they are on one. If the op is part of another that user code called
+    with them, it names that one and its arguments. Operands are called by their names in user code.
 
     Args:
         kind: The op.
-        numbers: What has no dims has to be on the device too.
+        numbers: Whether operands without dims must be on the device too.
     """
     if len(devices_of(operands, numbers=numbers)) < 2:
         return None
@@ -68,14 +68,14 @@ def on_two_devices(kind: str, operands: Sequence[Operand], *, numbers: bool = Fa
 
 
 def of_devices(what: str, rows: Sequence[tuple[str, str]], rule: str, lines: Sequence[str]) -> RuntimeError:
-    """An error of this kind, which `is_of_devices`."""
+    """An error of this kind, which `is_of_devices` recognises."""
     error = runtime_error(what, rows, rule, "\n".join(lines))
     error.__dict__["of_devices"] = True
     return error
 
 
 def is_of_devices(error: BaseException) -> bool:
-    """Whether an error says already which operands are on which device."""
+    """True if an error already tells which operands are on which device."""
     return "of_devices" in error.__dict__ and parts_of(error) is not None
 
 
@@ -88,7 +88,7 @@ def rows_of(operands: Sequence[Operand]) -> list[tuple[str, str]]:
 
 
 def copies(operands: Iterable[Operand], target: str, *, numbers: bool = False) -> list[str]:
-    """The lines that bring to `target` what is elsewhere; a parameter is moved, which keeps it one."""
+    """The lines that bring the other operands to `target`; a parameter is moved, so that it stays a parameter."""
     lines: dict[str, None] = {}
     for label, tensor in operands:
         if str(tensor.device) != target and (numbers or tensor.dims):
@@ -99,7 +99,7 @@ def copies(operands: Iterable[Operand], target: str, *, numbers: bool = False) -
 
 
 def operands_in(label: str, value: Any) -> list[Operand]:
-    """The Tensors in a value, also those in dicts, lists and tuples, called as code would."""
+    """The Tensors in a value, including those in dicts, lists and tuples, named as in code."""
     if isinstance(value, Tensor):
         return [] if value.device is None else [(label, value)]  # a value of a recorded step shows no array
     if isinstance(value, dict):
@@ -129,7 +129,7 @@ def names_in(user: FrameType) -> dict[int, str]:
 
 
 def _arguments_of(called: FrameType | None) -> tuple[str, list[Operand]]:
-    """The name of a function of this package, "" of a private one, and the Tensors among its arguments."""
+    """The name of a function of this package, "" for a private one, and the Tensors among its arguments."""
     if called is None or "<locals>" in called.f_code.co_qualname:
         return "", []
     code, values = called.f_code, called.f_locals
@@ -140,10 +140,10 @@ def _arguments_of(called: FrameType | None) -> tuple[str, list[Operand]]:
 
 
 def device_name(device: Any) -> str:
-    """The name of a device: of a name the name, of a torch.device that of it.
+    """The name of a device, given by name or as a torch.device.
 
     Raises:
-        TypeError: For a number, or something else that is no device.
+        TypeError: For a number, or anything else that is not a device.
     """
     if isinstance(device, str):
         return device

@@ -1,4 +1,4 @@
-"""The error for an argument of a wrong type: which one, what it is, what is wanted there, and the call to type."""
+"""The error for an argument of a wrong type: which one, its type, the expected type, and the call to type."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def explain_types(
     error: BaseException | None = None,
     takes: Callable[[Any, Any], bool] = fits,
 ) -> TypeError | DimError | None:
-    """The error for the first argument of a type that its parameter does not take; None if there is none.
+    """The error for the first argument whose type its parameter does not accept; None if there is none.
 
     Args: as of `call_errors.explain_call`, and
         hints: The type of each parameter.
@@ -53,7 +53,7 @@ def explain_types(
 
 
 def _without_attribute(what: str, code: str, call: WrongCall, error: BaseException | None) -> TypeError | None:
-    """The error for an argument of any type that lacks what the call needs."""
+    """The error for an argument of any type that lacks something the call needs."""
     if not isinstance(error, AttributeError):
         return None
     for name, value in call.bound.items():
@@ -65,7 +65,7 @@ def _without_attribute(what: str, code: str, call: WrongCall, error: BaseExcepti
 
 
 def _cure(name: str, value: Any, hint: Any, call: WrongCall) -> tuple[list[str], str]:
-    """The lines that come before the call, and the text of the argument in it."""
+    """The lines before the call, and the text of the argument in it."""
     kinds = list(alternatives(hint))
     plain = [typing.get_origin(kind) or kind for kind in kinds]
     default = call.parameters[name].default
@@ -89,7 +89,7 @@ def _is_function(kind: Any) -> bool:
 
 
 def _dim(name: str, value: Any, call: WrongCall) -> str:
-    """The dim of an operand that is meant, or one of those there are; a new one where there is no operand."""
+    """The operand's dim that is probably meant, or one of its dims; a new dim if there is no operand."""
     operand = call.operand()
     if operand is None or not operand[1].dims:
         size = value if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0 else 3
@@ -116,7 +116,7 @@ def _dim(name: str, value: Any, call: WrongCall) -> str:
 
 
 def _tensor(name: str, value: Any, call: WrongCall) -> tuple[list[str], str]:
-    """A Tensor of what was given, in a line before."""
+    """A Tensor made from the given value, in a preceding line."""
     if isinstance(value, Dim):
         return [f"{name} = rf.range_over_dim({value.name if value.name.isidentifier() else name})"], name
     if isinstance(value, (bool, int, float, np.number)):
@@ -134,7 +134,7 @@ def _tensor(name: str, value: Any, call: WrongCall) -> tuple[list[str], str]:
 
 
 def _dims_of(shape: tuple[int, ...], call: WrongCall) -> list[str]:
-    """A dim for each axis of an array: one of an operand that has its size, else a new one."""
+    """A dim for each axis of an array: one of an operand with the same size, else a new one."""
     operand = call.operand()
     known = [] if operand is None else [(f"{operand[0]}.dims[{i}]", dim) for i, dim in enumerate(operand[1].dims)]
     found = []
@@ -147,7 +147,7 @@ def _dims_of(shape: tuple[int, ...], call: WrongCall) -> list[str]:
 
 
 def _plain(name: str, value: Any, kinds: list[Any], default: Any) -> str:
-    """A value of a plain type: the default where it says something, else the one that is meant or an example."""
+    """A value of a plain type: an informative default, else the probable intention or an example."""
     if default is not inspect.Parameter.empty and default is not None and isinstance(default, (bool, int, float, str)):
         return repr(default)
     if name == "dtype":
@@ -169,7 +169,7 @@ def _plain(name: str, value: Any, kinds: list[Any], default: Any) -> str:
 
 
 def not_a_tensor(kind: str, value: Any) -> TypeError:
-    """The error for what should be a Tensor: nothing, several values, a raw array, ..."""
+    """The error for a value that should be a Tensor: None, several values, a raw array, ..."""
     if isinstance(value, MissingArgument):
         return value.error()
     if isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):

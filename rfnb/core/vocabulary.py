@@ -1,4 +1,4 @@
-"""Labels and their indices: of a file, of a list, of a tokenizer, or as options of a configuration describe them."""
+"""Labels and their indices: from a file, a list, a tokenizer, or the options of a configuration."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from rfnb.core.errors import missing_key_error, type_error, value_error
 
 
 class Vocabulary(Sequence[str]):
-    """The labels of indices 0 to n - 1, and sequences of words as indices. `Dim(n, name="vocab", vocab=...)` takes it as any list.
+    """The labels of indices 0 to n - 1, and the mapping of word sequences to indices. `Dim(n, name="vocab", vocab=...)` accepts it like
+    any list.
 
     Args:
         vocab_file: One label per line; or a Python dict of label -> index, or of index -> label. None with `labels`.
-        seq_postfix: Indices that `get_seq` puts at the end.
-        unknown_label: Of words that are not there; None: these are an error.
+        seq_postfix: Indices that `get_seq` appends.
+        unknown_label: The label of unknown words; None: these are an error.
         bos_label, eos_label, pad_label: A label, or its index.
-        num_labels: The number of labels, compared with those that there are.
+        num_labels: The expected number of labels.
         labels: The labels, instead of a file.
         user_defined_symbols: Further names of labels: name -> index.
 
     Attributes:
-        labels: In the order of their indices.
+        labels: Labels in the order of their indices.
         num_labels: Their number.
         user_defined_symbol_ids: As given.
         bos_label_id, eos_label_id, pad_label_id, unknown_label_id: An index, or None.
@@ -72,7 +73,7 @@ class Vocabulary(Sequence[str]):
 
     @classmethod
     def create_vocab(cls, **opts: Any) -> Vocabulary:
-        """The vocabulary that such options describe. `class` is "Vocabulary"; tokenizers of subwords are not here."""
+        """The vocabulary described by these options. `class` must be "Vocabulary"; subword tokenizers are not included."""
         kind = opts.pop("class", "Vocabulary")
         if kind != "Vocabulary":
             raise value_error(
@@ -129,24 +130,24 @@ class Vocabulary(Sequence[str]):
         return self.labels[idx]
 
     def is_id_valid(self, idx: int) -> bool:
-        """Whether this is the index of a label."""
+        """True if this is the index of a label."""
         return 0 <= idx < self.num_labels
 
     def get_seq(self, sentence: str) -> list[int]:
-        """The indices of words between spaces, and `seq_postfix`."""
+        """The indices of space-separated words, followed by `seq_postfix`."""
         return self.get_seq_indices(sentence.split()) + self.seq_postfix
 
     def get_seq_indices(self, seq: Iterable[str]) -> list[int]:
-        """The indices of labels; of the unknown one for those that are not there."""
+        """The indices of labels; unknown ones get the index of the unknown label."""
         return [self.label_to_id(label, self.unknown_label_id) for label in seq]
 
     def get_seq_labels(self, seq: Iterable[int]) -> str:
-        """The labels of indices, with spaces between."""
+        """The labels of indices, separated by spaces."""
         return " ".join(self.labels[index] for index in seq)
 
 
 def labels_of(vocab: Any) -> Sequence[str] | None:
-    """The labels that are given as such, or as the options of a vocabulary."""
+    """The labels, given directly or as the options of a vocabulary."""
     return Vocabulary.create_vocab(**vocab) if isinstance(vocab, Mapping) else vocab
 
 
@@ -169,11 +170,11 @@ def _read(path: str | None) -> list[str]:
 
 
 class TokenizerLabels(Sequence[str]):
-    """The tokens of a tokenizer by their index, asked for when they are looked at.
+    """The tokens of a tokenizer by index, fetched on demand.
 
     Args:
         tokenizer: Has `convert_ids_to_tokens`, `id_to_token`, `get_itos` or `decode`; or one of tiktoken.
-        size: How many indices there are; for those that the tokenizer does not know it is the index.
+        size: The number of indices; an index unknown to the tokenizer is its own text.
     """
 
     def __init__(self, tokenizer: Any, size: int):
@@ -198,10 +199,10 @@ class TokenizerLabels(Sequence[str]):
 
 
 def labels_by_index(given: Any, size: int) -> Sequence[str]:
-    """The labels of a list, of a dict that gives each its index, or of a tokenizer.
+    """The labels of a list, of a dict from label to index, or of a tokenizer.
 
     Args:
-        size: How many indices there are.
+        size: The number of indices.
     """
     return list(_listed(given)) if _is_plain(given) else TokenizerLabels(given, size)
 
@@ -221,7 +222,7 @@ def _token(tokenizer: Any, index: int) -> str:
 
 
 def is_tokenizer(given: Any) -> bool:
-    """Whether it has a method that gives the text of an index."""
+    """True if it has a method that returns the text of an index."""
     methods = ("convert_ids_to_tokens", "id_to_token", "get_itos", "decode")
     return any(callable(getattr(given, name, None)) for name in methods)
 
@@ -231,7 +232,7 @@ def _is_plain(given: Any) -> bool:
 
 
 def _listed(given: Any) -> list[str]:
-    """A list of labels, or a dict that gives each its index, as list."""
+    """A list of labels, or a dict from label to index, as a list."""
     if not isinstance(given, Mapping):
         return [str(label) for label in given]
     labels = [str(index) for index in range(max(given.values(), default=-1) + 1)]
@@ -244,11 +245,11 @@ def count_of(given: Any, what: str, option: str, example: str) -> int:
     """The number of labels.
 
     Args:
-        what: The function that got them, and as which `option`, for messages.
+        what: The function that received them, and the name of the `option`, for messages.
         example: A call of it.
 
     Raises:
-        TypeError: What gives no labels.
+        TypeError: If the value provides no labels.
     """
     if isinstance(given, Mapping) and all(isinstance(index, int) for index in given.values()):
         return max(given.values(), default=-1) + 1
@@ -269,5 +270,5 @@ def count_of(given: Any, what: str, option: str, example: str) -> int:
 
 
 def sizes_of(count: int, sizes: Sequence[int]) -> set[int]:
-    """The sizes of the vocabularies that labels without a path are of."""
+    """The sizes of the vocabularies to which labels without a path belong."""
     return {count} if count in sizes or not sizes else {next((size for size in sizes if size >= count), count)}

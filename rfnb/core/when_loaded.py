@@ -1,4 +1,4 @@
-"""Something to do when a module is loaded, which may be never: what looks at it need not load it."""
+"""Runs a function when a module is loaded, without loading it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGE = f"{__name__.partition('.')[0]}."
 
 
 class _Loading(threading.local):
-    """`depth`: the number of modules of this package that this thread is in the middle of loading."""
+    """`depth`: the number of modules of this package that this thread is currently loading."""
 
     depth = 0
 
@@ -24,7 +24,7 @@ _loading = _Loading()
 
 
 def when_loaded(name: str, do: Callable[[ModuleType], None]) -> None:
-    """Call a function with a module of this package as soon as the module is loaded, before whoever imports it goes on.
+    """Call a function with a module of this package as soon as it is loaded, before its importer continues.
 
     Args:
         name: Its full name.
@@ -38,16 +38,16 @@ def when_loaded(name: str, do: Callable[[ModuleType], None]) -> None:
 
 
 def after_loading(do: Callable[[], None]) -> None:
-    """Call a function each time that a module of this package was loaded, with all that it loads."""
+    """Call a function whenever a module of this package and its imports have been loaded."""
     _after.append(do)
 
 
 class _Watching:
-    """A finder of modules, the first to be asked: it has those of this package found."""
+    """A module finder, first in line, that delegates the search for this package's modules."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
-        """None for all others."""
+        """None for all other modules."""
         if not name.startswith(_PACKAGE):
             return None
         spec = PathFinder.find_spec(name, path, target)

@@ -1,4 +1,4 @@
-"""Writing a file as a whole: whoever reads finds the old one or the new one, never a part, whenever the process ends.
+"""Writes files atomically: a reader sees the old or the new file, never a part, whenever the process ends.
 
 write_whole("model.npz", data)
 
@@ -22,20 +22,20 @@ _numbers = itertools.count()  # two threads may write the same file
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file; arguments and errors as of `whole_file`."""
+    """Write a file; arguments and errors as in `whole_file`."""
     with whole_file(path) as part:
         part.write_bytes(data)
 
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to: when the block ends, what is there replaces the file at once; after an error the old one stays.
+    """Yield a path to write to; when the block ends, its content replaces the file at once, and after an error the old file stays.
 
-    It is as if the file were written in place: a link stays and the file that it points to is new, an older file keeps its
-    permissions, a new one gets those of the umask. What is no file (a device, a pipe) is written to directly.
+    The result is as if the file had been written in place: a link stays and its target is new, an existing file keeps its permissions, a
+    new one follows the umask. Anything that is not a file (a device, a pipe) is written to directly.
 
     Raises:
-        OSError: With the path that was asked for: its folder is not there or not writable, it is a folder, the disk is full.
+        OSError: With the requested path: its folder does not exist or is not writable, it is a folder, or the disk is full.
     """
     asked = os.fspath(path)
     try:
@@ -70,8 +70,9 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _told(error: OSError, folder: str) -> OSError | None:
-    """The error for a path at which no file can be written, with what to type; None for another one (a full disk, no rights). It prints
-    its lines, where an OSError shows a number and the path."""
+    """The error for a path at which no file can be written, with what to type; None for another error (a full disk, no rights). It
+    prints its lines, where an OSError shows a number and the path.
+    """
     path, kind = error.filename, type(error)
     rules = {
         FileNotFoundError: (
@@ -100,7 +101,7 @@ def _told(error: OSError, folder: str) -> OSError | None:
 
 
 def remove_parts(path: str | os.PathLike[str]) -> None:
-    """Remove what killed processes have left of a file, where nobody else writes it now."""
+    """Remove the leftovers of killed processes for a file that nothing is writing now."""
     target = Path(os.path.realpath(path))
     for left in target.parent.glob("*.part"):
         if left.name.startswith(f".{_short(target.name)}.") and _is_part(left):
@@ -108,7 +109,7 @@ def remove_parts(path: str | os.PathLike[str]) -> None:
 
 
 def _short(name: str) -> str:
-    """The part of a name that fits into a file name beside the rest of it, which has at most 255 bytes."""
+    """The part of a name that fits into a file name together with its suffix, within 255 bytes."""
     return os.fsencode(name)[:200].decode("utf-8", "ignore")
 
 

@@ -1,4 +1,4 @@
-"""Whole numbers that users give: places, steps, counts."""
+"""Whole numbers given by users: places, steps, counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rfnb.core.tensor import Tensor
 
 
 def whole(number: Any) -> int | None:
-    """A whole number as int; None if it is none, as True and 1.0 are not."""
+    """A whole number as an int; None for anything else, including True and 1.0."""
     if isinstance(number, (bool, Tensor)):
         return None
     try:
@@ -19,6 +19,6 @@ def whole(number: Any) -> int | None:
 
 
 def is_place(number: Any, count: int) -> bool:
-    """Whether it is one of so many, counted from 0."""
+    """True if it is an index below `count`."""
     index = whole(number)
     return index is not None and 0 <= index < count

@@ -1,5 +1,6 @@
-"""Attributes and options that there are not, but that people look for: methods of arrays, and names of older programs. They raise an
-error with the line to type instead."""
+"""Hints for attributes and options that do not exist but are often tried: array methods, and names of older programs. They raise an
+error with the line to type instead.
+"""
 
 from __future__ import annotations
 
@@ -225,7 +226,7 @@ _ABSENT = {
 
 
 def filled(text: str, dims: Sequence[Any]) -> str:
-    """A line to type with dims of `x` where it leaves them open."""
+    """A line of code with its open dims replaced by dims of `x`."""
     if not dims:
         return text
     last = f"x.dims[{len(dims) - 1}]"
@@ -239,8 +240,9 @@ def filled(text: str, dims: Sequence[Any]) -> str:
 
 
 class Absent:
-    """One such attribute. One of these per name, not `__getattr__`: with that, Python looks up all attributes of all tensors more
-    slowly, which makes small ops a fifth slower."""
+    """An attribute that raises. There is one object per name instead of `__getattr__`, which would make Python look up all attributes
+    of all tensors more slowly and small ops a fifth slower.
+    """
 
     def __init__(self, owner: str, name: str, rule: str, instead: str):
         self.owner, self.name, self.rule, self.instead = owner, name, rule, instead
@@ -260,26 +262,26 @@ class Absent:
 
 
 class NeverSet(Absent):
-    """One that cannot be set either: it would be an attribute that nobody reads."""
+    """An attribute that cannot be set either: nothing would read it."""
 
     def __set__(self, instance: Any, value: Any) -> NoReturn:
         self.__get__(instance, type(instance))
 
 
 def put_absent(cls: type, owner: str, rule: str, instead: Mapping[str, str]) -> None:
-    """Make each name an attribute of `cls` that raises; `instead` has what to write for it."""
+    """Make each name an attribute of `cls` that raises; `instead` is the code to suggest."""
     for name, line in instead.items():
         setattr(cls, name, (NeverSet if name in _ASSIGNED else Absent)(owner, name, rule, line))
 
 
 def put_all_absent(cls: type) -> None:
-    """Make each of the names that people look for in a Tensor or a Dim an attribute that raises, with what to write instead."""
+    """Make each name that people try on a Tensor or a Dim an attribute that raises and suggests the right code."""
     for rule, instead in _ABSENT[cls.__name__]:
         put_absent(cls, f"A {cls.__name__}", rule, instead)
 
 
 def old_options_error(name: str | None, options: dict[str, Any]) -> TypeError:
-    """The error for options that Tensor had once."""
+    """The error for options that Tensor had in the past."""
     lines = [_OLD_OPTIONS[option] for option in options if option in _OLD_OPTIONS]
     return type_error(
         f'Tensor "{name}": unknown options.',
