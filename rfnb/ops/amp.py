@@ -1,14 +1,14 @@
-"""Mixed precision: products in a 16-bit dtype, the rest in float32. Off until a policy is set, and then without any cost.
+"""Mixed precision: products in a 16-bit dtype, the rest in float32. Off until a policy is set, and free of cost until then.
 
     with rf.set_amp_policy_ctx(rf.AmpPolicy("bfloat16")):
         loss = model(x)             # Linear, convolution, LSTM and attention multiply in bfloat16
 
-On torch this is torch's autocast (so `torch.autocast` around rfnb works as well), with one addition: softmax, norms, sums and
-losses give float32 on every device. Parameters stay in float32. A policy is that of the thread.
+On torch this is torch's autocast (so `torch.autocast` around rfnb works as well), with one addition: softmax, norms, sums and losses
+return float32 on every device. Parameters stay in float32. A policy applies to the current thread.
 
-Numbers of 16 bits: what sums or squares many of them is computed in float32, and cast at the end, as torch's kernels do.
+Ops that sum or square many 16-bit numbers compute in float32 and cast the result, as torch's kernels do.
 
-In float16 a sum is infinite from 65520 on and the square of 256 too; in bfloat16 257 is not a number.
+In float16, sums from 65520 on and the square of 256 are infinite; bfloat16 cannot represent 257.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _DTYPES = ("bfloat16", "float16")
 
 @dataclass(frozen=True)
 class AmpPolicy:
-    """The dtypes that products are computed in.
+    """The dtypes in which products are computed.
 
     Args:
         compute_dtype: "bfloat16", which has the range of float32, or "float16", for which a loss has to be scaled
             (`torch.amp.GradScaler`).
 
     Raises:
-        ValueError: Another dtype.
+        ValueError: For another dtype.
     """
 
     compute_dtype: str = "bfloat16"
@@ -62,18 +62,18 @@ _state = _PolicyOfThread()
 
 
 def get_amp_policy(*extra: Never, **unknown: Never) -> AmpPolicy | None:
-    """The policy of this thread; None: everything is computed as it is."""
+    """The policy of this thread; None if products are computed in the dtype of their operands."""
     return _state.policy
 
 
 def set_amp_policy(policy: AmpPolicy | str | None, *extra: Never, **unknown: Never) -> None:
-    """From now on compute by this policy, with the selected backend; None: by none.
+    """Set the policy for later computations with the selected backend; None removes it.
 
     Args:
-        policy: Or the dtype that it has for products.
+        policy: A policy, or its dtype for products.
 
     Raises:
-        ValueError: If the dtype is none of 16 bits.
+        ValueError: If the dtype does not have 16 bits.
         NotImplementedError: If the backend has no mixed precision.
     """
     if isinstance(policy, str):
@@ -100,7 +100,7 @@ def set_amp_policy_ctx(policy: AmpPolicy | str | None) -> Iterator[None]:
 
 @op
 def amp_cast_compute(*tensors: Tensor, **unknown: Never) -> Any:
-    """The Tensors in the dtype of the policy: float32 ones are cast, others stay. Without policy they stay as they are.
+    """Cast float32 Tensors to the dtype of the policy; others, or all without a policy, stay unchanged.
 
     {...} -> {...} each.
 
@@ -115,7 +115,7 @@ def amp_cast_compute(*tensors: Tensor, **unknown: Never) -> Any:
 
 @op
 def amp_cast_float32(*tensors: Tensor, **unknown: Never) -> Any:
-    """The Tensors in float32: 16-bit floats are cast, others stay. Without policy they stay as they are.
+    """Cast 16-bit floats to float32; other Tensors, or all without a policy, stay unchanged.
 
     {...} -> {...} each.
 
@@ -151,10 +151,9 @@ def widened(x: Tensor) -> Tensor:
 
 @op
 def narrowed(out: Tensor, like: Tensor) -> Tensor:
-    """The result of what was computed from `widened(like)`, in the dtype of `like` (the default one of floats, for integers); {...} ->
-    {...}.
+    """The result of a computation on `widened(like)`, in the dtype of `like` (for integers the default float dtype); {...} -> {...}.
 
-    It stays in float32 under a policy of mixed precision, for which norms and sums give that.
+    Under a mixed precision policy it stays in float32, as the results of norms and sums do.
     """
     dtype = like.dtype
     if dtype in _WIDE:
@@ -164,7 +163,7 @@ def narrowed(out: Tensor, like: Tensor) -> Tensor:
 
 
 def in_float32(fn: Any, dtype: str, backend: Any) -> Any:
-    """fn (raw, *more) -> raw, computed in float32 if `dtype`, that of raw, has 16 bits."""
+    """fn (raw, *more) -> raw, computed in float32 if `dtype`, the dtype of raw, has 16 bits."""
     if dtype not in HALF:
         return fn
     cast_raw = backend.cast_raw

@@ -1,4 +1,4 @@
-"""A check of values that need not make a GPU wait."""
+"""A check of values that does not make a GPU wait."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rfnb.ops.reduce import reduce_all
 
 @op
 def assert_(condition: Tensor | bool, message: str, *extra: Never, stop: bool = True, **unknown: Never) -> None:
-    """Check that `condition` holds, in all its real frames.
+    """Check that `condition` holds in all its real frames.
 
     Args:
-        condition: A bool, or bool {...}. On a GPU nobody waits: the error comes from a later call, and the process cannot use
-            that GPU any more.
-        message: What the error says.
-        stop: False: only warn. That reads the value, so a GPU waits.
+        condition: A bool, or bool {...}. On a GPU the check does not wait: the error is raised by a later call, and the process can
+            no longer use that GPU.
+        message: The error message.
+        stop: False only warns. This reads the value, so it waits for a GPU.
 
     Raises:
         AssertionError: If it does not hold.

@@ -1,4 +1,4 @@
-"""Values as they are: a copy, another dtype."""
+"""Copies and dtype conversion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rfnb.core.type_errors import not_a_tensor
 
 @op
 def copy(tensor: Tensor, *extra: Never, **unknown: Never) -> Tensor:
-    """A real copy; {...} -> {...}."""
+    """A copy with its own storage; {...} -> {...}."""
     if not isinstance(tensor, Tensor):
         raise not_a_tensor("copy", tensor)
     return tensor._like(tensor.backend.copy_raw(tensor._raw), tensor.dims)
@@ -22,7 +22,7 @@ def copy(tensor: Tensor, *extra: Never, **unknown: Never) -> Tensor:
 
 @op
 def cast(tensor: Tensor, dtype: str, *extra: Never, **unknown: Never) -> Tensor:
-    """Another dtype; the same object if it is that already. Marks are kept; {...} -> {...}."""
+    """Convert to another dtype; the same object if it already has it. Marks are kept; {...} -> {...}."""
     if not isinstance(tensor, Tensor):
         raise not_a_tensor("cast", tensor)
     raw = tensor._raw

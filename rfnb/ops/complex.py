@@ -1,4 +1,4 @@
-"""Complex numbers: made from two real ones, and taken apart."""
+"""Complex numbers: composition from two real numbers, and decomposition."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def make_complex(real: Tensor | float, imag: Tensor | float, *extra: Never, **un
     """real + i imag.
 
     Args:
-        real, imag: floats {...}, or one of them a number; the dims broadcast as in `add`. Those of 16 bits count as float32, and if
-            one is float64 the other counts as that.
+        real, imag: floats {...}, or one of them a number; the dims broadcast as in `add`. 16-bit floats are converted to float32,
+            and if one is float64 so is the other.
 
     Returns:
         complex {...}: the dims of both.
 
     Raises:
         DimError: If the dims do not broadcast.
-        TypeError: If both are numbers, or a part is no float.
+        TypeError: If both are numbers, or a part is not a float.
     """
     if not isinstance(real, Tensor):
         real = _like(imag, real)
@@ -60,7 +60,7 @@ def make_complex(real: Tensor | float, imag: Tensor | float, *extra: Never, **un
 
 
 def _parts(what: str, **parts: Tensor) -> list[Tensor]:
-    """The parts in one dtype that complex numbers are made of."""
+    """Both parts in the common dtype from which complex numbers are made."""
     if not all(is_float_dtype(part.dtype) for part in parts.values()):
         check_dtypes(what, **parts)
     to = "float64" if any(part.dtype == "float64" for part in parts.values()) else "float32"
@@ -97,14 +97,14 @@ def _made(view_real: Any, view_imag: Any, backend: Any) -> Any:
 
 @op
 def real_as_complex(x: Tensor, *extra: Never, pair_dim: Dim, **unknown: Never) -> Tensor:
-    """Pairs of real numbers as complex ones: the first entry of `pair_dim` is the real part, the second the imaginary one.
+    """Pairs of real numbers as complex ones: the first entry of `pair_dim` is the real part, the second the imaginary part.
 
     Args:
-        x: float {..., pair_dim}; of 16 bits it counts as float32.
-        pair_dim: Of size 2.
+        x: float {..., pair_dim}; 16-bit floats are converted to float32.
+        pair_dim: A dim of size 2.
 
     Returns:
-        complex {...}; of torch a view, where pair_dim is the last axis.
+        complex {...}; with torch a view if pair_dim is the last axis.
 
     Raises:
         DimError: If pair_dim is not in x, or not of size 2.
@@ -130,10 +130,10 @@ def complex_as_real(x: Tensor, *extra: Never, out_dim: Dim | None = None, **unkn
 
     Args:
         x: complex {...}
-        out_dim: Of size 2, or without size. Default: a dim for this, the same in each call.
+        out_dim: A dim of size 2, or without size. Default: a fixed dim, the same in each call.
 
     Returns:
-        float {..., out_dim}, out_dim; of torch a view.
+        float {..., out_dim}, out_dim; with torch a view.
 
     Raises:
         DimError: If out_dim has another size.

@@ -1,4 +1,4 @@
-"""Dims joined one after the other, and cut apart again."""
+"""Concatenation along dims, and splitting."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def concat(
     handle_dynamic_dims: bool | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """Join (tensor, dim) pairs along their dims.
+    """Concatenate (tensor, dim) pairs along their dims.
 
-    If any dim but the last is ragged, the frames of each sequence are joined without padding between the parts
-    (`handle_dynamic_dims=False` joins the raw arrays).
+    If any dim but the last is ragged, the frames of each sequence are concatenated without padding between the parts
+    (`handle_dynamic_dims=False` concatenates the raw arrays).
 
     Returns:
         {other dims, out_dim}, out_dim: by default the sum of the dims.
@@ -97,7 +97,7 @@ _concat_plans = PlanCache()
 
 
 def _no_pairs(sources: Any, unknown: Mapping[str, Any] = MappingProxyType({})) -> TypeError:
-    """The error for sources that do not say along which dim they are joined."""
+    """The error for sources without the dim to concatenate along."""
     if len(sources) == 1 and isinstance(sources[0], (list, tuple)):
         sources = sources[0]
     rows = [(f"source {place}", _part_text(each)) for place, each in enumerate(sources)]
@@ -168,12 +168,12 @@ def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handl
 
 
 def _repeated(view: Any, shape: tuple[int, ...], backend: Any) -> Any:
-    """A view, and then all of `shape`."""
+    """A view expanded to `shape`."""
     return lambda raw: backend.broadcast_raw(raw if view is None else view(raw), shape)
 
 
 def _packed_positions(sources: Any, out_dim: Dim, padded: Dim, like: Tensor) -> Tensor:
-    """The place of frame t of each joined sequence among the joined padded arrays; {length dims, out_dim}."""
+    """The position of frame t of each concatenated sequence in the concatenated padded arrays; {length dims, out_dim}."""
     frames = dim_ops.range_over_dim(out_dim, dtype="int64", device=like.device)
     position, start, offset = frames, None, 0
     for _, dim in sources[:-1]:
@@ -193,7 +193,7 @@ def _length_on(dim: Dim, device: str | None) -> Any:
 
 @op
 def concat_features(*sources: Tensor, allow_broadcast: bool = False, **unknown: Never) -> Tensor:
-    """Join along each source's feature_dim; the result has it marked; {..., feature of each} -> {..., their sum}.
+    """Concatenate along each source's feature_dim; the result has it marked; {..., feature of each} -> {..., their sum}.
 
     Raises:
         DimError: If a source has no feature_dim.
@@ -218,7 +218,7 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False, **unknown: 
 
 @op
 def split(source: Tensor, *extra: Never, axis: Dim, out_dims: Sequence[Dim], **unknown: Never) -> tuple[Tensor, ...]:
-    """Cut a static `axis` into consecutive pieces, one per dim of `out_dims`.
+    """Split a static `axis` into consecutive pieces, one per dim of `out_dims`.
 
     {..., axis} -> {..., out_dim} for each of out_dims.
 
@@ -262,7 +262,7 @@ def _plan_split(source: Tensor, axis: Dim, out_dims: tuple[Dim, ...]) -> Any:
 
 
 def _pieces(out_dims: tuple[Dim, ...], rest: int) -> list[tuple[int, str]]:
-    """The sizes and names of pieces with a further one for what is left over, or with less where they are too large."""
+    """The sizes and names of pieces, with another one for the remainder, or with fewer if they are too large."""
     if rest > 0:
         return [*((dim.extent, dim.name) for dim in out_dims), (rest, "rest")]
     left, sizes = sum(dim.extent for dim in out_dims) + rest, []
@@ -279,7 +279,7 @@ _one_frame = Dim(1, name="frame")
 def cum_concat_step(
     source: Tensor, *extra: Never, prev_accum: Tensor, axis: Dim, out_spatial_dim: Dim | None = None, **unknown: Never
 ) -> tuple[Tensor, Dim]:
-    """One frame appended to what has been collected so far, e.g. to the keys and values of self-attention.
+    """Append one frame to the accumulated ones, e.g. to the keys and values of self-attention.
 
     Args:
         source: {...}, the new frame.
@@ -301,11 +301,11 @@ def cum_concat_step(
 
 @op
 def stack(sources: Sequence[Tensor], *extra: Never, out_dim: Dim | None = None, **unknown: Never) -> tuple[Tensor, Dim]:
-    """A new leading dim over tensors of the same dims; {...} each -> {out_dim, ...}.
+    """Stack tensors of the same dims along a new leading dim; {...} each -> {out_dim, ...}.
 
     Raises:
         DimError: If their dims differ.
-        ValueError: Of nothing.
+        ValueError: Without sources.
     """
     need_tensors("stack", *sources)
     if not sources:

@@ -37,10 +37,10 @@ def full(
     feature_dim: Dim | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """A Tensor {dims} of one value; dtype from the type of the value by default. Ragged dims get their longest length.
+    """A constant Tensor {dims}; the dtype follows from the value by default. Ragged dims get their longest length.
 
     Args:
-        fill_value: A number, of Python or raw, or a Tensor {some of the dims}.
+        fill_value: A Python number, a raw scalar, or a Tensor {some of the dims}.
 
     Raises:
         DimError: If the value is a Tensor with a dim that is not among the dims.
@@ -56,7 +56,7 @@ def full(
 
 
 def _spread(value: Tensor, dims: tuple[Dim, ...], dtype: str | None, device: str | None) -> Tensor:
-    """A Tensor with further dims, an array of its own."""
+    """A Tensor expanded to further dims, with its own storage."""
     if not set(value.dims) <= set(dims):
         raise dim_error(
             "full: the value has other dims.",
@@ -83,7 +83,7 @@ def constant(
     feature_dim: Dim | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """`full` with the value first; a list or array instead of a number is `convert_to_tensor`; {dims}."""
+    """`full` with the value first; a list or array is passed to `convert_to_tensor`; {dims}."""
     make: Any = convert_to_tensor if isinstance(fill_value, Tensor) or np.ndim(fill_value) > 0 else _full_of
     return make(fill_value, dims=dims, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
@@ -102,7 +102,7 @@ def zeros(
     feature_dim: Dim | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """Zeros {dims}, of the default float dtype."""
+    """Zeros {dims}, in the default float dtype."""
     dtype = dtype or get_default_float_dtype()
     return full(dims=dims, fill_value=0, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
@@ -117,7 +117,7 @@ def ones(
     feature_dim: Dim | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """Ones {dims}, of the default float dtype."""
+    """Ones {dims}, in the default float dtype."""
     dtype = dtype or get_default_float_dtype()
     return full(dims=dims, fill_value=1, dtype=dtype, device=device, sparse_dim=sparse_dim, feature_dim=feature_dim)
 
@@ -157,7 +157,7 @@ def convert_to_tensor(
     name: str | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """Number, nested list, NumPy array or raw tensor as Tensor; a Tensor passes through (cast or moved if asked).
+    """A number, nested list, NumPy array or raw tensor as a Tensor; a Tensor is passed through (cast or moved on request).
 
     {dims}.
 
@@ -168,7 +168,7 @@ def convert_to_tensor(
         keep_scalar_on_cpu: A number stays on the host, even with a default device.
 
     Raises:
-        ShapeError: If the shape does not fit the dims.
+        ShapeError: If the shape does not match the dims.
         TypeError: If the value is not a regular array of numbers.
     """
     dims = shape if dims is None else dims

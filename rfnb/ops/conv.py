@@ -38,29 +38,29 @@ def conv(
     use_mask: bool | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
-    """Each output frame is the sum of the frames that the filter sees, times the filter.
+    """The convolution: each output frame is the sum of the frames under the filter, times the filter.
 
         out[t] = bias + sum_k filter[k] source[t * stride + k * dilation - left]
 
     Args:
         source: {..., in_dim, in_spatial_dims}
-        in_spatial_dims: One to three dims that the filter moves along.
-        out_spatial_dims: Without size they get it. Default: `make_conv_out_spatial_dims`, e.g. the input dim itself for
-            padding "same" and stride 1.
-        filter: {out_dim, in_dim (in_dim // groups with groups), filter_size}; where the input side is out_dim, it is the twin
+        in_spatial_dims: One to three dims along which the filter moves.
+        out_spatial_dims: Dims of the result; those without size are filled in. Default: `make_conv_out_spatial_dims`, e.g. the input
+            dim itself for padding "same" and stride 1.
+        filter: {out_dim, in_dim (in_dim // groups with groups), filter_size}; if in_dim equals out_dim, the input side is the twin
             `out_dim.copy(match_priority=1)`.
         filter_size: The dims of the filter, in the order of in_spatial_dims.
         padding: Zeros around each sequence: "same" (as many as the filter reaches, one more after than before if that is odd,
-            whatever the stride), "valid" (none), or their number on each side. One for all dims or one for each, as are:
+            whatever the stride), "valid" (none), or their number on each side. One value for all dims or one for each, like:
         strides: Frames from one output frame to the next. Default 1.
         dilation_rate: Frames from one entry of the filter to the next. Default 1.
-        groups: The features of in_dim and out_dim are cut into so many groups, and each sees only its own. Default 1.
+        groups: The number of groups into which the features of in_dim and out_dim are divided; each sees only its own. Default 1.
         bias: {out_dim}
-        use_mask: What is past a sequence's end counts as 0 (the default).
+        use_mask: Treat frames past a sequence's end as 0 (the default).
 
     Returns:
-        {..., out_dim, out spatial dims} with feature_dim out_dim, and the out spatial dims. A sequence that is shorter than
-        the filter has length 0.
+        {..., out_dim, out spatial dims} with feature_dim out_dim, and the out spatial dims. A sequence shorter than the filter has
+            length 0.
 
     Raises:
         DimError: If a dim is missing, in_dim or out_dim do not divide into groups, or an out_spatial_dim has another size.

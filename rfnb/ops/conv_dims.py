@@ -1,11 +1,11 @@
-"""The number of frames that a convolution or pooling gives: the arithmetic of filter size, stride, dilation and padding.
+"""The number of output frames of a convolution or pooling: the arithmetic of filter size, stride, dilation and padding.
 
     time -> "same"   ceil(time / stride); with stride 1 that is time itself
             "valid"  ceil((time - reach) / stride)
             p        ceil((time + 2 p - reach) / stride)
 
-reach = (filter size - 1) * dilation: from the first to the last frame that the filter sees. Dims are made by dim arithmetic,
-so the same convolution of the same dim gives the same dim. What would be negative is 0.
+reach = (filter size - 1) * dilation: from the first to the last frame under the filter. Dims are made by dim arithmetic, so the same
+convolution of the same dim yields the same dim. Negative lengths become 0.
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ class Window(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """Frames from the first to the last one that is seen."""
+        """The distance in frames from the first to the last frame under the window."""
         return (self.size - 1) * self.dilation
 
     @property
     def pads(self) -> tuple[int, int]:
-        """Frames before and after a sequence. "same" does not look at the length: an output frame sees the same frames of its
-        sequence whatever the stride and the length of other sequences are."""
+        """Frames before and after a sequence. "same" is independent of the length: an output frame sees the same frames of its sequence
+        regardless of the stride and the lengths of other sequences.
+        """
         if self.padding == "same":
             return self.reach // 2, self.reach - self.reach // 2
         return (0, 0) if isinstance(self.padding, str) else (self.padding, self.padding)
 
     def out_length(self, length: Any) -> Any:
-        """For an int, a Dim, or a Tensor of lengths."""
+        """The output length, for an int, a Dim, or a Tensor of lengths."""
         if self.padding != "same":
             length = length + (sum(self.pads) - self.reach)
         if isinstance(length, Dim):
@@ -112,8 +113,7 @@ def make_conv_out_spatial_dims(
 def make_windows(
     what: str, spatial: Dims, size: Any, padding: Any, strides: Any, dilation: Any, *, size_name: str = "filter_size"
 ) -> tuple[Window, ...]:
-    """One checked Window for each of the spatial dims. Without strides they are side by side. `size_name` is what messages call the
-    size."""
+    """A checked Window for each spatial dim. Without strides windows are adjacent. `size_name` is the name of the size in messages."""
     sizes = tuple(map(_as_int, per_dim(what, spatial, size_name, size)))
     options = {"strides": sizes if strides is None else strides, "dilation_rate": dilation, "padding": padding}
     columns = [sizes, *(per_dim(what, spatial, name, value) for name, value in options.items())]
@@ -121,7 +121,7 @@ def make_windows(
 
 
 def per_dim(what: str, spatial: Dims, name: str, value: Any) -> tuple[Any, ...]:
-    """One value for each spatial dim, from one for all or a sequence of them."""
+    """One value per spatial dim, from one for all or a sequence."""
     if value is None or isinstance(value, (int, str, np.integer, Dim, Tensor)):
         return (value,) * len(spatial)
     values = tuple(value)
@@ -135,7 +135,7 @@ def per_dim(what: str, spatial: Dims, name: str, value: Any) -> tuple[Any, ...]:
 
 
 def check_window(what: str, window: Window, size_name: str = "filter_size") -> Window:
-    """The window, a padding in capitals in small letters."""
+    """The window, with its padding in lower case."""
     padding = window.padding.lower() if isinstance(window.padding, str) else window.padding
     if padding not in ("same", "valid") and (isinstance(padding, str) or padding < 0):
         raise value_error(
@@ -151,7 +151,7 @@ def check_window(what: str, window: Window, size_name: str = "filter_size") -> W
 
 
 def settle_out_dims(what: str, computed: Dims, out_spatial_dims: Dims | None) -> Dims:
-    """The dims of the result: those asked for, which get their size filled in or are checked; else the computed ones."""
+    """The dims of the result: the requested ones, sized or checked; else the computed ones."""
     if out_spatial_dims is None:
         return computed
     if len(out_spatial_dims) != len(computed):

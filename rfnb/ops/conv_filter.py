@@ -1,4 +1,4 @@
-"""The common part of convolutions and transposed ones: the dims of a filter, and the call of a plan with a filter and a bias."""
+"""Shared parts of convolutions and transposed convolutions: the dims of a filter, and the call of a plan with filter and bias."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def apply_filter(
 
 
 def hashable(option: Any) -> Any:
-    """An option of a plan's key: one for all dims, or one for each as a tuple."""
+    """An option for a plan's key: one value for all dims, or a tuple with one for each."""
     return tuple(option) if isinstance(option, list) else option
 
 
@@ -66,7 +66,7 @@ def filter_in_dim(in_dim: Dim, out_dim: Dim, groups: int = 1) -> Dim:
 
 
 def filter_order(what: str, filter: Tensor, dims: Dims) -> Any:
-    """The way of a filter to have its axes in the order of `dims`."""
+    """The function that transposes a filter to the order of `dims`."""
     if set(filter.dims) != set(dims) or len(filter.dims) != len(dims):
         raise dim_error(
             f"{what}: the filter has other dims.",

@@ -1,4 +1,4 @@
-"""The way of a tensor to a kernel that moves along spatial dims, [batch, (channels,) *spatial], and back."""
+"""Rearranges a tensor for a kernel that moves along spatial dims, [batch, (channels,) *spatial], and back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rfnb.ops.out_dim import check_movable
 
 
 def check_spatial(what: str, source: Tensor, spatial: Dims, in_dim: Dim | None = None) -> None:
-    """Each of `spatial` is there, once, is not `in_dim`, and no other dim has its lengths over it."""
+    """Check that each of `spatial` is present, occurs once, is not `in_dim`, and that no other dim has its lengths over it."""
     need_values(what, source)
     if in_dim is not None and in_dim not in source.dims:
         raise missing_dim(what, source, in_dim, "source")

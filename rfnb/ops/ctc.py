@@ -96,14 +96,14 @@ def ctc_best_path(
 ) -> Tensor:
     """The most probable alignment of `targets` to the frames (Viterbi).
 
-    Arguments as of `ctc_loss`, which with max_approx gives its score.
+    Arguments as for `ctc_loss`, which with max_approx returns its score.
 
     Returns:
-        {..., input_spatial_dim}, the dtype of targets, sparse over the classes: label or blank of each frame. Of equally good
-        ones that which goes on later. All blank where there is no alignment.
+        {..., input_spatial_dim}, the dtype of targets, sparse over the classes: label or blank of each frame. Of equally good paths,
+            the one that advances later. All blank if there is no alignment.
 
     Raises:
-        DimError, IndexError: As of `ctc_loss`.
+        DimError, IndexError: As for `ctc_loss`.
 
     Warns:
         UserWarning: For sequences that are too short for their labels, as in `ctc_loss`.
@@ -124,7 +124,7 @@ def ctc_best_path(
 def _compute(
     what: str, logits: Tensor, targets: Tensor, time: Dim, label: Dim, blank_index: int, **options: Any
 ) -> tuple[Dims, Any]:
-    """Batch dims of the result, and raw [batch, ...]."""
+    """The batch dims of the result, and the raw result [batch, ...]."""
     backend = common_backend(what, logits, targets)
     for name, tensor, dim in (("logits", logits, time), ("targets", targets, label)):
         check_dim(what, tensor, dim, name)
@@ -155,7 +155,7 @@ def _compute(
 
 
 def _warn_of_blanks(what: str, labels: Any, lengths: np.ndarray, blank: int, targets: Tensor, label: Dim) -> None:
-    """Warn of blanks among the labels, on a host: an alignment puts them between labels, and they are none themselves."""
+    """Warn about blanks among the labels, on a host: an alignment inserts blanks between labels, and labels are never blanks."""
     if not on_host(targets.device):
         return
     host = targets.backend.raw_to_numpy(labels)
@@ -175,7 +175,7 @@ def _warn_of_blanks(what: str, labels: Any, lengths: np.ndarray, blank: int, tar
 
 
 def _equal_neighbours(labels: Any, lengths: np.ndarray, backend: Any, label_loop: bool) -> np.ndarray | int:
-    """The number of blanks that a sequence needs between equal labels; 0 where that is not known without waiting for a GPU."""
+    """The number of blanks that a sequence needs between equal labels; 0 if that is unknown without waiting for a GPU."""
     if not label_loop or not lengths.size or not backend.is_on_host_raw(labels):
         return 0
     host = backend.raw_to_numpy(labels)
@@ -219,7 +219,7 @@ def _classes(what: str, logits: Tensor, targets: Tensor, time: Dim) -> Dim:
 
 
 def blank_of(what: str, classes: Dim, blank_index: int) -> int:
-    """blank_index from the start.
+    """blank_index as a non-negative index.
 
     Raises:
         IndexError: If it is not an index into `classes`.
@@ -234,7 +234,9 @@ def blank_of(what: str, classes: Dim, blank_index: int) -> int:
 
 
 def _check_labels(what: str, targets: Tensor, classes: Dim, blank: int) -> None:
-    """Labels that do not know of a blank are indices into the classes only if the blank comes after them."""
+    """Check that labels without a sparse dim that includes the blank are indices into the classes, which holds only if the blank comes
+    after them.
+    """
     labels = targets.sparse_dim
     if labels is None or labels is classes or labels.extent == classes.extent:
         return

@@ -1,4 +1,4 @@
-"""CTC alignments: the best one of known labels, and what one says: its labels, and how many frames each label and blank takes."""
+"""CTC alignments: the best one of known labels, the labels of an alignment, and the duration of each label and blank."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def ctc_greedy_decode(
     wb_target_dim: Dim | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """The labels of the alignment that is best frame by frame: repetitions merged, blanks dropped.
+    """The labels of the frame-by-frame best alignment: repetitions merged, blanks dropped.
 
     Args:
         logits: {..., in_spatial_dim, wb_target_dim}
-        blank_index: From the end if negative.
-        out_spatial_dim: Of the labels. Default: a new dim.
-        target_dim: What the result is sparse over. Default: wb_target_dim. Without blank it has one class less, which is the
-            blank only if that is the last one.
+        blank_index: Index of the blank; negative values count from the end.
+        out_spatial_dim: The dim of the labels in time. Default: a new dim.
+        target_dim: The sparse dim of the result. Default: wb_target_dim. Without the blank it has one class less, and the blank must
+            be the last class.
         wb_target_dim: The classes with blank. Default: the feature_dim of logits.
 
     Returns:
         int64 {..., out_spatial_dim}, out_spatial_dim, ragged over the batch dims. The host reads the lengths.
 
     Raises:
-        DimError: If it is not known which dim has the classes, or target_dim does not fit them.
-        IndexError: A blank_index that is not one of the classes.
+        DimError: If the dim of the classes is unknown, or target_dim does not match it.
+        IndexError: If blank_index is out of range.
 
     Source: Graves et al. 2006, section 3.2, "best path decoding".
     """
@@ -99,22 +99,22 @@ def ctc_durations_from_path(
     stop_on_failed_check: bool = True,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """The number of frames that blank, label 1, blank, label 2, ..., blank take in an alignment.
+    """The number of frames for blank, label 1, blank, label 2, ..., blank in an alignment.
 
     Args:
-        path: int {..., path_spatial_dim}, e.g. of `ctc_best_path`. Equal neighbours are one label.
-        blank_index: Counted from the end if negative, which needs the sparse_dim of path.
-        targets_spatial_dim: The dim of the labels. Default, or without size: the labels are counted, which the host reads.
-        out_spatial_dim: Default: 2 * targets_spatial_dim + 1, from dim arithmetic.
-        check_dims: Check that the paths have as many labels as targets_spatial_dim says.
-        stop_on_failed_check: False: only warn. See `assert_`.
+        path: int {..., path_spatial_dim}, e.g. from `ctc_best_path`. Equal neighbours are one label.
+        blank_index: Index of the blank; negative values count from the end, which requires the sparse_dim of path.
+        targets_spatial_dim: The dim of the labels. By default, or without size, the host counts the labels.
+        out_spatial_dim: Dim of the result. Default: 2 * targets_spatial_dim + 1, from dim arithmetic.
+        check_dims: Check that the paths have as many labels as targets_spatial_dim.
+        stop_on_failed_check: False only warns. See `assert_`.
 
     Returns:
-        int32 {..., out_spatial_dim}, out_spatial_dim. All durations of a sequence sum up to its frames; those of labels are 1
-        or more, those of blanks may be 0.
+        int32 {..., out_spatial_dim}, out_spatial_dim. The durations of a sequence sum to its number of frames; those of labels are
+            at least 1, those of blanks may be 0.
 
     Raises:
-        DimError: If path has no path_spatial_dim, or out_spatial_dim another size.
+        DimError: If path lacks path_spatial_dim, or out_spatial_dim has another size.
         AssertionError: If the check fails.
     """
     need_tensors("ctc_durations_from_path", path)
@@ -143,13 +143,13 @@ def ctc_no_label_loop_blank_durations_from_path(
     stop_on_failed_check: bool = True,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """The number of blanks before each label and after the last one, in an alignment where each label takes one frame.
+    """The number of blanks before each label and after the last one, in an alignment in which each label takes one frame.
 
-    Arguments and errors as of `ctc_durations_from_path`, but equal neighbours are two labels, and out_spatial_dim is by default
+    Arguments and errors as for `ctc_durations_from_path`, except that equal neighbours are two labels, and out_spatial_dim defaults to
     targets_spatial_dim + 1.
 
     Returns:
-        int32 {..., out_spatial_dim}, out_spatial_dim. The sum over a sequence is its frames less its labels.
+        int32 {..., out_spatial_dim}, out_spatial_dim. The sum over a sequence is its number of frames minus its number of labels.
     """
     need_tensors("ctc_no_label_loop_blank_durations_from_path", path)
     what = "ctc_no_label_loop_blank_durations_from_path"
@@ -163,7 +163,7 @@ def ctc_no_label_loop_blank_durations_from_path(
 
 
 def _starts(path: Tensor, time: Dim, blank: int) -> Tensor:
-    """bool {..., time}: here a label starts."""
+    """bool {..., time}: True where a label starts."""
     before = shift_right(path, axis=time, pad_value=blank)
     return logical_and(compare(path, "not_equal", before), compare(path, "not_equal", blank))
 
@@ -183,7 +183,7 @@ def _blank_in(what: str, path: Tensor, time: Dim, blank_index: int) -> int:
 
 
 def _labels_dim(what: str, count: Tensor, time: Dim, dim: Dim | None, check: bool, stop: bool) -> Dim:
-    """The dim of the labels, from the number that each frame adds; checked if there is one."""
+    """The dim of the labels, from the number of labels that start in each frame; a given one is checked."""
     total = reduce_sum(count, axis=time)
     total.sparse_dim = None
     dim = Dim(None, name="labels") if dim is None else dim
@@ -205,7 +205,7 @@ def _labels_dim(what: str, count: Tensor, time: Dim, dim: Dim | None, check: boo
 def _sum_at(
     what: str, values: Tensor, place: Tensor, time: Dim, out_dim: Dim | None, needed: Dim
 ) -> tuple[Tensor, Dim]:
-    """The values of the frames summed up by their place."""
+    """The values of the frames summed by their place."""
     out_dim = needed if out_dim is None else out_dim
     if not out_dim.is_dim_known():
         out_dim.dyn_size_ext = needed.get_size_tensor()
@@ -226,7 +226,7 @@ class CtcAlignment(NamedTuple):
 
     Attributes:
         path: {..., input_spatial_dim}: label or blank of each frame.
-        starts, ends: int32 {..., targets_spatial_dim}: first frame of each label, and the one after its last.
+        starts, ends: int32 {..., targets_spatial_dim}: the first frame of each label, and the frame after its last one.
         scores: {..., targets_spatial_dim}: natural-log probability of each label, summed over its frames.
     """
 
@@ -251,14 +251,14 @@ def ctc_forced_align(
 
     Args:
         logits: {..., input_spatial_dim, classes}
-        others: As of `ctc_best_path`.
+        others: As for `ctc_best_path`.
 
     Returns:
-        The path, starts, ends and scores, see `CtcAlignment`. A sequence that has no alignment has a path of blanks; its labels begin
-        and end at 0 with the score 0.
+        The path, starts, ends and scores, see `CtcAlignment`. A sequence without an alignment has a path of blanks; its labels begin
+            and end at 0 with score 0.
 
     Raises:
-        DimError, IndexError: As of `ctc_best_path`.
+        DimError, IndexError: As for `ctc_best_path`.
 
     Source: Graves et al. 2006, with max instead of the sum in equation (6); Kuerzinger et al. 2020, "CTC-Segmentation".
     """

@@ -15,7 +15,7 @@ _plans = PlanCache()
 
 @op
 def cumsum(source: Tensor, *extra: Never, spatial_dim: Dim, **unknown: Never) -> Tensor:
-    """Running sum along `spatial_dim` ({..., spatial_dim}); padding comes after the real frames, so nothing is masked."""
+    """The running sum along `spatial_dim` ({..., spatial_dim}); padding follows the real frames, so nothing is masked."""
     if not isinstance(source, Tensor):
         raise not_a_tensor("cumsum", source)
     key = (source._raw.__class__, source.dims, spatial_dim)

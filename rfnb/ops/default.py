@@ -1,6 +1,6 @@
 """Defaults for new tensors: device and dtypes; moving between devices.
 
-They are those of the context: a thread has its own, unless it was started with a copy of another's (`contextvars`).
+They belong to the context: a thread has its own, unless it was started with a copy of another's (`contextvars`).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _set = [False]  # whether anybody has set one: before, nobody asks the context, 
 
 
 def get_default_device(*extra: Never, **unknown: Never) -> str | None:
-    """The device of new tensors; None: that of the backend."""
+    """The device of new tensors; None: the backend's default."""
     return _device.get() if _set[0] else None
 
 
 def set_default_device(device: str | None, *extra: Never, **unknown: Never) -> None:
-    """Make new tensors on `device`, e.g. "cuda"; a torch.device stands for its name.
+    """Create new tensors on `device`, e.g. "cuda"; a torch.device is converted to its name.
 
     Raises:
-        TypeError: For something else.
-        RuntimeError: For a name that the backend does not know; of NumPy a ValueError.
+        TypeError: For anything else.
+        RuntimeError: For a name unknown to the backend; with NumPy a ValueError.
     """
     device = None if device is None else device_name(device)
     if device is not None:
@@ -44,10 +44,10 @@ def set_default_device(device: str | None, *extra: Never, **unknown: Never) -> N
 
 
 def device_of_new(device: str | None) -> str | None:
-    """The device of a new tensor: the one that is asked for, else the default device.
+    """The device of a new tensor: the requested one, else the default device.
 
     Raises:
-        TypeError: For something that is no device.
+        TypeError: For anything that is not a device.
     """
     return get_default_device() if device is None else device_name(device)
 
@@ -58,17 +58,17 @@ def set_default_device_ctx(device: str | None) -> AbstractContextManager[None]:
 
 
 def get_default_dim_size_device(*extra: Never, **unknown: Never) -> str:
-    """Lengths live on the host."""
+    """The device of lengths: the host."""
     return "cpu"
 
 
 def get_default_float_dtype(*extra: Never, **unknown: Never) -> str:
-    """dtype of new float tensors and parameters."""
+    """The dtype of new float tensors and parameters."""
     return _float_dtype.get() if _set[0] else "float32"
 
 
 def set_default_float_dtype(dtype: str, *extra: Never, **unknown: Never) -> None:
-    """Make new float tensors and parameters of `dtype`, e.g. "bfloat16"; also floats that an op makes from integers.
+    """Create new float tensors and parameters in `dtype`, e.g. "bfloat16"; also floats that an op makes from integers.
 
     Raises:
         TypeError: For another dtype.
@@ -90,28 +90,28 @@ def set_default_float_dtype_ctx(dtype: str) -> AbstractContextManager[None]:
 
 
 def get_default_int_dtype(*extra: Never, **unknown: Never) -> str:
-    """dtype of new integer tensors."""
+    """The dtype of new integer tensors."""
     return "int32"
 
 
 def get_default_array_index_dtype(*extra: Never, **unknown: Never) -> str:
-    """dtype of new tensors of indices."""
+    """The dtype of new tensors of indices."""
     return "int32"
 
 
 def is_float_dtype(dtype: str, *extra: Never, **unknown: Never) -> bool:
-    """Whether a dtype of this name is a (real) float."""
+    """True if this is the name of a (real) float dtype."""
     return dtype.startswith(("float", "bfloat"))
 
 
 def has_fractions(dtype: str) -> bool:
-    """Whether a dtype of this name is of floats or complex numbers."""
+    """True if this is the name of a float or complex dtype."""
     return dtype.startswith(("float", "bfloat", "complex"))
 
 
 @op
 def copy_to_device(x: Tensor, device: str | None = None, *extra: Never, **unknown: Never) -> Tensor:
-    """x on `device` (default: the default device); x itself if it is there or there is no such device."""
+    """x on `device` (default: the default device); x itself if it is already there or there is no such device."""
     if not isinstance(x, Tensor):
         raise not_a_tensor("copy_to_device", x)
     device = device_of_new(device)

@@ -55,7 +55,7 @@ def sequence_mask(dims: Sequence[Dim] | Dim, *extra: Never, device: str | None =
 def replace_dim(
     source: Tensor, *extra: Never, in_dim: Dim, out_dim: Dim | None = None, **unknown: Never
 ) -> tuple[Tensor, Dim]:
-    """The same array with `in_dim` replaced by `out_dim` (a new one by default; one without size takes the size over).
+    """The same array with `in_dim` replaced by `out_dim` (by default a new dim; one without size takes the size of in_dim).
 
     {..., in_dim} -> {..., out_dim}.
 
@@ -110,7 +110,7 @@ def last_frame_position_of_dim(
     """length - 1 (at least 0) of each sequence; {length dims}, sparse over the dim.
 
     Args:
-        allow_scalar_on_cpu: Accepted; a scalar is on `device` too.
+        allow_scalar_on_cpu: Accepted without effect; a scalar is on `device` too.
     """
     lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
     raw = registry.selected().from_numpy(
@@ -125,14 +125,14 @@ def last_frame_position_of_dim(
 def num_elements_of_shape(
     dims: Dim | Sequence[Dim], *extra: Never, use_mask: bool = True, device: str | None = None, **unknown: Never
 ) -> int | Tensor:
-    """The number of real (with `use_mask=False`: all) positions of a shape.
+    """The number of real positions of a shape; all positions with `use_mask=False`.
 
     Args:
-        device: Of the result where that is a Tensor; the host by default.
+        device: Device of a Tensor result; the host by default.
 
     Returns:
-        An int if all dims are static, else int64 {}. For a ragged dim without the dims that its lengths are over: {these dims},
-        e.g. for [time] the length of each sequence.
+        An int if all dims are static, else int64 {}. For a ragged dim without the dims of its lengths: {these dims}, e.g. for [time]
+            the length of each sequence.
     """
     dims = dims_of("num_elements_of_shape", dims)
     count = _num_elements(dims, use_mask)
@@ -142,7 +142,7 @@ def num_elements_of_shape(
 
 
 def _num_elements(dims: Sequence[Dim], use_mask: bool) -> tuple[np.ndarray, tuple[Dim, ...]]:
-    """The numbers, and the dims that they are over."""
+    """The numbers and their dims."""
     if not use_mask:
         return np.asarray(np.prod([dim.extent for dim in dims]), np.int64), ()
     ragged = [dim for dim in dims if dim.need_masking()]
@@ -165,11 +165,11 @@ def replace_dim_v2(
     allow_shrink: bool = True,
     **unknown: Never,
 ) -> Tensor:
-    """`replace_dim` for a dim of another size: frames are cut off at the end, or frames of zeros added.
+    """Like `replace_dim`, for a dim of another size: frames are cut off at the end, or frames of zeros added.
 
     Args:
         source: {..., in_dim}
-        out_dim: Without size it takes that of in_dim over.
+        out_dim: A dim; without size it takes that of in_dim.
 
     Returns:
         {..., out_dim}; 0 where a sequence of in_dim has no frame.
@@ -215,7 +215,7 @@ def replace_dim_v2(
 
 @op
 def dim_match_priority_when_needed(dim: Dim, *other_dims: Dim, **unknown: Never) -> Dim:
-    """`dim`, or its twin with match_priority 1 if it is among `other_dims` too: for weights from a dim to itself."""
+    """`dim`, or its twin with match_priority 1 if it is also among `other_dims`: for weights from a dim to itself."""
     return dim.copy(match_priority=1) if dim in other_dims else dim
 
 
@@ -223,10 +223,10 @@ def dim_match_priority_when_needed(dim: Dim, *other_dims: Dim, **unknown: Never)
 def masked_fraction_of_shape(
     dims: Dim | Sequence[Dim], *extra: Never, inverse: bool = False, device: str | None = None, **unknown: Never
 ) -> int | float | Tensor:
-    """The share of the positions of a shape that are real, or its inverse; a Tensor unless all dims are static.
+    """The fraction of real positions in a shape, or its inverse; a Tensor unless all dims are static.
 
     Args:
-        device: Of the result where that is a Tensor; see `num_elements_of_shape`.
+        device: Device of a Tensor result; see `num_elements_of_shape`.
     """
     real, total = (num_elements_of_shape(dims, use_mask=use_mask, device=device) for use_mask in (True, False))
     if not isinstance(real, Tensor):
@@ -241,11 +241,11 @@ def use_mask_default(
     func_name: str | None = None,
     **unknown: Never,
 ) -> bool:
-    """The meaning of `use_mask=None` to a function: `default`, or without one True, i.e. padding is masked.
+    """The meaning of `use_mask=None` for a function: `default`, or by default True, i.e. padding is masked.
 
     Args:
-        default: What the caller would do.
-        default_false_for_behavior_version_up_to: Accepted. rfnb has one behaviour, the newest, which masks.
-        func_name: Accepted. rfnb has no global configuration that could name a function.
+        default: The caller's own default.
+        default_false_for_behavior_version_up_to: Accepted without effect. rfnb has only the newest behaviour, which masks.
+        func_name: Accepted without effect. rfnb has no global configuration by function.
     """
     return True if default is None else default

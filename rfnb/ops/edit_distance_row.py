@@ -1,7 +1,7 @@
-"""The table of the edit distance row by row: what each next symbol would cost.
+"""The edit distance table row by row, and the cost of each possible next symbol.
 
-Row n of the table of `a` and `b` has the edit distance of the first n symbols of `a` and each beginning of `b`. It grows with `a`,
-symbol by symbol, so it is the state of a loop that generates `a`:
+Row n of the table of `a` and `b` contains the edit distance between the first n symbols of `a` and each prefix of `b`. It grows with
+`a`, symbol by symbol, so it can be the state of a loop that generates `a`:
 
     row = rf.initial_edit_distance_row(b, b_spatial_dim=time)
     row = rf.next_edit_distance_row(row, a, b, b_spatial_dim=time, n=loop.iter_idx)
@@ -55,18 +55,18 @@ def next_edit_distance_row(
     blank_idx: int | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """The row after `a` was read as the symbol number `n`.
+    """The row after reading `a` as symbol number `n`.
 
     Args:
-        row: int {..., b_spatial_dim + 1}: the row before.
+        row: int {..., b_spatial_dim + 1}: the previous row.
         a: int {...}: the symbol.
         b: int {..., b_spatial_dim}. Batch dims that only some of the operands have are broadcast.
-        n: int {...}: how many symbols were read before.
-        ended: bool {...}: where True, no symbol is read and the row stays.
-        blank_idx: The row stays too where `a` is this label.
+        n: int {...}: the number of symbols read before.
+        ended: bool {...}: where True, no symbol is read and the row is unchanged.
+        blank_idx: A label for which the row is unchanged too.
 
     Returns:
-        int32 {..., b_spatial_dim + 1}. After the length of b its last value is repeated, in the padding.
+        int32 {..., b_spatial_dim + 1}. In the padding of b its last value is repeated.
 
     Raises:
         DimError: If an operand lacks its dim, or the batch dims do not match.
@@ -93,13 +93,12 @@ def next_edit_distance_reduce(
     blank_idx: int | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """The edit distance after `a` was read: to all of b, or with `optimal_completion` with the best continuation of a.
+    """The edit distance after reading `a`: to all of b, or with `optimal_completion` for the best continuation of a.
 
-    Arguments as of `next_edit_distance_row`, but `a` may have any dims of its own: candidates of the next symbol.
+    Arguments as for `next_edit_distance_row`, but `a` may have additional dims: candidates for the next symbol.
 
     Returns:
-        int32 {...}: the last value of the next row, or the smallest one, which is what remains of the distance if a goes on in the
-        best way.
+        int32 {...}: the last value of the next row, or the smallest one: the distance reached by the best continuation of a.
 
     Raises:
         DimError: If an operand lacks its dim.
@@ -125,15 +124,15 @@ def optimal_completions(
     out_dim: Dim | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """The best edit distance to b that can still be reached, for each label that may come next.
+    """The best edit distance to b that can still be reached, for each possible next label.
 
     Soft targets for training: `rf.softmax(-scale * rf.cast(costs, "float32"), axis=labels)`.
 
     Args:
         row: int {..., b_spatial_dim + 1}: the row before the next symbol.
         b: int {..., b_spatial_dim}, sparse over the labels.
-        n, ended, blank_idx: As of `next_edit_distance_row`.
-        out_dim: Of the candidates. Default: the sparse_dim of b; with a blank_idx after the last label, a new dim of the size
+        n, ended, blank_idx: As for `next_edit_distance_row`.
+        out_dim: The dim of the candidates. Default: the sparse_dim of b; with a blank_idx after the last label, a new dim of size
             blank_idx + 1.
 
     Returns:
@@ -178,7 +177,7 @@ def optimal_completions(
 def optimal_completion_edit_distance(
     a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *extra: Never, **unknown: Never
 ) -> Tensor:
-    """The edit distance of each `a`, continued in the best way, to b: the smallest value of the last row.
+    """The edit distance between b and each `a` with its best continuation: the smallest value of the last row.
 
     Args:
         a: int {..., a_spatial_dim}
@@ -201,7 +200,7 @@ def optimal_completion_edit_distance(
 def optimal_completion_edit_distance_per_successor(
     a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *extra: Never, successors_dim: Dim, **unknown: Never
 ) -> Tensor:
-    """The same as `optimal_completion_edit_distance`, of a and one more label, for each label of `successors_dim`; {..., successors_dim}.
+    """Like `optimal_completion_edit_distance`, for `a` followed by each label of `successors_dim`; {..., successors_dim}.
 
     Raises:
         DimError: If a or b lacks its spatial dim, or their batch dims do not match.
@@ -277,15 +276,15 @@ def _last_row(what: str, a: Tensor, a_dim: Dim, b: Tensor, b_dim: Dim) -> Tensor
 def edit_distance(
     a: Tensor, a_spatial_dim: Dim, b: Tensor, b_spatial_dim: Dim, *extra: Never, dtype: str = "int32", **unknown: Never
 ) -> Tensor:
-    """Smallest number of insertions, deletions and substitutions that make `a` to `b`, per sequence.
+    """The smallest number of insertions, deletions and substitutions that turn `a` into `b`, per sequence.
 
     Args:
         a: int {..., a_spatial_dim}
         b: int {..., b_spatial_dim}. Batch dims that only one of a and b has are broadcast.
-        dtype: Of the result.
+        dtype: The dtype of the result.
 
     Returns:
-        {...}: the batch dims of a and b. Divided by the lengths of the reference it is the error rate.
+        {...}: the batch dims of a and b. Divided by the lengths of the reference, this is the error rate.
 
     Raises:
         DimError: If a or b lacks its spatial dim, or their batch dims do not match.

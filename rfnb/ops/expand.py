@@ -1,4 +1,4 @@
-"""A new dim without new values, and a dim of one entry dropped."""
+"""Adding a broadcast dim, and dropping a dim of size 1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from rfnb.core.type_errors import not_a_tensor
 
 @op
 def expand_dim(source: Tensor, dim: Dim, *extra: Never, **unknown: Never) -> Tensor:
-    """Repeat along a new dim, without copying; static dims go before the feature axis, dynamic ones after the last dynamic.
+    """Repeat along a new dim, without copying; static dims are inserted before the feature axis, dynamic ones after the last dynamic
+    one.
 
     {...} -> {..., dim}.
 

@@ -1,4 +1,4 @@
-"""The frames of a tensor one by one, for loops, and tensors of single frames together."""
+"""The individual frames of a tensor, for loops, and the reverse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rfnb.core.tensor import Tensor
 
 @op
 def frames(source: Tensor, *, axis: Dim, masked: bool = True) -> list[Tensor]:
-    """{axis, ...} -> for each frame {...}; if `masked`, with 0 in the padding.
+    """{axis, ...} -> {...} for each frame; with `masked`, 0 in the padding.
 
     Raises:
         DimError: If source does not have the axis.
@@ -22,7 +22,7 @@ def frames(source: Tensor, *, axis: Dim, masked: bool = True) -> list[Tensor]:
 
 
 class Frames(Sequence[Tensor]):
-    """The frames of a tensor, as `frames` gives them, made one by one when they are asked for.
+    """The frames of a tensor, as from `frames`, created on demand.
 
     Attributes:
         raws: The raw array of each.
@@ -53,7 +53,7 @@ class Frames(Sequence[Tensor]):
 
 @op
 def no_frame(source: Tensor, *, axis: Dim) -> Tensor:
-    """A frame of a tensor that has none: {axis, ...} -> {...}, 0."""
+    """A frame of a tensor without frames: {axis, ...} -> {...}, zeros."""
     dims = tuple(dim for dim in source.dims if dim is not axis)
     raw = source.backend.full_raw(full_shape(dims), 0, dtype=source.dtype, device=source.device)
     return source._like(raw, dims)
@@ -61,10 +61,10 @@ def no_frame(source: Tensor, *, axis: Dim) -> Tensor:
 
 @op
 def from_frames(values: Sequence[Tensor], *, axis: Dim, like: Tensor, further: Sequence[Any] = ()) -> Tensor:
-    """For each frame {...} -> {axis, ...}, in the order of dims and with the marks of `like`; all have its dims.
+    """{...} for each frame -> {axis, ...}, in the order of dims and with the marks of `like`; all have its dims.
 
     Args:
-        further: Raw arrays of the frames after these, in the same order of dims. What the axis has no frames for is left out.
+        further: Raw arrays of the following frames, in the same order of dims. Surplus frames are dropped.
     """
     backend, dims = like.backend, (axis, *like.dims)
     if not values:

@@ -1,4 +1,4 @@
-"""Entries picked by index."""
+"""Selection of entries by index."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ def gather(
     clip_to_valid: bool = False,
     **unknown: Never,
 ) -> Tensor:
-    """Pick entries along `axis`.
+    """Select entries along `axis` by index.
 
     Args:
         source: {..., axis}
-        indices: int {...}; dims in common with source (besides axis) are batch dims. An int drops the axis, and counts from the end
-            of each sequence if it is negative; what it picks of sequences that end before is padding, with a warning. In a Tensor a
-            negative one is an error; but where there are batch dims and further dims beside them, only the first call with these
-            dims looks (`rf.debug(indices=True)`: all), since it takes half as long as picking.
-        axis: Default: the sparse_dim of indices. Of a square table it is the input side, `dim.copy(match_priority=1)`.
-        clip_to_valid: Clip the indices to each sequence's real frames; of a sequence without any the result is 0.
+        indices: int {...}; dims in common with source (besides axis) are batch dims. An int drops the axis; a negative one counts
+            from the end of each sequence, and selects padding, with a warning, in sequences that are too short. In a Tensor, a negative
+            index is an error; with both batch dims and further dims this is checked only in the first call for these dims
+            (`rf.debug(indices=True)`: in all), since the check takes half as long as the selection.
+        axis: Default: the sparse_dim of indices. For a square table it refers to the input side, `dim.copy(match_priority=1)`.
+        clip_to_valid: Clip the indices to each sequence's real frames; the result is 0 for a sequence without frames.
 
     Returns:
         The dims of source, with axis replaced by the further dims of indices.
 
     Raises:
         DimError: If axis is not a dim of source.
-        IndexError: An int index that is past the end, or before the beginning of some sequence.
-        TypeError: Indices that are no integers, or an int index without axis.
+        IndexError: For an int index past the end or before the beginning of some sequence.
+        TypeError: For indices that are not integers, or an int index without axis.
     """
     if not isinstance(indices, Tensor):
         return _gather_one(source, indices, axis, clip_to_valid)
@@ -104,7 +104,7 @@ _gather_plans = PlanCache()
 
 
 def _gather_one(source: Tensor, index: Any, axis: Dim | None, clip_to_valid: bool) -> Tensor:
-    """The entry of a number along `axis`, which goes away."""
+    """The entry at an int index along `axis`, which is dropped."""
     need_tensors("gather", source)
     if isinstance(index, float):
         raise type_error(
@@ -134,7 +134,7 @@ def _gather_one(source: Tensor, index: Any, axis: Dim | None, clip_to_valid: boo
 
 
 def _gather_in_each(source: Tensor, index: int, axis: Dim, clip_to_valid: bool) -> Tensor:
-    """The frame that a number names in each sequence."""
+    """The frame at an int index in each sequence."""
     lengths = np.asarray(axis.extent if axis.lengths is None else axis.lengths)
     if not clip_to_valid and (shortest := _shortest(axis)) < -index:
         raise _past_the_end(source, index, axis, shortest)
@@ -144,7 +144,7 @@ def _gather_in_each(source: Tensor, index: int, axis: Dim, clip_to_valid: bool) 
 
 
 def _shortest(axis: Dim) -> int:
-    """The length of the shortest sequence; lengths that are padding themselves do not count."""
+    """The length of the shortest sequence; lengths that are themselves padding do not count."""
     lengths, real = axis.lengths, np.asarray(True)
     for dim in axis.length_dims:
         if dim.has_padding() and set(dim.length_dims) <= set(axis.length_dims):
@@ -155,7 +155,7 @@ def _shortest(axis: Dim) -> int:
 
 
 def _warn_of_some(source: Tensor, index: int, axis: Dim) -> None:
-    """Warn of an index that some sequences do not have, once for these lengths."""
+    """Warn about an index that some sequences lack, once for these lengths."""
     shortest = _shortest(axis)
     axis._masks.keep("shortest", shortest, 0)
     if axis._masks.get("warned") is not None or shortest > index:
@@ -190,7 +190,7 @@ def _past_the_end(source: Tensor, index: int, axis: Dim, shortest: int | None = 
 
 
 def _clipped(indices: Tensor, axis: Dim) -> Tensor:
-    """The indices, at least 0 and at most the last frame of each sequence (0 of one without any)."""
+    """The indices, clipped to at least 0 and at most the last frame of each sequence (0 if it has none)."""
     last: Tensor | int = max(axis.extent - 1, 0)
     if not axis.is_static():
         last = cast(dim_ops.last_frame_position_of_dim(axis, device=indices.device), indices.dtype)
@@ -198,7 +198,7 @@ def _clipped(indices: Tensor, axis: Dim) -> Tensor:
 
 
 def _gather_or_zero(source: Tensor, indices: Tensor, axis: Dim) -> Tensor:
-    """Gather by clipped indices, where some sequences along `axis` have no frame: 0 for these, alone as in a batch with others."""
+    """Gather by clipped indices where some sequences along `axis` have no frame: 0 for these, whether alone or in a batch."""
     axis = looked_up(source.dims, axis)
     fn, dims, _ = _plan_gather(source, indices, axis)
     backend, raw, zero = source.backend, source._raw, False if source.dtype == "bool" else 0
@@ -242,7 +242,7 @@ def _plan_gather(source: Tensor, indices: Tensor, axis: Dim) -> Any:
 
 
 def _guarded(fn: Any, dims: Dims, backend: Any) -> Any:
-    """`fn`, which sees 0 in the padding of indices where an index out of range would be the end of all (on a GPU)."""
+    """`fn` applied to indices with 0 in their padding, where an index out of range would be fatal (on a GPU)."""
     known = tuple(dim for dim in dims if set(dim.length_dims) <= set(dims))
     mask, where_raw, on_host_raw = masks_for(dims, known, backend, "gather"), backend.where_raw, backend.is_on_host_raw
     if mask is None:

@@ -1,4 +1,4 @@
-"""Gating: one half of the features decides how much of the other half passes."""
+"""Gating: one half of the features controls how much of the other half passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients: asking for them, stopping and changing them, and computing again what they need."""
+"""Gradients: requesting, stopping and modifying them, and recomputing what they need."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from rfnb.ops.operands import need_tensors
 
 @op(changes_state=True)
 def set_requires_gradient(source: Tensor, *extra: Never, **unknown: Never) -> None:
-    """Keep track of gradients with respect to `source`, in place; {...}."""
+    """Track gradients with respect to `source`, in place; {...}."""
     need_tensors("set_requires_gradient", source)
     source.backend.set_requires_gradient_raw(source._raw, True)
 
 
 @op(changes_state=True)
 def gradient(y: Tensor, x: Tensor, *extra: Never, **unknown: Never) -> Tensor:
-    """dy/dx of a scalar y, with the dims of x; can itself be differentiated."""
+    """dy/dx of a scalar y, with the dims of x; it can be differentiated again."""
     need_tensors("gradient", y, x)
     return x._like(x.backend.gradient_raw(y._raw, x._raw), x.dims)
 
 
 @op
 def stop_gradient(source: Tensor, *extra: Never, **unknown: Never) -> Tensor:
-    """The same values, through which no gradient flows; {...} -> {...}."""
+    """The same values without gradient; {...} -> {...}."""
     if not isinstance(source, Tensor):
         raise not_a_tensor("stop_gradient", source)
     return source._like(source.backend.detach_raw(source._raw), source.dims)
@@ -45,7 +45,7 @@ def stop_gradient_scope(*extra: Never, **unknown: Never) -> Any:
 
 @op
 def scaled_gradient(source: Tensor, scale: float | Tensor, *extra: Never, **unknown: Never) -> Tensor:
-    """The same values, with the gradient times `scale`.
+    """The same values, with the gradient multiplied by `scale`.
 
     Args:
         source: {...}
@@ -76,7 +76,7 @@ def scaled_gradient_ext(
     Args:
         source: {...}
         scale, shift: Numbers, or Tensors with some of the dims of source; no gradient goes to them.
-        scale_shift_by_sum_over_axis: The shift is times the sum of the absolute gradient over this dim.
+        scale_shift_by_sum_over_axis: Multiply the shift by the sum of the absolute gradient over this dim.
 
     Returns:
         {...}. With a shift the gradient of padding is 0.
@@ -91,7 +91,7 @@ def scaled_gradient_ext(
 def shifted_gradient(
     source: Tensor, scale: float | Tensor, shift: float | Tensor | None, over: Dim | None, *, absolute: bool
 ) -> Tensor:
-    """`scaled_gradient_ext`, where the sum over a dim is of the absolute gradient or of the gradient; {...} -> {...}."""
+    """`scaled_gradient_ext`, with a sum over a dim of either the absolute gradient or the gradient; {...} -> {...}."""
     need_tensors("scaled_gradient_ext", source)
     axis = None
     if over is not None:
@@ -122,17 +122,18 @@ def _fitting(source: Tensor, value: Any, name: str) -> Any:
 
 
 def gradient_checkpoint_scope(*extra: Never, **unknown: Never) -> Any:
-    """A context manager: tensors made inside are not kept for backward but computed again, which saves memory and costs time.
+    """A context manager that recomputes the tensors made inside during backward instead of keeping them, which saves memory and costs
+    time.
 
         with rf.gradient_checkpoint_scope():
             x = layer(x)
 
-    Random numbers are the same again, so dropout is the same. What a later op outside of the scope needs for its own backward
-    (here x) is kept by that op. Each scope is computed again as a whole, when backward first needs something of it; so several
-    scopes after each other need less memory than one around all. They may be nested.
+    Random numbers are repeated, so dropout is the same. Values that a later op outside of the scope needs for its own backward (here x)
+    are kept by that op. Each scope is recomputed as a whole when backward first needs one of its values; so several consecutive scopes
+    need less memory than one around all. Scopes may be nested.
 
-    Backward raises a RuntimeError if a tensor that came into the scope, or a needed one from inside, was changed in place
-    since. With NumPy there is no backward, and the scope has no effect.
+    Backward raises a RuntimeError if an input of the scope, or a needed tensor from inside, was changed in place since. With NumPy there
+    is no backward, and the scope has no effect.
 
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 3.
     """

@@ -1,9 +1,8 @@
 """The Tensors that others were computed from, for debugging.
 
-In eager mode no graph is kept but that for gradients. So what can be known is known of Tensors that are tracked for gradients
-and that Python still has: a Tensor that nothing refers to any more is passed over, to what it was computed from. Nothing is
-known of integers, bools, stopped gradients, what was computed in `stop_gradient_scope`, after backward has freed its graph, or
-with NumPy.
+In eager mode only the gradient graph is kept. So dependencies are known only for Tensors that are tracked for gradients and still
+referenced in Python: an unreferenced Tensor is skipped in favour of its inputs. Nothing is known about integers, bools, stopped
+gradients, results of `stop_gradient_scope`, graphs freed by backward, or NumPy.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from rfnb.ops.operands import need_tensors
 def get_tensor_dependencies(x: Tensor, *extra: Never, **unknown: Never) -> list[Tensor]:
     """The Tensors that x was directly computed from, as far as known (see above), in the order of the arguments.
 
-    A leaf (a Parameter, or what `set_requires_gradient` was called for) has none. Looks at all objects of Python: slow.
+    A leaf (a Parameter, or a Tensor passed to `set_requires_gradient`) has none. Inspects all Python objects: slow.
     """
     need_tensors("get_tensor_dependencies", x)
     graph = _Graph(x.backend)
@@ -32,7 +31,7 @@ def get_tensor_dependencies(x: Tensor, *extra: Never, **unknown: Never) -> list[
 
 @op
 def get_tensor_consumers(x: Tensor, *extra: Never, **unknown: Never) -> list[Tensor]:
-    """The Tensors that were directly computed from x, as far as known (see above), oldest first. Looks at all objects: slow."""
+    """The Tensors that were directly computed from x, as far as known (see above), oldest first. Inspects all Python objects: slow."""
     need_tensors("get_tensor_consumers", x)
     place = x.backend.graph_place_raw(x._raw)
     return [] if place is None else _Graph(x.backend).consumers().get(place, [])
@@ -50,8 +49,8 @@ def walk_tensor_consumers(
 
     Args:
         seed: One Tensor or several; not in the result.
-        filter_outputs: Only those of which it is true are in the result; the walk goes on from the others too.
-        ending_condition: The walk ends with the first Tensor of which it is true, which is still looked at.
+        filter_outputs: Keep only Tensors for which it is true; the walk continues from the others too.
+        ending_condition: The walk ends with the first Tensor for which it is true, which is included.
     """
     need_tensors("walk_tensor_consumers")
     seeds = [seed] if isinstance(seed, Tensor) else list(seed)
@@ -76,7 +75,7 @@ def walk_tensor_consumers(
 
 
 class _Graph:
-    """The Tensors of one backend that there are now, by their place in the graph."""
+    """The existing Tensors of one backend, by their place in the graph."""
 
     def __init__(self, backend: Any):
         self.backend = backend

@@ -1,4 +1,6 @@
-"""The indices that are out of range, and the errors for that and for what is no index. Reads values: for errors and for debugging."""
+"""Finds indices that are out of range, and makes the errors for these and for invalid indices. Reads values: for errors and debugging
+only.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from rfnb.core.tensor_text import shape_of
 
 
 def check_range(op: str, role: str, indices: Tensor, dim: Dim, *, kernel: bool = False) -> None:
-    """Raise an IndexError for the first real index that is not in `dim`, and of a ragged dim in its sequence.
+    """Raise an IndexError for the first real index that is not in `dim`, or for a ragged dim not in its sequence.
 
     Args:
-        kernel: A kernel has failed, and nobody has asked for the check.
+        kernel: Whether a kernel has failed, rather than the check being requested.
     """
     values = indices.numpy()
     limits = _limits(dim, indices.dims)
@@ -45,7 +47,7 @@ def check_range(op: str, role: str, indices: Tensor, dim: Dim, *, kernel: bool =
 
 
 def check_not_negative(op: str, role: str, indices: Tensor, dim: Dim) -> None:
-    """Raise an IndexError if a real index is below 0."""
+    """Raise an IndexError if a real index is negative."""
     values = indices.numpy()
     if values.size and values.min() < 0 and indices.copy_masked(0).numpy().min() < 0:
         check_range(op, role, indices, dim, kernel=True)
@@ -70,7 +72,7 @@ def check_integers(op: str, role: str, indices: Tensor, *operands: tuple[str, Te
 def explain_indices(
     error: Exception, op: str, role: str, indices: Tensor, dim: Dim, *operands: tuple[str, Tensor]
 ) -> None:
-    """Raise an error that says more than that of a kernel which got these indices; nothing, if there is no more to say."""
+    """Raise a more informative error than that of the kernel that received these indices; return if there is nothing to add."""
     check_integers(op, role, indices, *operands)
     if on_host(indices.device):
         check_range(op, role, indices, dim, kernel=True)
@@ -81,17 +83,17 @@ def explain_indices(
 
 
 def on_host(device: str | None) -> bool:
-    """Whether a kernel there says at once that an index is out of range, so that indices in the padding need no mask before."""
+    """True if a kernel on this device immediately reports an index out of range, so that indices in the padding need no mask."""
     return device in ("cpu", None)
 
 
 def mended(error: Exception, op: str, role: str, indices: Tensor, dim: Dim, *operands: tuple[str, Tensor]) -> Tensor:
-    """The indices with 0 in their padding, which kernels read too: to try again with, after one has failed.
+    """The indices with 0 in their padding, which kernels read too: for a retry after a failure.
 
     Raises:
         IndexError: If some index of a real frame is out of range.
-        TypeError: If they are no integers.
-        Exception: `error`, if it was about something else.
+        TypeError: If they are not integers.
+        Exception: `error`, if it had another cause.
     """
     explain_indices(error, op, role, indices, dim, *operands)
     masked = indices.copy_masked(0)
@@ -101,7 +103,7 @@ def mended(error: Exception, op: str, role: str, indices: Tensor, dim: Dim, *ope
 
 
 def _limits(dim: Dim, dims: tuple[Dim, ...]) -> np.ndarray:
-    """The number of entries for each index; broadcasts against `dims`."""
+    """The number of entries for each index; broadcastable to `dims`."""
     if dim.lengths is None or not set(dim.length_dims) <= set(dims):
         return np.asarray(dim.extent)
     own = dim.length_dims

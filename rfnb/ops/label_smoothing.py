@@ -1,4 +1,4 @@
-"""Label smoothing by way of the gradient, for any loss of log probabilities."""
+"""Label smoothing through the gradient, for any loss on log probabilities."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def label_smoothed_log_prob_gradient(
     exclude_labels: Sequence[int] | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """The same log probabilities, with the gradient that smoothed labels would give.
+    """The same log probabilities, with the gradient that smoothed labels would produce.
 
-    The gradient of a cross entropy with respect to log_prob is -target. So also the gradient of any other loss, e.g. of
-    `ctc_loss` with logits_normalized=True, is minus a distribution over the labels, and here it is smoothed as in
-    `label_smoothing`: each label keeps 1 - smoothing and gets smoothing / (n - 1) from each other one.
+    The gradient of a cross entropy with respect to log_prob is -target. So the gradient of any other loss, e.g. of `ctc_loss` with
+    logits_normalized=True, is also minus a distribution over the labels, and it is smoothed here as in `label_smoothing`: each label
+    keeps 1 - smoothing and receives smoothing / (n - 1) from each other one.
 
     Args:
         log_prob: {..., axis}
-        smoothing: Share of the mass that a label gives away; a Tensor has some of the other dims of log_prob.
-        axis: The n labels. Default: feature_dim.
-        exclude_labels: Indices that neither give nor get anything, e.g. blank or end of sequence; n is the number of the others.
+        smoothing: Fraction of the mass that a label gives away; a Tensor has some of the other dims of log_prob.
+        axis: The dim of the n labels. Default: feature_dim.
+        exclude_labels: Indices that neither give nor receive mass, e.g. blank or end of sequence; n is the number of the others.
 
     Returns:
         {..., axis}. The sum of the gradient over axis stays the same.
 
     Raises:
-        DimError: If it is not known which dim has the labels, or log_prob lacks it.
-        IndexError: If an excluded label is not one of them.
+        DimError: If the dim of the labels is unknown, or log_prob lacks it.
+        IndexError: If an excluded label is out of range.
     """
     need_tensors("label_smoothed_log_prob_gradient", log_prob)
     axis = axis or log_prob.feature_dim

@@ -1,4 +1,4 @@
-"""A product with a weight and a bias in one kernel: what a linear layer computes."""
+"""A product with a weight plus a bias in one kernel: the computation of a linear layer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _plans = PlanCache()
 
 @op
 def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) -> Tensor:
-    """source weight + bias; as `matmul(source, weight, reduce=reduce) + bias`, with feature_dim out.
+    """source weight + bias; equal to `matmul(source, weight, reduce=reduce) + bias`, with feature_dim out.
 
     Args:
         source: {..., reduce}
@@ -32,7 +32,7 @@ def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) 
 
     Raises:
         DimError: If source or weight lacks `reduce`.
-        TypeError: For what is no Tensor.
+        TypeError: If an operand is not a Tensor.
     """
     try:
         raw, raw_weight = source._raw, weight._raw
@@ -74,7 +74,7 @@ def linear(source: Tensor, weight: Tensor, bias: Tensor | None, *, reduce: Dim) 
 
 
 def _plan(source: Tensor, weight: Tensor, bias: Tensor | None, reduce: Dim) -> Any:
-    """The arguments of the kernel; None: the dims are not those of a linear layer, or there is an error for matmul to tell."""
+    """The arguments of the kernel; None if the dims are not those of a linear layer, or matmul should report an error."""
     check_devices("linear", source, weight, *(() if bias is None else (bias,)))
     same_backend = source.backend is weight.backend and (bias is None or bias.backend is weight.backend)
     if reduce not in source.dims or not same_backend or reduce.need_masking() or len(source.dims) == 1:

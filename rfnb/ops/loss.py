@@ -36,26 +36,26 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     **unknown: Never,
 ) -> Tensor:
-    """-log probability of the target, in nats, not reduced.
+    """The negative log probability of the target, in nats, not reduced.
 
     Args:
         estimated: {..., axis}
-        target: int {...} sparse over axis, or a distribution {..., axis}. One of both may lack dims of the other: one target for
+        target: int {...} sparse over axis, or a distribution {..., axis}. One of the two may lack dims of the other: one target for
             all frames of a sequence, or one distribution for all of them.
-        axis: The classes.
+        axis: The dim of the classes.
         estimated_type: "logits", "log-probs" or "probs".
-        label_smoothing: This share of the target's mass is spread evenly over all classes (Szegedy et al. 2016, section 7).
+        label_smoothing: Fraction of the target's mass that is spread evenly over all classes (Szegedy et al. 2016, section 7).
 
     Returns:
-        {...}; in the padding of ragged dims 0.
+        {...}; 0 in the padding of ragged dims.
 
     Raises:
-        DimError: If neither estimated nor target has all the other dims (an outer product of losses is never meant).
-        ValueError: An unknown estimated_type, or a label_smoothing that is no share.
+        DimError: If neither estimated nor target has all the other dims (an outer product of losses is never intended).
+        ValueError: For an unknown estimated_type, or a label_smoothing outside [0, 1].
 
     Warns:
-        UserWarning: If a loss is below 0, so that the probabilities are none. Not on a GPU, which would have to be waited for. If
-            estimated is the result of `rf.softmax`, and of the type "logits".
+        UserWarning: If a loss is negative, so that the inputs are not probabilities; not checked on a GPU, which would have to be
+            waited for. Also if estimated is the result of `rf.softmax` but has the type "logits".
     """
     if not (isinstance(estimated, Tensor) and isinstance(target, Tensor)):
         need_tensors("cross_entropy", estimated, target)
@@ -174,7 +174,7 @@ def _warn_of_softmax(estimated: Tensor) -> None:
 
 
 def _flat_mask(dims: Dims, backend: Any) -> Any:
-    """A function raw -> the mask of all frames over `dims` in one axis, on the device of raw; None if there is no padding."""
+    """A function raw -> the mask of all frames over `dims` in a single axis, on the device of raw; None if there is no padding."""
     mask = masks_for(dims, dims, backend, "cross_entropy")
     if mask is None:
         return None
@@ -182,7 +182,7 @@ def _flat_mask(dims: Dims, backend: Any) -> Any:
 
 
 def _same_axis_code(estimated: Tensor, target: Tensor, rest: Dims) -> str:
-    """The line that replaces the first dim of target that estimated lacks by the first the other way round."""
+    """The line that replaces the first dim of target missing in estimated by the corresponding dim of estimated."""
     wrong = [dim for dim in target.dims if dim not in estimated.dims]
     right = [dim for dim in rest if dim not in target.dims]
     place = f"estimated.dims[{estimated.dims.index(right[0])}]" if wrong[0].name == right[0].name else None
@@ -213,7 +213,7 @@ def _composed(estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str,
 
 
 def warn_below_zero(what: str, raw: Any, like: Tensor, rows: Callable[[], list[tuple[str, str]]], fix: str) -> None:
-    """Warn of losses that come from no probabilities. Only on a host, since a GPU would have to be waited for."""
+    """Warn about losses that do not come from probabilities. Only on a host, since a GPU would have to be waited for."""
     if not on_host(like.device):
         return
     host = like.backend.raw_to_numpy(raw)
@@ -224,13 +224,13 @@ def warn_below_zero(what: str, raw: Any, like: Tensor, rows: Callable[[], list[t
 
 @op
 def label_smoothing(prob: Tensor, smoothing: float, *extra: Never, axis: Dim | None = None, **unknown: Never) -> Tensor:
-    """The true label gets 1 - smoothing, each other one smoothing / (n - 1).
+    """Give the true label 1 - smoothing, and each other one smoothing / (n - 1).
 
     Args:
         prob: int, sparse over axis; or a distribution {..., axis}.
 
     Raises:
-        DimError: If nothing says over which dim.
+        DimError: If the dim of the labels is unknown.
     """
     need_tensors("label_smoothing", prob)
     if prob.sparse_dim is not None and (axis is None or axis is prob.sparse_dim):

@@ -1,4 +1,4 @@
-"""Frames picked by a mask and packed without gaps, and put back to their places."""
+"""Selection of frames by a mask, packed without gaps, and the reverse."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from rfnb.ops.where import where
 def masked_select(
     tensor: Tensor, *extra: Never, mask: Tensor, dims: Sequence[Dim], out_dim: Dim | None = None, **unknown: Never
 ) -> tuple[Tensor, Dim]:
-    """The entries where `mask` is True, packed one after the other.
+    """The entries where `mask` is True, packed consecutively.
 
     Args:
         tensor: {..., dims}
-        mask: bool {..., dims}; its padding counts as False. Read by the host, which has to know how many entries there are.
-        dims: These become one dim (first is major). The other dims of the mask are kept.
-        out_dim: Default: a new dim. Without size it gets one: ragged over the other dims of the mask, if there are any.
+        mask: bool {..., dims}; its padding counts as False. Read by the host, which needs the number of entries.
+        dims: The dims to merge into one (first is major). The other dims of the mask are kept.
+        out_dim: Default: a new dim. A dim without size is sized: ragged over the other dims of the mask, if there are any.
 
     Returns:
         {..., out_dim}, out_dim.
@@ -78,13 +78,13 @@ def masked_scatter(
     in_dim: Dim,
     **unknown: Never,
 ) -> Tensor:
-    """Undo `masked_select`: the frames of `in_dim` at the places where `mask` is True, `backup` elsewhere.
+    """Undo `masked_select`: place the frames of `in_dim` where `mask` is True, and `backup` elsewhere.
 
     Args:
         source: {..., in_dim}
         backup: {...}, a number, or None for 0.
         mask: bool {..., dims}; its padding counts as False.
-        dims: What `in_dim` becomes.
+        dims: The dims that replace `in_dim`.
 
     Returns:
         {..., dims}: the dims of mask, source (without in_dim) and backup.
@@ -131,7 +131,7 @@ def _check_mask(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
 
 
 def _check_frames(source: Tensor, backup: Tensor, in_dim: Dim, dims: tuple[Dim, ...]) -> None:
-    """Each entry of the result is a frame of source or of backup, so the two have the same frames."""
+    """Check that source and backup have the same frames, since each entry of the result is a frame of one of them."""
     operands = [("source", source), ("backup", backup)]
     check_remade("masked_scatter", [(label, tensor.dims) for label, tensor in operands], but=(in_dim, *dims))
     ours, theirs = (
@@ -150,7 +150,7 @@ def _check_frames(source: Tensor, backup: Tensor, in_dim: Dim, dims: tuple[Dim, 
 
 
 def _check_lengths(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
-    """Check the lengths: without those of its dims, the padding of the mask would not count as False."""
+    """Check the lengths: without the lengths of its dims, the padding of the mask would not count as False."""
     for dim in dims:
         check_lengths_here(what, [("mask", mask.dims)], dim, "mask")
 
@@ -168,13 +168,13 @@ def pack_padded(
 
     Args:
         source: {..., dims}
-        enforce_sorted: Only False.
+        enforce_sorted: Must be False.
 
     Returns:
         {..., out_dim}, out_dim.
 
     Raises:
-        ValueError: For enforce_sorted.
+        ValueError: If enforce_sorted is set.
     """
     need_tensors("pack_padded", source)
     if enforce_sorted:

@@ -52,7 +52,7 @@ _BOUNDS = (float, int, type(None))
 
 
 def _binary(kind: str) -> Callable[[Any, Any], Any]:
-    """A binary op as function of two operands; what it knows about dims is a plan."""
+    """A binary op as a function of two operands; its reasoning about dims is a plan."""
     plans = PlanCache()
     number_fns: dict[type, Any] = {}
     keeps, sparse = kind in KEEP_FINITE, kind not in _GIVE_BOOLS
@@ -191,7 +191,7 @@ def _plan(kind: str, a: Tensor, b: Tensor, outer: bool, order: Any, space: Dim |
 
 
 class _OtherDtype(RuntimeError):
-    """The next operands with the same dims are no bools."""
+    """Raised if the next operands with the same dims are not bools."""
 
 
 def _of_bools(fn: Any, dtype_of: Any, bools: Any) -> Any:
@@ -251,7 +251,7 @@ _BY_KIND = {
 
 
 def kind_of(kind: str) -> str:
-    """The word of a symbol: "add" of "+"."""
+    """The word for a symbol: "add" for "+"."""
     return _SYMBOLS.get(kind, kind)
 
 
@@ -313,7 +313,7 @@ _shaped_plans = PlanCache()  # of outer products, and of results whose order is 
 def combine_bc(
     a: Any, kind: str, b: Any, *extra: Never, dim_order: Sequence[Dim] | None = None, **unknown: Never
 ) -> Any:
-    """`combine` which allows an outer product."""
+    """`combine`, allowing an outer product."""
     return combine(a, kind, b, allow_broadcast_all_sources=True, dim_order=dim_order)
 
 
@@ -335,13 +335,13 @@ def compare(
 def compare_bc(
     a: Any, kind: str, b: Any, *extra: Never, dim_order: Sequence[Dim] | None = None, **unknown: Never
 ) -> Any:
-    """`compare` which allows an outer product."""
+    """`compare`, allowing an outer product."""
     return compare(a, kind, b, allow_broadcast_all_sources=True, dim_order=dim_order)
 
 
 @op
 def maximum(a: Any, b: Any, *other_tensors: Any, **unknown: Never) -> Any:
-    """The largest of all arguments, elementwise; of plain numbers a plain number."""
+    """The largest of all arguments, elementwise; for plain numbers a plain number."""
     if not other_tensors and isinstance(a, Tensor):
         return _maximum(a, b)
     return _fold(max, _maximum, (a, b, *other_tensors))
@@ -349,7 +349,7 @@ def maximum(a: Any, b: Any, *other_tensors: Any, **unknown: Never) -> Any:
 
 @op
 def minimum(a: Any, b: Any, *other_tensors: Any, **unknown: Never) -> Any:
-    """The smallest of all arguments, elementwise; of plain numbers a plain number."""
+    """The smallest of all arguments, elementwise; for plain numbers a plain number."""
     if not other_tensors and isinstance(a, Tensor):
         return _minimum(a, b)
     return _fold(min, _minimum, (a, b, *other_tensors))
@@ -471,7 +471,7 @@ def clip_by_value(
     allow_broadcast_all_sources: bool = False,
     **unknown: Never,
 ) -> Tensor:
-    """x, at least `clip_value_min` and at most `clip_value_max` (numbers or Tensors; None for no bound)."""
+    """x clipped to at least `clip_value_min` and at most `clip_value_max` (numbers or Tensors; None for no bound)."""
     if not isinstance(x, Tensor):
         x = as_tensor(x, "clip_by_value")
     if clip_value_min is clip_value_max is None:
@@ -489,7 +489,7 @@ def clip_by_value(
 def lerp(
     start: Tensor, end: Tensor, weight: Any, *extra: Never, allow_broadcast_all_sources: bool = False, **unknown: Never
 ) -> Tensor:
-    """start + weight * (end - start), of integers as floats. Keeps the union of the dims."""
+    """start + weight * (end - start); integers are converted to floats. Keeps the union of the dims."""
     outer = allow_broadcast_all_sources
     start, end = (_with_fractions(x) for x in (start, end))
     delta = combine(end, "sub", start, allow_broadcast_all_sources=outer)

@@ -1,4 +1,4 @@
-"""matmul: multiply and sum over named dims, with the padding of ragged ones masked."""
+"""matmul: multiply and sum over named dims, with the padding of ragged dims masked."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def matmul(
 
     Args:
         a, b: {..., reduce}; further common dims are batch dims.
-        reduce: One dim or several. What is past a sequence's end is left out (of both operands). Of a square weight it is the
-            input side, `dim.copy(match_priority=1)`.
-        use_mask: False sums the padding too.
+        reduce: One dim or several. Frames past a sequence's end are excluded (in both operands). For a square weight it refers to
+            the input side, `dim.copy(match_priority=1)`.
+        use_mask: False includes the padding.
 
     Returns:
         {common dims in the order of a, further dims of a, further dims of b}.
@@ -113,16 +113,17 @@ def _plan(a: Tensor, b: Tensor, reduce: Sequence[Dim], use_mask: bool) -> tuple[
 
 
 def _maskable(operand: Dims, other: Dims, reduce: Sequence[Dim]) -> list[Dim]:
-    """The dims of `reduce` that are masked in `operand`: not those whose lengths are over a dim that only `other` has, as of a
-    history that grows in each step of a loop and is the same array for all steps (`cum_concat`). The mask of `other` does it."""
+    """The dims of `reduce` that are masked in `operand`: not those whose lengths are over a dim that only `other` has, as for a history
+    that grows in each step of a loop and is the same array for all steps (`cum_concat`). The mask of `other` suffices.
+    """
     return [dim for dim in reduce if set(dim.length_dims) <= set(operand) or not set(dim.length_dims) <= set(other)]
 
 
 def _careful(dims_a: Dims, dims_b: Dims, backend: Any) -> tuple[Any, Any]:
-    """Whether the gradient of one of two raw arrays is asked for (None: there is no padding), and a function of the operands: their
-    raw arrays, with finite padding where the other one's gradient is asked for, and whether the padding of the result is finite.
+    """Whether the gradient of one of two raw arrays is tracked (None: there is no padding), and a function of the operands: their raw
+    arrays, with finite padding where the other one's gradient is tracked, and whether the padding of the result is finite.
 
-    What arrives from the padding in backward is 0, but 0 * NaN is NaN.
+    The gradient of the padding is 0 in the backward pass, but 0 * NaN is NaN.
     """
     mask_a, mask_b = whole_padding(dims_a, backend), whole_padding(dims_b, backend)
     if mask_a is None and mask_b is None:

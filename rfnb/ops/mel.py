@@ -1,4 +1,4 @@
-"""Mel features: frequencies as the ear spaces them."""
+"""Mel features: frequencies on the perceptual mel scale."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def mel_filterbank(
     f_max: int | float | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """The sum of `x` under each of the overlapping triangles that `mel_matrix` describes.
+    """The sum of `x` under each of the overlapping triangles described in `mel_matrix`.
 
     Args:
-        x: float {..., in_dim}: power or magnitude of each frequency from 0 to sampling_rate / 2, as of `stft`.
+        x: float {..., in_dim}: power or magnitude of each frequency from 0 to sampling_rate / 2, as from `stft`.
         out_dim: One entry for each triangle.
         sampling_rate: Samples per second.
-        fft_length: Samples that were transformed. Default: 2 * (in_dim - 1).
-        f_min, f_max: In Hz, where the first triangle begins and the last one ends. Default: 0 and sampling_rate / 2.
+        fft_length: Length of the transform in samples. Default: 2 * (in_dim - 1).
+        f_min, f_max: The start of the first and the end of the last triangle, in Hz. Default: 0 and sampling_rate / 2.
 
     Returns:
-        {..., out_dim} with feature_dim out_dim. x of 16 bits is added up in float32, also under mixed precision.
+        {..., out_dim} with feature_dim out_dim. A 16-bit x is summed in float32, also under mixed precision.
 
     Raises:
         DimError: If in_dim is not in x, or not of size fft_length // 2 + 1.
@@ -136,19 +136,19 @@ def log_mel_filterbank_from_raw(
     log_base: int | float = 10,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """Logarithms of the mel filterbank of a signal's power: `stft`, |.|^2, `mel_filterbank`, log of at least 1e-10.
+    """The logarithm of the mel filterbank of a signal's power: `stft`, |.|^2, `mel_filterbank`, log with a floor of 1e-10.
 
     Args:
         raw_audio: float {..., in_spatial_dim}; a feature_dim of size 1 is dropped.
         out_dim: One entry for each filter, e.g. 80.
         sampling_rate: Samples per second.
-        window_len, step_len: Seconds under a window, and from one to the next.
-        n_fft: Samples that are transformed. Default: the next power of 2 of the window.
-        log_base: Of the logarithm.
+        window_len, step_len: Length of a window, and distance between windows, in seconds.
+        n_fft: Length of the transform in samples. Default: the window rounded up to a power of 2.
+        log_base: Base of the logarithm.
 
     Returns:
-        {..., out time, out_dim} with feature_dim out_dim, and the out time. A signal shorter than a window has no frames. All is
-        computed in float32, also of a signal of 16 bits: powers are beyond the range of float16.
+        {..., out time, out_dim} with feature_dim out_dim, and the out time. A signal shorter than a window has no frames. Everything
+            is computed in float32, even for a 16-bit signal, since powers exceed the range of float16.
 
     Raises:
         DimError: If in_spatial_dim is not in raw_audio.

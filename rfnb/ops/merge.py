@@ -1,4 +1,4 @@
-"""Several dims flattened into one, and one split into several."""
+"""Merging several dims into one, and splitting one into several."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def merge_dims(
 
     Args:
         source: {..., dims}
-        out_dim: Default: the product of the dims; if any but the first is ragged, a new dim of plain size (padding included),
-            since a product of lengths would not describe where the frames are. An op that reduces over it warns.
+        out_dim: Default: the product of the dims; if any but the first is ragged, a new dim of plain size (padding included), since
+            a product of lengths would not describe the positions of the frames. An op that reduces over it warns.
 
     Returns:
         {..., out_dim}, out_dim.
@@ -92,17 +92,17 @@ def split_dims(
     pad_value: float | int | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """Split `axis` into `dims` (first is major); at most one of them may have no size yet.
+    """Split `axis` into `dims` (first is major); at most one of them may be without size.
 
     {..., axis} -> {..., dims}. The first gets lengths where axis has some.
 
     Args:
-        pad_to_multiples: Not True.
-        pad_value: Goes with it.
+        pad_to_multiples: Must not be True.
+        pad_value: Belongs to pad_to_multiples.
 
     Raises:
-        DimError: If the sizes do not multiply to that of axis, in each sequence where it has padding.
-        NotImplementedError: For an axis that would have to be padded first.
+        DimError: If the product of the sizes is not that of axis, or, for a ragged axis, of each sequence.
+        NotImplementedError: For an axis that would need padding first.
     """
     dims = tuple(dims)
     if pad_to_multiples:
@@ -168,7 +168,7 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
 
 
 def _fitting_split(axis: Dim, dims: tuple[Dim, ...], unknown: list[Dim]) -> str:
-    """The lines that split an axis into dims of which the first has the size that the others leave."""
+    """The lines that split an axis into dims, the first of which takes the remaining size."""
     others = [f"dims[{place}]" if dim not in unknown else "..." for place, dim in enumerate(dims)][1:]
     rest = max(1, math.prod(dim.extent for dim in dims[1:] if dim not in unknown))
     first = -(-axis.extent // rest)
@@ -180,7 +180,7 @@ def _fitting_split(axis: Dim, dims: tuple[Dim, ...], unknown: list[Dim]) -> str:
 
 
 def _split_in_each(axis: Dim, *dims: Dim) -> bool:
-    """Whether each sequence of a ragged axis is the product of the first dim, and of the others, which have one size for all."""
+    """True if each sequence of a ragged axis factors into the first dim and the others, which have one size for all sequences."""
     first, lengths = dims[0]._known(), axis._known()
     if first is None or lengths is None or first.over != lengths.over or any(dim.need_masking() for dim in dims[1:]):
         return False
@@ -189,17 +189,17 @@ def _split_in_each(axis: Dim, *dims: Dim) -> bool:
 
 @op
 def reshape(source: Tensor, in_dims: Sequence[Dim], out_dims: Sequence[Dim], *extra: Never, **unknown: Never) -> Tensor:
-    """Other dims for the same entries: `in_dims` (first is major) regrouped to `out_dims`, at the place of the first old one.
+    """Regroup `in_dims` (first is major) into `out_dims` with the same entries, at the place of the first old dim.
 
     Args:
         source: {..., in_dims}
-        out_dims: At most one of them may have no size yet.
+        out_dims: At most one of them may be without size.
 
     Returns:
         {..., out_dims}.
 
     Raises:
-        DimError: If the sizes do not multiply to the same number, or one of in_dims is missing.
+        DimError: If the products of the sizes differ, or one of in_dims is missing.
     """
     need_tensors("reshape", source)
     merged, dim = merge_dims(source, dims=in_dims, out_dim=Dim(math.prod(full_shape(tuple(in_dims))), name="merged"))

@@ -39,7 +39,7 @@ def sparse_to_dense(
 
     Args:
         labels: int {...}, or one label as a number.
-        label_value, other_value: Numbers, of Python or raw, or Tensors, whose dims the result has too.
+        label_value, other_value: Python numbers, raw scalars, or Tensors, whose dims are added to the result.
         axis: Default: the sparse_dim.
 
     Returns:
@@ -80,7 +80,7 @@ def sparse_to_dense(
 
 @op
 def smooth_one_hot(source: Tensor, *extra: Never, label_prob: float | Tensor, **unknown: Never) -> Tensor:
-    """`label_prob` at the index, the rest spread evenly over the other classes; {dims of source, sparse_dim}.
+    """`label_prob` at the index, the remainder spread evenly over the other classes; {dims of source, sparse_dim}.
 
     Raises:
         DimError: If source has no sparse_dim.

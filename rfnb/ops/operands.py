@@ -1,4 +1,4 @@
-"""The operands that an op may get: a Tensor with values, a number where that is allowed; all on one backend."""
+"""Checks of an op's operands: Tensors with values, or numbers where allowed; all on one backend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rfnb.core.type_errors import not_a_tensor
 
 
 def need_values(kind: str, *tensors: Tensor) -> None:
-    """Raise a TypeError for what is no Tensor, a ValueError for a template."""
+    """Raise a TypeError for operands that are not Tensors, a ValueError for templates."""
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
             raise not_a_tensor(kind, tensor)
@@ -28,14 +28,14 @@ def need_values(kind: str, *tensors: Tensor) -> None:
 
 
 def need_tensors(kind: str, *values: Any) -> None:
-    """Raise a TypeError for what is no Tensor; templates may pass."""
+    """Raise a TypeError for operands that are not Tensors; templates pass."""
     for value in values:
         if not isinstance(value, Tensor):
             raise not_a_tensor(kind, value)
 
 
 def common_backend(kind: str, *tensors: Tensor) -> Any:
-    """The one backend of all operands; a TypeError if there are several."""
+    """The backend of all operands; raises a TypeError if there are several."""
     backends = {tensor.backend for tensor in tensors}
     if len(backends) > 1:
         raise type_error(
@@ -49,8 +49,9 @@ def common_backend(kind: str, *tensors: Tensor) -> Any:
 
 
 def check_devices(kind: str, *tensors: Tensor) -> None:
-    """Raise a RuntimeError if operands are on several devices. One without dims may be on the CPU, unless a kernel has refused it:
-    called while that error is handled."""
+    """Raise a RuntimeError if operands are on several devices. A scalar may be on the CPU, unless a kernel has refused it: this is
+    called while that error is handled.
+    """
     handled = sys.exc_info()[1]
     refused = isinstance(handled, RuntimeError) and about_devices(handled)
     error = on_two_devices(kind, list(zip(cycle("abcdefghijklmnopqrstuvwxyz"), tensors)), numbers=refused)
@@ -62,8 +63,9 @@ _WIDTHS = "bool uint8 int8 int16 int32 int64 bfloat16 float16 float32 float64".s
 
 
 def check_dtypes(kind: str, **operands: Any) -> None:
-    """Raise a TypeError if the dtypes of operands (those that are Tensors) are to blame for what a kernel has refused: called while
-    that error is handled."""
+    """Raise a TypeError if the dtypes of the operands (those that are Tensors) caused a kernel's error: called while that error is
+    handled.
+    """
     text = str(sys.exc_info()[1])
     if re.search("memory|allocate", text):
         return
@@ -91,7 +93,7 @@ def check_dtypes(kind: str, **operands: Any) -> None:
 
 
 def check_number(kind: str, x: Tensor, number: Any) -> None:
-    """`check_dtypes` for a Tensor and a number of Python."""
+    """`check_dtypes` for a Tensor and a Python number."""
     if isinstance(number, complex) and not x.dtype.startswith("complex"):
         rows = [("a", f"{dims_text(x.dims)} {x.dtype}"), ("number", number)]
         raise type_error(
@@ -101,10 +103,10 @@ def check_number(kind: str, x: Tensor, number: Any) -> None:
 
 
 def as_tensor(value: Any, kind: str) -> Tensor:
-    """A number, of Python or raw, as Tensor without dims.
+    """A Python number or raw scalar as a Tensor without dims.
 
     Raises:
-        TypeError: If it is no number.
+        TypeError: If it is not a number.
     """
     value = plain_number(value)
     if isinstance(value, (bool, int, float)):

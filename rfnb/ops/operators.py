@@ -15,7 +15,7 @@ def _reflected(op: Any) -> Any:
 
 
 def _equality(op: Any, if_foreign: bool) -> Any:
-    """`x == None` and comparison with anything that is no tensor or number is a plain bool."""
+    """`x == None`, and comparison with anything that is not a tensor or number, returns a plain bool."""
 
     def compare(self: Tensor, other: Any) -> Any:
         if isinstance(other, (Tensor, int, float)):
@@ -26,7 +26,7 @@ def _equality(op: Any, if_foreign: bool) -> Any:
 
 
 def _invert(self: Tensor) -> Tensor:
-    """`~mask`. Of numbers it would be another op in each language: all bits in Python, refused in torch for floats."""
+    """`~mask`. For numbers the operator differs between libraries: all bits in Python, refused in torch for floats."""
     if self.dtype != "bool":
         raise type_error(
             f"~ of {self.dtype}.",
@@ -38,7 +38,7 @@ def _invert(self: Tensor) -> Tensor:
 
 
 def bind() -> None:
-    """Make the ops the operators of Tensor."""
+    """Install the ops as the operators of Tensor."""
     for name, op in {
         "add": math.add, "sub": math.sub, "mul": math.mul, "truediv": math.true_divide, "floordiv": math.floor_divide,
         "mod": math.mod, "pow": math.pow, "and": math.logical_and, "or": math.logical_or,

@@ -1,4 +1,4 @@
-"""Logic where either side may be a plain bool."""
+"""Logical ops in which either side may be a plain bool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rfnb.ops import math
 
 @op
 def opt_logical_and(a: Tensor | bool, b: Tensor | bool, *extra: Never, **unknown: Never) -> Tensor | bool:
-    """a and b; a Python bool decides without computing: True gives the other side, False gives False.
+    """a and b; a Python bool decides without computation: True returns the other side, False returns False.
 
     bool, over the union of the dims.
     """
@@ -24,7 +24,7 @@ def opt_logical_and(a: Tensor | bool, b: Tensor | bool, *extra: Never, **unknown
 
 @op
 def opt_logical_or(a: Tensor | bool, b: Tensor | bool, *extra: Never, **unknown: Never) -> Tensor | bool:
-    """a or b; a Python bool decides without computing: False gives the other side, True gives True.
+    """a or b; a Python bool decides without computation: False returns the other side, True returns True.
 
     bool, over the union of the dims.
     """

@@ -1,4 +1,4 @@
-"""The dim of an op's result: what is checked about it, or filled in."""
+"""The dim of an op's result: checked or filled in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rfnb.core.tensor_text import dims_text, shape_of
 
 
 def define_size(dim: Dim, size: int | Dim) -> None:
-    """Give the dim this size, or the sizes of another dim, if it has none yet."""
+    """Give the dim this size, or the sizes of another dim, if it has none so far."""
     if not dim.is_dim_known():
         dim.dyn_size_ext = size.get_size_tensor() if isinstance(size, Dim) else np.int32(size)
 
@@ -26,10 +26,10 @@ def settle_size(what: str, out_dim: Dim, size: int | Dim) -> None:
 
 
 def check_size(what: str, out_dim: Dim, size: int | Dim, label: str = "out_dim") -> None:
-    """Raise a DimError unless out_dim has this size; of a ragged one the same in each sequence.
+    """Raise a DimError unless out_dim has this size; for a ragged dim, the same in each sequence.
 
     Args:
-        label: What the message calls it.
+        label: Its name in the message.
     """
     shown: tuple[Any, ...]
     if isinstance(size, Dim) and size.need_masking():
@@ -49,7 +49,7 @@ def check_size(what: str, out_dim: Dim, size: int | Dim, label: str = "out_dim")
 
 
 def _same_lengths(a: Dim, b: Dim) -> bool:
-    """Whether two dims have the same frames: with other lengths some would be lost, without any padding would be among them."""
+    """True if two dims have the same frames: with different lengths frames would be lost or padding would count."""
     if a.extent != b.extent:
         return False
     own, other = a._known(), b._known()
@@ -65,7 +65,7 @@ def dim_and_lengths(dim: Dim) -> str:
 
 
 def check_movable(what: str, tensor: Tensor, axis: Dim) -> None:
-    """Frames cannot change places within an axis that the lengths of another dim are over."""
+    """Check that frames may change places within an axis: the lengths of no other dim may be over it."""
     for dim in tensor.dims:
         if axis in dim.length_dims:
             raise dim_error(

@@ -1,4 +1,4 @@
-"""Frames of one value put before and after each sequence."""
+"""Padding: frames of one value before and after each sequence."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def pad(
     handle_dynamic_dims: bool | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, list[Dim]]:
-    """Frames of `value` before and after each of `axes`; after a ragged axis they start at each sequence's end.
+    """Add frames of `value` before and after each of `axes`; after a ragged axis they start at each sequence's end.
 
-    A negative number of frames cuts off as many, or what there is.
+    A negative number of frames cuts off that many, or as many as there are.
 
     Args:
         source: {..., axes}
-        padding: For each axis the number of frames (left, right). A Tensor has a number for each sequence; only on the right.
+        padding: For each axis the number of frames (left, right). A Tensor gives a number for each sequence; only on the right.
         mode: "reflect", "replicate" and "circular" repeat frames of source instead; for axes without lengths per sequence.
-        value: Default 0. A Tensor {...} without the axes has a value for each of its entries.
-        handle_dynamic_dims: False pads the raw arrays, so that the frames after a ragged axis stay among the others; the new dim
-            has no lengths then.
+        value: Default 0. A Tensor {...} without the axes gives a value for each of its entries.
+        handle_dynamic_dims: False pads the raw arrays, so that the frames after a ragged axis follow its padding; the new dim then
+            has no lengths.
 
     Returns:
         {..., out_dims}, out_dims: by default left + axis + right.
@@ -119,8 +119,9 @@ _plans = PlanCache()
 def _plan(
     source: Tensor, axis: Dim, left: Any, right: Any, out_dim: Dim | None, at_the_ends: bool, per_entry: bool
 ) -> tuple[tuple[Dim, ...], Dim, list[tuple[int, int]] | None, Tensor | None]:
-    """The dims of the result, the new one, the widths in the raw array (None: it has no entries), and which frames are those of
-    source where the raw array does not say it."""
+    """The dims of the result, the new dim, the widths in the raw array (None: it has no entries), and a mask of the source's frames
+    where the raw array does not determine them.
+    """
     index = source.axis_of(axis, "pad")
     if isinstance(left, Dim) and left.need_masking():
         raise dim_error(
@@ -155,7 +156,7 @@ def _plan(
 
 
 def _as_width(width: Any) -> int | Dim:
-    """A number for each sequence is a dim with these lengths."""
+    """Convert a number per sequence to a dim with these lengths."""
     return Dim(width, name="padding") if isinstance(width, Tensor) else width
 
 
@@ -194,7 +195,7 @@ def _repeat_frames(
 def expand_make_non_empty(
     source: Tensor, *extra: Never, axis: Dim, out_dim: Dim | None = None, **unknown: Never
 ) -> tuple[Tensor, Dim]:
-    """An `axis` without any entry gets one, of zeros; otherwise source as it is.
+    """Extend an empty `axis` by one entry of zeros; otherwise return source as it is.
 
     Returns:
         {..., out_dim}, out_dim: axis itself if it has entries and no out_dim is given, else of size 1.

@@ -1,4 +1,4 @@
-"""Pooling: the largest or the mean of the frames in a window that moves along spatial dims."""
+"""Pooling: the maximum or the mean of the frames in a window that moves along spatial dims."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def pool(
 
     Args:
         source: {..., in_spatial_dims}
-        nd: Number of spatial dims, if it shall be checked.
-        mode: "max" or "avg". Only real frames count: neither what is past a sequence's end nor the padding around it.
-        pool_size: Frames in a window; one number for all spatial dims or one for each, as are:
+        nd: Number of spatial dims, if it is to be checked.
+        mode: "max" or "avg". Only real frames count: neither frames past a sequence's end nor the padding around it.
+        pool_size: Frames in a window; one number for all spatial dims or one for each, like:
         padding: "same", "valid" or the number of frames on each side. See `conv`.
         dilation_rate: Frames from one entry of the window to the next.
         strides: Frames from one window to the next. Default: pool_size, so that windows do not overlap.
-        in_spatial_dims: One to three dims that the window moves along.
-        out_spatial_dims: Without size they get it. Default: `make_conv_out_spatial_dims`.
-        use_mask: What is past a sequence's end does not count (the default).
+        in_spatial_dims: One to three dims along which the window moves.
+        out_spatial_dims: Dims of the result; those without size are filled in. Default: `make_conv_out_spatial_dims`.
+        use_mask: Exclude frames past a sequence's end (the default).
 
     Returns:
-        {..., out spatial dims}, and these; 0 in the padding. A window without any real frame gives what `reduce` gives for
-        nothing: -inf, or 0 for the mean. The mean of integers is a float.
+        {..., out spatial dims}, and these dims; 0 in the padding. A window without any real frame yields the neutral element of
+            `reduce`: -inf, or 0 for the mean. The mean of integers is a float.
 
     Raises:
         DimError: If a dim is missing, there are not `nd` of them, or an out_spatial_dim has another size.
@@ -169,7 +169,7 @@ def max_pool(
     out_spatial_dims: Dim | Sequence[Dim] | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
-    """The largest of each window. See `pool`."""
+    """The maximum of each window. See `pool`."""
     return pool(source, mode="max", pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                 in_spatial_dims=in_spatial_dims, out_spatial_dims=out_spatial_dims)  # fmt: skip
 
@@ -186,7 +186,7 @@ def max_pool1d(
     out_spatial_dim: Dim | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """The largest of each window along one dim. See `pool`."""
+    """The maximum of each window along one dim. See `pool`."""
     return pool1d(source, mode="max", pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                   in_spatial_dim=in_spatial_dim, out_spatial_dim=out_spatial_dim)  # fmt: skip
 
@@ -204,7 +204,7 @@ def pool1d(
     out_spatial_dim: Dim | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """Pooling along one dim: {..., in_spatial_dim} -> {..., out spatial dim}, and that. See `pool`."""
+    """Pooling along one dim: {..., in_spatial_dim} -> {..., out spatial dim}, and that dim. See `pool`."""
     out, (dim,) = pool(source, mode=mode, pool_size=pool_size, padding=padding, dilation_rate=dilation_rate, strides=strides,
                        in_spatial_dims=(in_spatial_dim,),
                        out_spatial_dims=None if out_spatial_dim is None else (out_spatial_dim,))  # fmt: skip

@@ -41,30 +41,30 @@ def random(
     bound: Value | None = None, minval: Value | None = None, maxval: Value | None = None, seed: Any = None,
     algorithm: str | None = None, explicit_state: Tensor | None = None, auto_update_state: bool | None = None,
     static: bool | None = None, out: Tensor | None = None, **unknown: Never) -> Tensor:  # fmt: skip
-    """Random numbers by the name of their distribution; {dims}.
+    """Random numbers from a distribution given by name; {dims}.
 
     Args:
-        dtype: Default: that of out, or the default float dtype; of uniform ones with a sparse_dim that of indices. Integers only
-            of the uniform distribution.
+        dtype: Default: that of out, or the default float dtype; for uniform numbers with a sparse_dim the dtype of indices. Integers
+            are supported for the uniform distribution only.
         sparse_dim, feature_dim: Marks of the result.
         distribution: "uniform": in [minval, maxval), default [0, 1), or [-bound, bound).
             "normal": with mean (0) and standard deviation stddev (1).
             "truncated_normal": a normal one given that it is in [minval, maxval], default mean ± 2 stddev.
         mean, stddev, bound, minval, maxval: Numbers, or Tensors with some of dims; no gradient goes to them.
-        seed: An own generator for this call: the same numbers every time. An int, or an array of them.
-        algorithm: None. Generators have the algorithm of the backend.
-        explicit_state: The state of an own generator for this call: uint8 over one dim, the bytes of `get_random_state`.
+        seed: Seed of a separate generator for this call: the same numbers every time. An int, or an array of ints.
+        algorithm: Must be None. Generators use the algorithm of the backend.
+        explicit_state: The state of a separate generator for this call: uint8 over one dim, the bytes of `get_random_state`.
         auto_update_state: Write the new state into explicit_state, so that the next call gives other numbers.
-        static: Without seed, take the one of `get_static_step_based_seed`: the same numbers in every step.
+        static: Without a seed, use `get_static_step_based_seed`: the same numbers in every step.
         out: A Tensor of the same dims, to write to in place.
 
     Returns:
         {dims}, or `out`.
 
     Raises:
-        ValueError: Unknown distribution, parameters that are not of the distribution, are inconsistent or out of order; an
-            algorithm; a seed and a state.
-        TypeError: A dtype that is not of the distribution, or no state; bounds of a truncated normal that differ by frame.
+        ValueError: For an unknown distribution; parameters that do not belong to it, are inconsistent or out of order; an algorithm;
+            or both a seed and a state.
+        TypeError: For a dtype that the distribution lacks, an invalid state, or bounds of a truncated normal that differ by frame.
         DimError: If out or a parameter has other dims.
     """
     given = {"mean": mean, "stddev": stddev, "bound": bound, "minval": minval, "maxval": maxval}
@@ -108,7 +108,7 @@ def random_uniform(
     """Uniform in [minval, maxval), floats or integers; {dims}. See `random`.
 
     Args:
-        dtype: Default: that of out, else of indices with a sparse_dim, else the default float dtype.
+        dtype: Default: that of out, else with a sparse_dim the dtype of indices, else the default float dtype.
 
     Raises:
         ValueError: If minval is not below maxval.
@@ -156,10 +156,10 @@ def random_truncated_normal(
     feature_dim: Dim | None = None, mean: Value | None = 0.0, stddev: Value | None = 1.0, minval: Value | None = None,
     maxval: Value | None = None, seed: Any = None, algorithm: str | None = None, explicit_state: Tensor | None = None,
     auto_update_state: bool | None = None, static: bool | None = None, out: Tensor | None = None, **unknown: Never) -> Tensor:  # fmt: skip
-    """Normal, given that it is in [minval, maxval], default 2 standard deviations around the mean; {dims}. See `random`.
+    """A normal distribution restricted to [minval, maxval], by default 2 standard deviations around the mean; {dims}. See `random`.
 
     Raises:
-        TypeError: Bounds with Tensors that have dims.
+        TypeError: For bounds that are Tensors with dims.
         ValueError: If there is nothing between the bounds.
     """
     what = "random_truncated_normal"
@@ -195,7 +195,7 @@ def random_truncated_normal(
 
 
 class _Draw:
-    """One call of a random op: the checked options, and where the numbers come from and go to."""
+    """One call of a random op: the checked options, and the source and destination of the numbers."""
 
     def __init__(
         self, what: str, dims: Sequence[Dim], dtype: str | None, device: str | None, sparse_dim: Dim | None,
@@ -240,7 +240,7 @@ class _Draw:
         return cast(stop_gradient(value), dtype)
 
     def finish(self, values: Tensor) -> Tensor:
-        """The result: with its marks, in `out` if there is one, and the state updated."""
+        """The result with its marks, written to `out` if given; the state is updated."""
         if self.state is not None:
             update_state(self.backend, self.state, self.generator)
         values = cast(values, self.dtype) if values.dtype != self.dtype else values
@@ -280,7 +280,7 @@ def _check_stddev(what: str, stddev: Any) -> None:
 
 
 def _scalar(value: Any) -> Any:
-    """A Tensor without dims as a number, all else as it is."""
+    """A Tensor without dims as a number, anything else unchanged."""
     return float(value) if isinstance(value, Tensor) and not value.dims else value
 
 
@@ -290,7 +290,7 @@ def _text(value: Any) -> str:
 
 @op(draws=True)
 def drop(source: Tensor, drop_prob: float | Tensor, *, axis: Dim | Sequence[Dim] | None = None) -> Tensor:
-    """Zero with probability `drop_prob`, scale the rest by 1 / (1 - drop_prob) (Srivastava et al. 2014).
+    """Set values to zero with probability `drop_prob`, and scale the rest by 1 / (1 - drop_prob) (Srivastava et al. 2014).
 
     Args:
         axis: The dims with independent choices; the others share them. None: all are independent.

@@ -32,19 +32,19 @@ def random_choice_without_replacement(
     noise_scale: float = 1.0,
     **unknown: Never,
 ) -> Tensor | list[Tensor]:
-    """Different entries of `axis`, chosen one after the other, each with its probability among those that are left.
+    """Distinct entries of `axis`, drawn one after the other, each with its probability among the remaining ones.
 
     Args:
         log_probs: {..., axis}, natural logs; they need not be normalised.
-        axis: One dim, or several that are chosen from jointly. Padding is never chosen before a real frame.
-        num_samples_dim: A static dim; its size is how many are chosen.
-        noise_scale: 0: always the most probable ones. Between: like 1 with log_probs / noise_scale.
+        axis: One dim, or several that are drawn from jointly. Padding is never chosen before a real frame.
+        num_samples_dim: A static dim whose size is the number of draws.
+        noise_scale: 0: always the most probable ones. Values between 0 and 1: like 1 with log_probs / noise_scale.
 
     Returns:
-        int64 {..., num_samples_dim}, sparse over axis, in the order in which they are chosen; a list, one per axis, if several.
+        int64 {..., num_samples_dim}, sparse over axis, in the order of drawing; a list with one per axis for several.
 
     Raises:
-        DimError: If log_probs lacks an axis, or has fewer entries than are to be chosen.
+        DimError: If log_probs lacks an axis, or has fewer entries than draws.
 
     Source: Kool et al. 2019, "Stochastic Beams and Where to Find Them", section 2.3: the k largest of log_probs plus Gumbel noise.
     """
@@ -63,15 +63,15 @@ def random_choice_without_replacement(
 def random_choice_with_replacement(
     dims: Sequence[Dim], *extra: Never, probs: Tensor, axis: Dim, **unknown: Never
 ) -> Tensor:
-    """Entries of `axis`, each chosen with its probability, independently; {dims}.
+    """Entries of `axis`, each drawn with its probability, independently; {dims}.
 
     Args:
-        dims: Of the result. Those in common with probs are batch dims, for the others it is drawn again and again.
+        dims: Dims of the result. Those in common with probs are batch dims; the others are independent draws.
         probs: {..., axis}, 0 or more; they need not be normalised. Its other dims are among `dims`. Padding of axis is never
             chosen.
 
     Returns:
-        int32 {dims}, sparse over axis. Any index where all probabilities are 0.
+        int32 {dims}, sparse over axis. An arbitrary index where all probabilities are 0.
 
     Raises:
         DimError: If probs lacks the axis, or has other dims than `dims`; or if there is nothing to choose from.

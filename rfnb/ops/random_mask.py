@@ -1,4 +1,4 @@
-"""Frames at random places masked out, in each sequence on its own."""
+"""Masking of frames at random places, in each sequence separately."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from rfnb.ops.where import where
 
 @op
 def mask(x: Tensor, *, mask_axis: Dim, pos: Tensor, max_amount: int | Tensor, mask_value: float | int = 0.0) -> Tensor:
-    """One run of frames for each entry of `pos` is `mask_value`.
+    """Set one run of frames for each entry of `pos` to `mask_value`.
 
     Args:
         x: {..., mask_axis}
         pos: int {...}: the first frame of the run.
-        max_amount: The length of the run is drawn uniformly from 1 to this; frames beyond the end do not exist.
+        max_amount: The length of the run is drawn uniformly from 1 to this; frames beyond the end are ignored.
 
     Returns:
         {..., mask_axis}: the dims of x, and those of pos.
@@ -53,15 +53,15 @@ def random_mask(
     max_num_bound: int | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """Some runs of frames, at random places of each sequence, are `mask_value`.
+    """Set some runs of frames, at random places of each sequence, to `mask_value`.
 
     Args:
         x: {..., mask_axis, broadcast_axis}
-        mask_axis: The runs are along it, within each sequence's length; they begin at different frames and may overlap.
-        broadcast_axis: One dim or several that share the runs. The other dims of x have runs of their own.
-        min_num, max_num: The number of runs is drawn uniformly from these bounds; int, or int {...} over dims with own runs.
+        mask_axis: The axis of the runs, within each sequence's length; they begin at different frames and may overlap.
+        broadcast_axis: One dim or several that share the runs. The other dims of x have separate runs.
+        min_num, max_num: The number of runs is drawn uniformly from these bounds; int, or int {...} over dims with separate runs.
         max_dims: The length of each run is drawn uniformly from 1 to this.
-        max_num_bound: Where max_num is a Tensor on a GPU, its largest value, so that nobody has to wait for it.
+        max_num_bound: The largest value of max_num, if that is a Tensor on a GPU, so that the host need not wait for it.
 
     Returns:
         {..., mask_axis, broadcast_axis}, the dims of x.
@@ -95,12 +95,12 @@ def random_mask(
 
 @lru_cache(maxsize=256)
 def _run_dim(count: int) -> Dim:
-    """The same one for all calls, so that plans are found again."""
+    """A dim shared by all calls, so that cached plans are found again."""
     return Dim(count, name="run")
 
 
 def _in_run(axis: Dim, pos: Tensor, amount: Tensor, device: str | None) -> Tensor:
-    """bool {axis, dims of pos}: whether a frame is one of the `amount` from `pos` on."""
+    """bool {axis, dims of pos}: True for the `amount` frames from `pos` on."""
     frames = set_sparse_dim(range_over_dim(axis, device=device), None)
     begun = math.compare_bc(frames, "greater_equal", pos)
     return math.combine_bc(begun, "logical_and", math.compare_bc(frames, "less", pos + amount))

@@ -1,7 +1,7 @@
-"""The sources of random numbers: the generator of the backend, and seeds for what is to be the same in every step.
+"""The sources of random numbers: the generator of the backend, and seeds that are the same in every step.
 
-The generator of the backend is one for all threads, and so is the seed; how many of the seeds of a step were drawn belongs to the
-context, so that a step in one thread does not take seeds from a step in another.
+The generator of the backend and the seed are shared by all threads; the number of step seeds drawn belongs to the context, so that a
+step in one thread does not take seeds from a step in another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STATIC = "static"  # key of the seeds in the random state; the others are devic
 
 
 class _StepSeeds:
-    """Seeds one after the other, the same ones again after `restart`."""
+    """A sequence of seeds, repeated after `restart`."""
 
     def __init__(self, seed: int):
         self.seed = seed
@@ -67,23 +67,23 @@ def set_random_seed(seed: int, *extra: Never, **unknown: Never) -> None:
 def get_random_state(*extra: Never, **unknown: Never) -> dict[str, bytes]:
     """The state of the generators, by device, and of the step-based seeds ("static").
 
-    Of an accelerator that nothing was made on yet, the entry "cuda" (or what its kind is) is empty: it is not begun for that.
+    For an accelerator not yet in use, the entry "cuda" (or its kind) is empty, so that it is not initialised.
     """
     return {**registry.selected().get_random_state(), _STATIC: _step_seeds().state()}
 
 
 @op(changes_state=True)
 def set_random_state(state: dict[str, bytes], *extra: Never, **unknown: Never) -> None:
-    """Put a state of `get_random_state` back, as far as this machine has the devices.
+    """Restore a state of `get_random_state`, as far as this machine has the devices.
 
     Raises:
-        ValueError: If it is none; then nothing is set.
+        ValueError: If it is invalid; then nothing is set.
     """
     put_back(state)
 
 
 def put_back(state: dict[str, bytes]) -> None:
-    """The same, where it is no part of a computation: no loop that is recorded repeats it."""
+    """The same, outside of a computation: no recorded loop repeats it."""
     backend, before = registry.selected(), get_random_state()
     try:
         state = dict(state)
@@ -102,7 +102,7 @@ def put_back(state: dict[str, bytes]) -> None:
 
 
 def own_step_seeds() -> None:
-    """Let the seeds of a step be those of this context alone, where it is a copy of another one; the same ones come next."""
+    """Make the step seeds private to this context if it is a copy of another one; the same seeds follow."""
     own = _StepSeeds(_seed[0])
     own.set_state(_step_seeds().state())
     _of_context.set(own)
@@ -110,7 +110,7 @@ def own_step_seeds() -> None:
 
 @op(changes_state=True)
 def reset_step_random_state(*extra: Never, **unknown: Never) -> None:
-    """Start the seeds of `get_static_step_based_seed` anew: called in each step, they are the same in each step."""
+    """Restart the seeds of `get_static_step_based_seed`: called in each step, it makes them the same in each step."""
     _step_seeds().restart()
 
 
@@ -118,7 +118,7 @@ def reset_step_random_state(*extra: Never, **unknown: Never) -> None:
 def get_static_step_based_seed(
     *extra: Never, size: int | tuple[int, ...] | None = None, **unknown: Never
 ) -> int | np.ndarray:
-    """The next seed since `reset_step_random_state`, 0 or more and below 2³¹; with `size` an int64 array of seeds."""
+    """The next seed since `reset_step_random_state`, at least 0 and below 2³¹; with `size` an int64 array of seeds."""
     drawn = _step_seeds().generator.integers(0, 2**31, size=size)
     return int(drawn) if size is None else drawn
 
@@ -127,7 +127,7 @@ def generator_for(
     what: str, backend: Any, device: str | None, *, seed: Any, static: bool | None, explicit_state: Tensor | None,
     auto_update_state: bool | None, algorithm: str | None,
 ) -> Any | None:  # fmt: skip
-    """The own generator of one call, or None for that of the backend. Options as in `random`."""
+    """The separate generator of one call, or None for that of the backend. Options as in `random`."""
     if algorithm is not None:
         raise value_error(
             f'{what}: algorithm "{algorithm}".',
@@ -163,14 +163,14 @@ def generator_for(
 
 
 def update_state(backend: Any, explicit_state: Tensor, generator: Any) -> None:
-    """Write where the generator is now into `explicit_state`, in place."""
+    """Write the current state of the generator into `explicit_state`, in place."""
     state = np.frombuffer(backend.generator_state_raw(generator), np.uint8)
     own = explicit_state.backend
     own.assign_raw(explicit_state._raw, own.from_numpy(state, dtype="uint8", device=explicit_state.device))
 
 
 def _as_number(seed: Any) -> int:
-    """One seed of several."""
+    """Combine several seeds into one."""
     numbers = [int(number) % 2**63 for number in np.ravel(seed)]
     return (
         numbers[0] if len(numbers) == 1 else int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1

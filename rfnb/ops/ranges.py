@@ -26,7 +26,7 @@ def range_over_dim_strided(
     device: str | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """0, stride, 2 * stride, ... below the size of `dim`. A stride that is a Tensor is read on the host.
+    """0, stride, 2 * stride, ... below the size of `dim`. A Tensor as stride is read on the host.
 
     Returns:
         {out_dim}, sparse over dim if integers; out_dim, by default dim / stride rounded up.
@@ -49,10 +49,10 @@ def range_over_merged_dims(
 ) -> Tensor:
     """For each position over `dims` (first is major) its index in the merged dim; {dims}, int32 by default.
 
-    Indices count the padding, as the raw array that `merge_dims` makes does.
+    Indices include the padding, like the raw array made by `merge_dims`.
 
     Raises:
-        ValueError: Of nothing.
+        ValueError: Without dims.
     """
     if not dims:
         raise value_error(
@@ -79,12 +79,12 @@ def linspace_over_dim(
     device: str | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """From `start` in even steps towards `end`, which is not reached; {dim}, for a ragged dim {length dims, dim}: each sequence
-    has steps by its own length, so that it does not matter with which others it is in a batch.
+    """Even steps from `start` towards `end`, which is excluded; {dim}, for a ragged dim {length dims, dim}: the steps of each sequence
+    depend on its own length, so that the batch does not matter.
 
     Args:
         start, end: Numbers, or Tensors without dim.
-        device: Of the result; by default that of start and end, or else the default device.
+        device: Device of the result; by default that of start and end, or else the default device.
     """
     dtype = dtype or get_default_float_dtype()
     device = device or next((end.device for end in (start, end) if isinstance(end, Tensor)), None)

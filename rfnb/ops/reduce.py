@@ -1,4 +1,4 @@
-"""Reductions over named dims; padding is left out, whatever it holds."""
+"""Reductions over named dims; padding is excluded, whatever it contains."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FROM_OPERANDS = ("max", "min", "logsumexp")  # their derivative, see `core/fini
 
 
 class _DtypeOf(dict):
-    """(mode, type of raw arrays) -> what tells the dtype of one; None where plans serve all dtypes."""
+    """(mode, type of raw arrays) -> a function for the dtype key of an array; None where plans serve all dtypes."""
 
     def __missing__(self, kind: tuple[str, type]) -> Any:
         mode, raw_type = kind
@@ -58,10 +58,10 @@ def reduce(
     Args:
         source: {..., axis}
         mode: sum, max, min, mean, logsumexp, any, all, argmin, argmax.
-        axis: The dims that go away (of a square weight the input side, `dim.copy(match_priority=1)`). Only real frames count; the
-            mean divides by their number. A sequence without any frame gives the neutral element (sum and mean 0, max -inf, all
-            True). Of integers or bools mean and logsumexp are floats. Numbers of 16 bits are added up in float32.
-        distributed: Not True.
+        axis: The dims to reduce (for a square weight the input side, `dim.copy(match_priority=1)`). Only real frames count; the mean
+            divides by their number. A sequence without frames yields the neutral element (sum and mean 0, max -inf, all True). For
+            integers or bools, mean and logsumexp are floats. 16-bit numbers are summed in float32.
+        distributed: Must not be True.
 
     Returns:
         {...}; argmin and argmax are int64, sparse over the (one) axis; 0 where there is no frame.
@@ -77,7 +77,7 @@ def reduce(
 
 
 def refuse_distributed(what: str, source: Tensor) -> None:
-    """Raise the NotImplementedError of what would be reduced over several processes."""
+    """Raise the NotImplementedError for a reduction over several processes."""
     raise not_implemented_error(
         f"{what}: over all processes of a distributed training.",
         [("source", shape_of(source)), ("distributed", True)],
@@ -124,7 +124,7 @@ def _whole_plan(source: Tensor, mode: str, given: tuple[Dim, ...], axes: tuple[D
 
 
 def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask: bool) -> tuple[Any, Any, Dims]:
-    """A function (raw, extra) -> reduced, what it gets as `extra`, and the dims of the result."""
+    """A function (raw, extra) -> reduced, its argument `extra`, and the dims of the result."""
     if mode not in protocol.REDUCE_KINDS:
         raise not_one_of(
             f'reduce: unknown mode "{mode}".', "mode", mode, protocol.REDUCE_KINDS, "A mode is one of these."
@@ -215,7 +215,7 @@ def reduce_sum(
 def reduce_max(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
-    """Maximum over `axis`. See `reduce`."""
+    """The maximum over `axis`. See `reduce`."""
     return _reduce(source, "max", axis, use_mask)
 
 
@@ -223,7 +223,7 @@ def reduce_max(
 def reduce_min(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
-    """Minimum over `axis`. See `reduce`."""
+    """The minimum over `axis`. See `reduce`."""
     return _reduce(source, "min", axis, use_mask)
 
 
@@ -247,7 +247,7 @@ def reduce_logsumexp(
 def reduce_logmeanexp(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
-    """log(mean(exp(x))) over the real frames of `axis`; -inf where there is none. See `reduce`."""
+    """log(mean(exp(x))) over the real frames of `axis`; -inf if there are none. See `reduce`."""
     wide = widened(source)
     total = reduce_logsumexp(wide, axis=axis, use_mask=use_mask)
     count = reduce_sum(ones_like(wide), axis=axis, use_mask=use_mask)
@@ -258,7 +258,7 @@ def reduce_logmeanexp(
 def reduce_any(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
-    """Whether any is True over `axis`. See `reduce`."""
+    """True if any entry over `axis` is True. See `reduce`."""
     return _reduce(source, "any", axis, use_mask)
 
 
@@ -266,7 +266,7 @@ def reduce_any(
 def reduce_all(
     source: Tensor, *extra: Never, axis: Dim | Sequence[Dim], use_mask: bool = True, **unknown: Never
 ) -> Tensor:
-    """Whether all are True over `axis`. See `reduce`."""
+    """True if all entries over `axis` are True. See `reduce`."""
     return _reduce(source, "all", axis, use_mask)
 
 
@@ -286,7 +286,7 @@ def reduce_argmin(source: Tensor, *extra: Never, axis: Dim, use_mask: bool = Tru
 def reduce_out(
     source: Tensor, *extra: Never, mode: str, num_pieces: int, out_dim: Dim | None = None, **unknown: Never
 ) -> Tensor:
-    """Groups of `num_pieces` neighbouring features, each reduced to one; with mode "max" this is max-out.
+    """Groups of `num_pieces` neighbouring features, each reduced to one; with mode "max" this is maxout.
 
     Args:
         source: {..., feature}, with its feature_dim marked.
@@ -297,7 +297,7 @@ def reduce_out(
         {..., out_dim}, feature_dim is out_dim.
 
     Raises:
-        DimError: If there is no feature_dim, or its size is no multiple of num_pieces.
+        DimError: If there is no feature_dim, or its size is not a multiple of num_pieces.
 
     Source: Goodfellow et al. 2013, "Maxout Networks", section 2.
     """
@@ -332,14 +332,14 @@ def top_k(
     Args:
         source: {..., axis}
         axis: One dim, or several (e.g. beam and vocabulary) that are searched jointly. Padding is never chosen before a real frame;
-            a sequence with less than k has the smallest number of its dtype behind them (-inf), and indices into its padding.
-        k: How many, of a Tensor with dims for each of its entries; or `k_dim` gives it.
+            a sequence with fewer than k frames is filled up with the smallest number of the dtype (-inf), and indices into its padding.
+        k: The number of entries; a Tensor with dims gives one for each of its entries. Alternatively given by `k_dim`.
 
     Returns:
         values {..., k_dim}, int64 indices {..., k_dim} (sparse over axis; a list, one per axis, if several), k_dim.
 
     Raises:
-        DimError: If an axis is missing, or k is larger than what there is.
+        DimError: If an axis is missing, or k is larger than the number of entries.
         TypeError: Without k and k_dim.
     """
     if not isinstance(source, Tensor):
@@ -400,7 +400,9 @@ _top_k_plans = PlanCache()
 
 
 def _plan_top_k(source: Tensor, axes: tuple[Dim, ...]) -> Any:
-    """raw -> raw {rest, entries of all axes}, with the padding lowest (None: it is that); and what top_k needs besides."""
+    """A function raw -> raw {rest, entries of all axes} with the padding lowest (None: it already is), and the remaining arguments for
+    top_k.
+    """
     for dim in axes:
         check_dim("top_k", source, dim, "source")
     backend = source.backend

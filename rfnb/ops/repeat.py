@@ -1,4 +1,4 @@
-"""Frames repeated, each as often as a count says."""
+"""Repetition of frames by counts."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def repeat(
     out_spatial_dim: Dim | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """Each frame as often as `repeats` says, 0 times removes it; for models of durations.
+    """Repeat each frame as often as `repeats` says, 0 times removes it; for duration models.
 
     Args:
         values: {..., in_spatial_dim}
-        repeats: int {..., in_spatial_dim}, or one number. Read by the host, which has to know the new lengths.
+        repeats: int {..., in_spatial_dim}, or one number. Read by the host, which needs the new lengths.
         out_spatial_dim: Default: a new dim; its lengths are the sums of the repeats.
 
     Returns:
@@ -41,7 +41,7 @@ def repeat(
 
     Raises:
         DimError: If in_spatial_dim is not in values, or out_spatial_dim has another size.
-        ValueError: Negative repeats.
+        ValueError: For negative repeats.
     """
     need_tensors("repeat", values)
     values.axis_of(in_spatial_dim, "repeat")

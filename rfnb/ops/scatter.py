@@ -1,4 +1,4 @@
-"""Entries put to the places that indices name, those of one place combined: the reverse of gather."""
+"""Scatter: entries moved to the places given by indices, and combined where several share one; the reverse of gather."""
 
 from __future__ import annotations
 
@@ -46,16 +46,17 @@ def scatter(
     use_mask: bool | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """For each entry of `out_dim`, the combined entries of `source` whose index it is.
+    """Combine, for each entry of `out_dim`, the entries of `source` with that index.
 
     Args:
-        source: {..., indices_dim}. Of bools the sum, like max, says whether any is True.
+        source: {..., indices_dim}. For bools the sum, like max, tells whether any is True.
         indices: int {..., indices_dim}; further dims in common with source are batch dims.
-        indices_dim: The dim or dims that go away.
+        indices_dim: The dim or dims to reduce.
         mode: sum, max, min, mean, logsumexp, logmeanexp, argmax.
-        fill_value: For places without any entry. Default 0; -1 for argmax; -inf (the log of nothing) for logsumexp, logmeanexp.
+        fill_value: The value of places without any entry. Default 0; -1 for argmax; -inf (the log of nothing) for logsumexp,
+            logmeanexp.
         out_dim: Default: the sparse_dim of indices.
-        use_mask: Leave the padding of indices_dim out (the default).
+        use_mask: Exclude the padding of indices_dim (the default).
 
     Returns:
         {..., out_dim}: the dims of source and indices with indices_dim replaced by out_dim.
@@ -95,7 +96,7 @@ def scatter_count(
     fill_value: float | int | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """The number of times that each index occurs, int32; `fill_value` (default 0) where it does not. Dims as in `scatter`."""
+    """The number of occurrences of each index, int32; `fill_value` (default 0) for those that do not occur. Dims as in `scatter`."""
     count = _count(indices, indices_dim, _out_dim("scatter_count", indices, indices, out_dim), True, indices)
     if fill_value is None:
         return count
@@ -126,7 +127,7 @@ def scatter_argmax(
     out_dim: Dim | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """The place along `indices_dim` where the largest entry of each place is (the first of equal ones), int64, sparse over it.
+    """The position along `indices_dim` of the largest entry of each place (the first of equal ones), int64, sparse over it.
 
     Returns:
         {..., out_dim}; `invalid_idx` at places without any entry.
@@ -257,7 +258,7 @@ _plans = PlanCache()
 
 
 def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, masked: bool) -> Tensor:
-    """One of _KINDS; the neutral element where no entry is."""
+    """One of _KINDS; the neutral element where there is no entry."""
     dims = dims_of("scatter", indices_dim)
     key = (kind, source._raw.__class__, source.dtype, indices.dtype, source.dims, indices.dims, dims, out_dim, masked)
     try:

@@ -1,4 +1,4 @@
-"""Two tensors with a sequence each, brought to one batch axis, for kernels that compare two sequences."""
+"""Brings two tensors with a sequence each to one batch axis, for kernels that compare two sequences."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rfnb.core.tensor_text import dims_text, labels_of
 
 
 def common_batch(what: str, a: tuple[str, Tensor, Dims], b: tuple[str, Tensor, Dims]) -> Dims:
-    """The dims of both tensors without their own dims (the sequence, its classes); one has all, or they have some in common.
+    """The dims of both tensors except their own ones (the sequence, its classes); one must have all of them, or both share some.
 
     Args:
         what: Name of the op, for the message.
         a, b: Label for the message, tensor, own dims.
 
     Raises:
-        DimError: If the two have no batch dim in common, or each brings a ragged one of its own.
+        DimError: If the two share no batch dim, or each brings its own ragged one.
     """
     left, right = (tuple(dim for dim in tensor.dims if dim not in own) for _, tensor, own in (a, b))
     only_left, only_right = [d for d in left if d not in right], [d for d in right if d not in left]
@@ -41,14 +41,14 @@ def common_batch(what: str, a: tuple[str, Tensor, Dims], b: tuple[str, Tensor, D
 
 
 def flat_batch(tensor: Tensor, batch: Dims, own: Dims) -> Any:
-    """Raw array [batch, *own], with one axis for all batch dims; what the tensor lacks of them is repeated."""
+    """A raw array [batch, *own], with one axis for all batch dims; missing dims are expanded."""
     backend, shape = tensor.backend, full_shape(batch)
     raw = backend.broadcast_raw(tensor.copy_compatible_to_dims_raw((*batch, *own)), (*shape, *full_shape(own)))
     return backend.reshape_raw(raw, (volume(batch), *full_shape(own)))
 
 
 def flat_lengths(what: str, dim: Dim, batch: Dims) -> np.ndarray:
-    """The length of each sequence of `dim`, int64 [batch] on the host; 0 for what is itself in the padding of a batch dim.
+    """The length of each sequence of `dim`, int64 [batch] on the host; 0 for lengths that are themselves in the padding of a batch dim.
 
     Raises:
         DimError: If the lengths are over a dim that is not among the batch dims.

@@ -1,4 +1,4 @@
-"""Frames moved within their sequences."""
+"""Shifting frames within their sequences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rfnb.ops.pad import pad
 def shift_right(
     source: Tensor, *extra: Never, axis: Dim, pad_value: float | int | Tensor, amount: int = 1, **unknown: Never
 ) -> Tensor:
-    """Each sequence moved by `amount` frames to the right, `pad_value` in front; same dims.
+    """Shift each sequence by `amount` frames to the right, with `pad_value` in front; same dims.
 
     {..., axis} -> {..., axis}.
 
@@ -36,7 +36,7 @@ def shift_right(
 def shift_left(
     source: Tensor, *extra: Never, axis: Dim, pad_value: float | int | Tensor, amount: int = 1, **unknown: Never
 ) -> Tensor:
-    """Each sequence moved by `amount` frames to the left, `pad_value` at each sequence's end; same dims.
+    """Shift each sequence by `amount` frames to the left, with `pad_value` at its end; same dims.
 
     {..., axis} -> {..., axis}.
 
@@ -47,7 +47,7 @@ def shift_left(
 
 
 def _shifted(what: str, source: Tensor, axis: Dim, pad_value: Any, left: int, right: int) -> Tensor:
-    """The frames with so many of `pad_value` on one side, and as many cut off on the other one."""
+    """The frames with `pad_value` added on one side, and as many cut off on the other."""
     need_tensors(what, source)
     check_movable(what, source, axis)
     amount = left + right

@@ -1,4 +1,4 @@
-"""Some consecutive frames of a dim."""
+"""Ranges of frames of a dim."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ def slice(
     out_dim: Dim | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """Frames start to end (not included) of `axis`; negative ones count from the end of each sequence.
+    """Frames start to end (excluded) of `axis`; negative values count from the end of each sequence.
 
     Args:
         source: {..., axis}
-        start: Default 0. -2 begins two frames before the end, or with the first frame of a sequence that has fewer. A Tensor has a
-            start for each of its entries, e.g. int {batch}: one per sequence. A Dim is its size.
-        end: Default: the end of each sequence. As start.
+        start: Default 0. -2 begins two frames before the end, or at the first frame of a shorter sequence. A Tensor gives a start
+            for each of its entries, e.g. int {batch}: one per sequence. A Dim stands for its size.
+        end: Like start. Default: the end of each sequence.
         step: Only every step-th of these frames.
-        size: Number of frames, instead of end. Where start is a Tensor and a sequence ends before, its last frame is repeated; 0 if it
-            has none.
+        size: Number of frames, instead of end. If start is a Tensor, the last frame of a sequence that ends earlier is repeated; 0
+            if it has none.
 
     Returns:
-        {..., out_dim}, out_dim: by default from dim arithmetic, or `size` if that is a Dim: lengths
-            of its own, no longer than what a sequence has. With Tensors, source gets their dims too.
+        {..., out_dim}, out_dim: by default from dim arithmetic, or `size` if that is a Dim, or separate lengths, limited by what a
+            sequence has. With Tensors, their dims are added to source.
 
     Raises:
-        DimError: If axis is not in source, or out_dim has another size, or size is longer.
+        DimError: If axis is not in source, out_dim has another size, or size exceeds the axis.
         ValueError: If end and size are given, or step is not positive.
     """
     need_tensors("slice", source)
@@ -112,14 +112,14 @@ def _plain(bound: Any) -> Any:
 
 
 def _from_the_end(axis: Dim, start: int) -> int | Tensor:
-    """The first frame, so many before the end of each sequence, or its beginning if it has fewer."""
+    """The first frame, counted from the end of each sequence, or its beginning if it is shorter."""
     if not axis.need_masking():
         return max(axis.extent + start, 0)
     return math.maximum(axis.get_size_tensor() + start, 0)
 
 
 def _check_enough(axis: Dim, start: int, size: Dim) -> None:
-    """Raise a DimError if a sequence has not so many frames from start on."""
+    """Raise a DimError if a sequence has fewer frames from start on."""
     rest = _cut(axis, start, max(start, axis.extent))
     if asked(_within, size, rest):
         return
@@ -137,7 +137,7 @@ def _within(inner: Dim, outer: Dim) -> bool:
 
 
 def _cut(axis: Dim, start: int, end: int) -> Dim:
-    """The dim of frames start..end: each sequence keeps what it has of them."""
+    """The dim of frames start..end: each sequence keeps those that it has."""
     if axis.lengths is None or not axis.length_dims:
         return Dim(end - start, name=f"{axis.name}[{start}:{end}]")
     raw = axis.get_size_tensor()
@@ -158,7 +158,7 @@ def _strided(every: Tensor, before: tuple[Dim, ...], axis: Dim, step: int, out_d
 
 
 def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_dim: Dim | None) -> tuple[Tensor, Dim]:
-    """Each entry of start, end or size has its own frames. Lengths are on the host, so end and size are read there."""
+    """Separate frames for each entry of start, end or size. Lengths are on the host, so end and size are read there."""
     bounds = [(name, x.dims) for name, x in (("start", start), ("end", end), ("size", size)) if isinstance(x, Tensor)]
     check_remade("slice", [("source", source.dims), *bounds])
     here = set(source.dims).union(*(dims for _, dims in bounds))
@@ -208,7 +208,7 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
 
 
 def _counted(bound: Tensor, axis: Dim, has_lengths: bool) -> Tensor:
-    """Bounds below 0 as positions from the beginning of each sequence."""
+    """Negative bounds as positions from the beginning of each sequence."""
     bound = cast(bound, "int32")
     frames = axis.get_size_tensor(device=bound.device) if has_lengths else axis.extent
     from_the_end = clip_by_value(combine_bc(bound, "add", frames), 0, None)
@@ -216,7 +216,7 @@ def _counted(bound: Tensor, axis: Dim, has_lengths: bool) -> Tensor:
 
 
 def _remaining(all_frames: Any, start: Any, end: Any) -> Tensor:
-    """The number of frames from start to end, or to the end of the sequence if that is earlier."""
+    """The number of frames from start to end, or to the end of the sequence if that comes first."""
     start, end = (cast(x, "int32") if isinstance(x, Tensor) else x for x in (start, end))
     if end is None:
         end = all_frames

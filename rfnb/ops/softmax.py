@@ -22,7 +22,7 @@ _plans = PlanCache()
 
 @op
 def softmax(a: Tensor, *extra: Never, axis: Dim, use_mask: bool = True, **unknown: Never) -> Tensor:
-    """Exponentials normalised over `axis`; the padding of `axis` gets exactly 0, and so does a row without any real frame.
+    """The softmax over `axis`; the padding of `axis` gets exactly 0, and so does a row without any real frame.
 
     Args:
         a: {..., axis}
@@ -100,7 +100,7 @@ def _plan(kind: str, a: Tensor, axis: Dim, use_mask: bool) -> Any:
 
 
 def _only_floats(backend: Any) -> Any:
-    """raw -> raw; a TypeError for other numbers than floats, which the mask would make floats of, where a kernel refuses them."""
+    """raw -> raw; raises a TypeError for numbers other than floats, which masking would convert although kernels refuse them."""
     name_of = backend.get_dtype_name_raw
 
     def check(raw: Any) -> Any:
@@ -112,7 +112,7 @@ def _only_floats(backend: Any) -> Any:
 
 
 def _or_empty(mask: Any, from_right: int, backend: Any) -> Any:
-    """The mask, but True everywhere in rows (along the axis counted from the right) that have no real frame."""
+    """The mask, but True everywhere in rows (along the axis counted from the right) without any real frame."""
     index = backend.get_ndim_raw(mask) - from_right
     some = backend.expand_dims_raw(backend.reduce_raw(mask, "any", (index,)), index)
     return backend.binary_fn("logical_or")(mask, backend.unary_fn("logical_not")(some))

@@ -1,4 +1,4 @@
-"""Sorting along a dim, and finding places in what is sorted."""
+"""Sorting along a dim, and searching in sorted values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sort(
 
     Args:
         source: {..., axis}
-        stable: Equal entries stay in their order.
+        stable: Keep equal entries in their order.
 
     Returns:
         values {..., new dim}, int64 indices {..., new dim} (sparse over axis), the new dim.
@@ -58,7 +58,7 @@ def search_sorted(
     out_dtype: str = "int32",
     **unknown: Never,
 ) -> Tensor:
-    """The place along `axis` where each of `values` would be inserted so that the order stays; 0 to the size of axis.
+    """The position along `axis` at which each of `values` would be inserted to keep the order; 0 to the size of axis.
 
     Args:
         sorted_seq: {..., axis}, ascending along axis.
@@ -66,12 +66,12 @@ def search_sorted(
         side: "left": before equal entries; "right": after them.
 
     Returns:
-        The dims of values, and those of sorted_seq (without axis) that it lacks; sparse over axis, whose size it has where a value
-        is larger than all.
+        The dims of values, and those of sorted_seq (without axis) that it lacks; sparse over axis; the size of axis where a value is
+            larger than all entries.
 
     Raises:
         DimError: If axis is not a dim of sorted_seq, is in values, or is ragged.
-        ValueError: Another side.
+        ValueError: For another side.
     """
     need_tensors("search_sorted", sorted_seq, values)
     sorted_seq.axis_of(axis, "search_sorted")

@@ -46,18 +46,19 @@ def stft(
         x: float {..., in_spatial_dim}
         frame_step: Samples from one frame to the next.
         frame_length: N, samples under the window.
-        fft_length: Samples that are transformed, zeros beyond the window. Default: frame_length.
+        fft_length: Length of the transform in samples, with zeros beyond the window. Default: frame_length.
         window_use_frame_length: Frames are cut with frame_length samples (as TensorFlow does). False: with fft_length samples
             (as torch with `center=False` and librosa do), so there may be fewer of them.
-        align_window_left: The window is at the beginning of what is transformed (TensorFlow). False: in its middle (torch).
-        window_enforce_even: An odd frame_length is taken as one less.
-        out_spatial_dim: Without size it gets it. Default: made by dim arithmetic, as for a `conv` with padding "valid".
-        out_dim: Of size fft_length // 2 + 1, or without size. Default: a dim of its own for each fft_length.
-        use_mask: What is past a sequence's end counts as 0 (the default). No frame reaches beyond the end.
+        align_window_left: Place the window at the beginning of the transformed samples (TensorFlow). False: in the middle (torch).
+        window_enforce_even: Reduce an odd frame_length by one.
+        out_spatial_dim: Dim of the frames; filled in if it has no size. Default: made by dim arithmetic, as for a `conv` with
+            padding "valid".
+        out_dim: A dim of size fft_length // 2 + 1, or without size. Default: a fixed dim for each fft_length.
+        use_mask: Treat samples past a sequence's end as 0 (the default). No frame reaches beyond the end.
 
     Returns:
         complex {..., out_spatial_dim, out_dim} with feature_dim out_dim; out_spatial_dim; out_dim. A signal shorter than a frame
-        has none. A signal of 16 bits, or of integers, is transformed in float32, to complex64.
+        has none. A 16-bit or integer signal is transformed in float32, to complex64.
 
     Raises:
         DimError: If in_spatial_dim is not in x, or a given dim has another size.

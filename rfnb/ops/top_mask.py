@@ -1,4 +1,4 @@
-"""Masks of the largest entries: by their number, or by the probability that they cover."""
+"""Masks of the largest entries: by number, or by total probability."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from rfnb.ops.scatter import scatter, scatter_count
 
 @op
 def top_k_mask(values: Tensor, *extra: Never, axis: Dim, k: int | Tensor, **unknown: Never) -> Tensor:
-    """True for the k largest entries of `axis` (all, if there are fewer); {..., axis} bool. Padding is never chosen before a
-    real frame. A k with dims has a number for each of its entries.
+    """True for the k largest entries of `axis` (all, if there are fewer); {..., axis} bool. Padding is never chosen before a real
+    frame. A Tensor k gives a number for each of its entries.
 
     Raises:
         DimError: If axis is not a dim of values.
@@ -46,13 +46,13 @@ def top_p_mask(
     min_tokens_to_keep: int = 1,
     **unknown: Never,
 ) -> Tensor:
-    """True for the most probable entries that together have the probability `p`; {..., axis} bool.
+    """True for the most probable entries with a total probability of `p`; {..., axis} bool.
 
     Args:
         probs: {..., axis}, summing to 1 over axis. Padding counts as 0.
         p: 0 to 1; a number, or a Tensor with dims of probs.
         one_more: Include the entry that reaches p, so that at least p is covered; else at most p.
-        min_tokens_to_keep: So many are True in any case.
+        min_tokens_to_keep: The minimum number of True entries.
 
     Raises:
         DimError: If axis is not a dim of probs.
@@ -78,5 +78,5 @@ def top_p_mask(
 
 @functools.lru_cache(maxsize=64)
 def _numbered(size: int, name: str) -> Dim:
-    """The same dim for the same size, so that plans are found again."""
+    """A fixed dim for each size, so that cached plans are found again."""
     return Dim(size, name=name)

@@ -1,4 +1,4 @@
-"""transposed_conv: what a convolution does to gradients, as an op of its own that makes sequences longer."""
+"""transposed_conv: the adjoint of a convolution, as an op that makes sequences longer."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ def transposed_conv(
     use_mask: bool | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, tuple[Dim, ...]]:
-    """Each input frame, times the filter, is added to the output frames that a convolution would have seen it from.
+    """Add each input frame, times the filter, to the output frames from which a convolution would have seen it.
 
         out[t * stride + k - left] += filter[k] source[t]     for all t and k; then out += bias
 
     Args:
         source: {..., in_dim, in_spatial_dims}
-        in_spatial_dims: One to three dims that get longer.
-        out_spatial_dims: Without size they get it. Default: `make_transposed_conv_out_spatial_dims`, without what
-            `remove_padding` takes.
+        in_spatial_dims: One to three dims, which become longer.
+        out_spatial_dims: Dims of the result; those without size are filled in. Default: `make_transposed_conv_out_spatial_dims`,
+            less the frames dropped by `remove_padding`.
         filter: {out_dim, in_dim, filter_size}; where in_dim is out_dim, the input side is `out_dim.copy(match_priority=1)`.
         filter_size: The dims of the filter, in the order of in_spatial_dims.
-        padding: "valid", "same" or the number of frames dropped on each side; see `make_transposed_conv_out_spatial_dims`.
-            One for all dims or one for each, as are:
-        remove_padding: So many frames are dropped on each side, after the padding.
-        output_padding: Frames beyond the fewest possible; they see what the filter still puts there, and the bias. Default:
-            stride * length with "same", no frame lost with "valid", none with a number.
+        padding: "valid", "same" or the number of frames dropped on each side; see `make_transposed_conv_out_spatial_dims`. One value
+            for all dims or one for each, like:
+        remove_padding: The number of frames dropped on each side, after the padding.
+        output_padding: Frames beyond the minimum; they receive the remaining filter output and the bias. Default: stride * length
+            with "same", no frame lost with "valid", none with a number.
         strides: Output frames for each input frame. Default: filter_size.
         bias: {out_dim}
-        use_mask: What is past a sequence's end counts as 0 (the default).
+        use_mask: Treat frames past a sequence's end as 0 (the default).
 
     Returns:
         {..., out_dim, out spatial dims} with feature_dim out_dim, and the out spatial dims.

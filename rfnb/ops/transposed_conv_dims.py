@@ -1,12 +1,12 @@
-"""The number of frames that a transposed convolution gives, and where in its full result they begin.
+"""The number of output frames of a transposed convolution, and where they begin in its full result.
 
-Every input frame puts a filter's worth of frames, `stride` apart: (time - 1) * stride + reach + 1 of them in all. Of these
+Every input frame contributes a filter's worth of frames, `stride` apart: (time - 1) * stride + reach + 1 of them in total. Of these
 
     "valid"  keeps all; where the filter is shorter than the stride, `stride` frames for each input frame
     "same"   keeps time * stride, from reach // 2 on: the transpose of `conv` with "same" and this stride
     p        drops p on each side
 
-`output_padding` says how many frames there are beyond the fewest that a convolution with this stride maps to the input.
+`output_padding` is the number of frames beyond the minimum that a convolution with this stride maps to the input.
 
 Source: Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning", section 4; without output_padding the
 lengths are those of Keras (`deconv_output_length`).
@@ -35,12 +35,12 @@ class Expansion(NamedTuple):
 
     @property
     def start(self) -> int:
-        """The frame of the full result that is the first one."""
+        """The index of the first frame within the full result."""
         return self.window.pads[0] + self.removed
 
     @property
     def _more(self) -> int:
-        """Frames beyond time * stride."""
+        """The number of frames beyond time * stride."""
         _, stride, _, padding = self.window
         if self.output_padding is None and padding == "same":
             return -2 * self.removed
@@ -50,7 +50,7 @@ class Expansion(NamedTuple):
         return fewest + (self.output_padding or 0) - 2 * self.removed
 
     def out_length(self, length: Any) -> Any:
-        """For an int, a Dim, or a Tensor of lengths."""
+        """The output length, for an int, a Dim, or a Tensor of lengths."""
         length = length * self.window.stride + self._more
         if isinstance(length, Dim):
             return length
@@ -120,7 +120,7 @@ def make_expansions(
     dilation: Any,
     removed: Any = 0,
 ) -> tuple[Expansion, ...]:
-    """One checked Expansion for each of the spatial dims."""
+    """A checked Expansion for each spatial dim."""
     windows = make_windows(what, spatial, size, padding, strides, dilation)
     more = per_dim(what, spatial, "output_padding", output_padding)
     removed = per_dim(what, spatial, "remove_padding", removed)

@@ -1,4 +1,4 @@
-"""One of two values, by a condition."""
+"""Selection between two values by a condition."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def where(
     """true_ where cond, else false_; union of the dims.
 
     Args:
-        cond: bool {any dims}, or a bool, of Python or raw.
-        true_, false_: Tensors or numbers, of Python or raw.
+        cond: bool {any dims}, a Python bool, or a raw scalar.
+        true_, false_: Tensors, Python numbers, or raw scalars.
 
     Raises:
         DimError: For an outer product, unless `allow_broadcast_all_sources`.
@@ -100,5 +100,5 @@ def _no_condition(cond: Tensor, true_: Any, false_: Any) -> TypeError:
 
 
 def _rank(number: Any) -> int:
-    """bool, int, float: the higher one is the type of both together."""
+    """The rank of bool, int, float: the higher one is their common type."""
     return 0 if isinstance(number, bool) else 1 if isinstance(number, int) else 2

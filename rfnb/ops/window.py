@@ -1,4 +1,4 @@
-"""Windows that slide over the frames of each sequence."""
+"""Sliding windows over the frames of each sequence."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def window(
 
     Args:
         source: {..., spatial_dim}
-        window_dim: Its size is the width of a window.
-        window_left, window_right: Frames of "same" windows before and after the frame itself; together they and the frame are
-            the width. Default: centred, of an even width one more after the frame.
+        window_dim: A dim whose size is the width of a window.
+        window_left, window_right: Frames of "same" windows before and after the frame itself; together with the frame they make up
+            the width. Default: centred; for an even width, one more after the frame.
         padding: "same": a window at every frame, `pad_value` beyond the ends. "valid": only windows inside of the sequence.
         pad_value: Default 0.
         stride: Frames from one window to the next.
-        use_mask: A sequence ends at its length (the default), not where its padding ends.
+        use_mask: End a sequence at its length (the default), not at the end of its padding.
 
     Returns:
         {..., out, window_dim}, out: spatial_dim itself if "same" with stride 1, else made by dim arithmetic.
 
     Raises:
         DimError: If spatial_dim is not in source, or the lengths of another dim are over it.
-        ValueError: For another padding, or left and right that do not make up the width.
+        ValueError: For another padding, or if left and right do not add up to the width.
     """
     need_tensors("window", source)
     source.axis_of(spatial_dim, "window")
