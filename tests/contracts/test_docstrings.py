@@ -27,7 +27,7 @@ WITHOUT_SOURCE = {
 }
 WITHOUT_SHAPES = {
     "register_parametrization": "takes what computes a parameter from a parameter",
-    "get_tensor_consumers walk_tensor_consumers": "look at how tensors were made, not into them",
+    "get_tensor_dependencies get_tensor_consumers walk_tensor_consumers": "look at how tensors were made, not into them",
 }
 HAS_SOURCE = re.compile(
     r"attention|lstm|norm|transformer|conformer|branchformer|rotary|relative|positional|ctc|specaugment"
