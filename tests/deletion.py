@@ -19,7 +19,7 @@ LETTERS = (1, 2, 3)  # how many are hidden
 CHANCE = 20  # draws
 
 
-def moves(model, word, draw):
+def moves(model, word):
     """{ranking: [by how much the margin moves, for each of LETTERS]}; None where the search has no runner-up that ends."""
 
     def spell():
@@ -43,6 +43,7 @@ def moves(model, word, draw):
         "attention in all steps": looks.mean(0),
     }
     orders = {name: [np.argsort(-rank, kind="stable")] for name, rank in ranks.items()}
+    draw = np.random.default_rng([*word.encode()])  # the same for a word, whatever words are tried
     orders["chance"] = [draw.permutation(count) for _ in range(CHANCE)]
     hidden = [order[:size] for each in orders.values() for order in each for size in LETTERS]
     scaled = both.on_way(np.ones(1 + len(hidden)))
@@ -55,8 +56,7 @@ def moves(model, word, draw):
 
 def each_of(model, words):
     """{ranking: by how much the margin moves, {word, count of LETTERS}}."""
-    draw = np.random.default_rng(0)
-    found = [made for made in (moves(model, word, draw) for word in words) if made is not None]
+    found = [made for made in (moves(model, word) for word in words) if made is not None]
     return {name: np.array([each[name] for each in found]) for name in found[0]}
 
 

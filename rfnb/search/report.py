@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +52,9 @@ class ScoreParts:
     threshold: float | None = None
 
 
+_FEW = 1024  # continuations, whose scores are kept until somebody looks
+
+
 def num_candidates(keep_candidates: int | None, beam_size: int) -> int:
     """The number of candidates kept in the trace."""
     return max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
@@ -89,6 +92,50 @@ class Some(NamedTuple):
         return Some(fn(self.index), fn(self.scores), fn(self.log_prob), fused, [fn(raw) for raw in self.tokens])
 
 
+@dataclass
+class _Ordered:
+    """The candidates of an event, the kept ones first.
+
+    Attributes:
+        is_kept: None: the first ones are, and the others were cut.
+        verdict, by: Of those that are not kept, why; None: they were cut.
+        taken: {batch dims, in_dim}: the probability of what was forbidden to each hypothesis; None: nothing was.
+    """
+
+    candidates: Some
+    is_kept: Any = None
+    verdict: Any = None
+    by: Any = None
+    taken: Any = None
+
+
+class _Others(NamedTuple):
+    """What `_Ordered` is made of where limits, a threshold or chance make the ranking another one: the kept ones, then the best of all.
+
+    Attributes:
+        both: With the scores before anything was limited.
+        limits, passed: What each blocker allows, and the scores above the threshold.
+        taken: As in `_Ordered`.
+    """
+
+    both: Some
+    limits: list[Any]
+    passed: Any
+    taken: Any
+
+    @classmethod
+    def of(cls, flat: Flat, parts: ScoreParts, kept: Some, size: int) -> _Others:
+        """Take them out of the arrays over all continuations."""
+        backend, totals = flat.backend, flat.raw if parts.unblocked is None else parts.unblocked
+        both = backend.concat_raw([kept.index, backend.top_k_raw(totals, size, True)[1]], len(flat.rest))
+        return cls(
+            Some.of(flat, parts, both, take(flat, both, totals)),
+            [take(flat, both, limit) for limit in parts.limits],
+            None if parts.threshold is None else take(flat, both, flat.raw),
+            _taken(flat, parts) if parts.limits else None,
+        )
+
+
 class ChoiceRecord:
     """A step's record of its choice, from which fields are computed on demand.
 
@@ -109,71 +156,66 @@ class ChoiceRecord:
         self.options = {name: value for name, value in options.items() if value is not None}
         if parts.blockers:
             self.options["blockers"] = list(parts.blockers)
+        backend, axis = flat.backend, len(flat.rest)
+        best = ranked.scores
+        if backend.grad_enabled():
+            flat, parts = _mapped(flat, parts, backend.detach_raw)
+            best = backend.detach_raw(best)
+            if parts.base is not None:
+                parts.base = new_tensor(backend.detach_raw(parts.base._raw), parts.base.dims)
         self.base, self.ended_before = parts.base, parts.ended
-        self.taken = _taken(flat, parts) if parts.limits else None
         usual = ranked.in_order and parts.unblocked is None
         self.is_prefix = usual and (ranked.distinct or (ranked.is_known and ranked.host.min(initial=0) > -np.inf))
         self.more: dict[str, tuple[np.ndarray, str]] = {}  # further fields over the beam, with their dtype
-        backend, axis = flat.backend, len(flat.rest)
         totals = flat.raw if parts.unblocked is None else parts.unblocked
-        size = min(count, backend.get_shape_tuple_raw(totals)[-1])
-        usual, self.is_prefix = usual and self.num_kept <= size, self.is_prefix and self.num_kept <= size
-        self.is_kept: Any = None
-        self.verdict: Any = None
-        self.by: Any = None
-        self._in_order = True
+        shape = backend.get_shape_tuple_raw(totals)
+        self.count = size = min(count, shape[-1])
+        self.is_prefix = self.is_prefix and self.num_kept <= size
         self._on_way: list[Value] | None = None  # what `host` is made of
-        if ranked.more is not None and (self.is_prefix or (usual and not ranked.is_known)):
-            scores, index = ranked.more
-        else:
-            scores, index = backend.top_k_raw(totals, size, True)
-        if self.is_prefix:
-            if ranked.more is None:
-                index = backend.concat_raw([ranked.index, backend.slice_raw(index, axis, self.num_kept, size)], axis)
         self.kept: Some | None = None
-        if ranked.in_order and parts.unblocked is None:
-            self.candidates = Some.of(flat, parts, index, scores)
+        self._ordered: _Ordered | None = None
+        if usual:
+            if ranked.more is not None and (self.is_prefix or (self.num_kept <= size and not ranked.is_known)):
+                scores, index = ranked.more
+                scores = backend.detach_raw(scores) if backend.grad_enabled() else scores
+            else:
+                scores, index = backend.top_k_raw(totals, size, True)
+                if self.is_prefix:
+                    further = backend.slice_raw(index, axis, self.num_kept, size)
+                    index = backend.concat_raw([ranked.index, further], axis)
+            self._ordered = _Ordered(Some.of(flat, parts, index, scores))
             if not self.is_prefix:
-                self.is_kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
-                self.kept = Some.of(flat, parts, ranked.index, ranked.scores)
-        else:  # they are put in order when somebody looks: until then the kept ones come first, then the best of all
-            both = backend.concat_raw([ranked.index, index], axis)
-            self.candidates = Some.of(flat, parts, both, take(flat, both, totals))
-            cut = lambda raw: backend.slice_raw(raw, axis, 0, self.num_kept)  # noqa: E731
-            _, _, log_prob, fused, tokens = self.candidates
-            first = {name: cut(raw) for name, raw in fused.items()}
-            self.kept = Some(ranked.index, ranked.scores, cut(log_prob), first, [*map(cut, tokens)])
-            self._limits = [take(flat, both, limit) for limit in parts.limits]
-            self._passed = None if parts.threshold is None else take(flat, both, flat.raw)
-            self._in_order = False
-        self.next: tuple[Any, Any] | None = (
-            None  # the best labels of each hypothesis before the choice, and their log probabilities
-        )
+                self._ordered.is_kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
+                self.kept = Some.of(flat, parts, ranked.index, best)
+        else:  # which were the best others, and what a limit has taken away, is found when somebody looks
+            self.kept, self.count = Some.of(flat, parts, ranked.index, best), max(size, self.num_kept)
+            if math.prod(shape) <= _FEW:
+                self._others: Callable[[], _Others] = functools.partial(
+                    _Others.of, *_mapped(flat, parts, backend.copy_raw), self.kept, size
+                )
+            else:
+                found = _Others.of(flat, parts, self.kept, size)
+                self._others = lambda: found
+        # the best labels of each hypothesis before the choice, and their log probabilities
+        self.next: tuple[Any, Any] | None = None
         if listening("beams") and not parts.tokens:
             shape = backend.get_shape_tuple_raw(parts.log_prob)
             of_each = backend.reshape_raw(parts.log_prob, (*shape[:-1], shape[-1] // flat.num_labels, flat.num_labels))
             log_probs, labels = best_of_each_row(flat, of_each, min(NUM_NEXT, flat.num_labels))
-            self.next = labels, backend.detach_raw(log_probs) if backend.grad_enabled() else log_probs
-        if backend.grad_enabled():
-            detach = backend.detach_raw
-            self.candidates = self.candidates.map(detach)
-            self.kept = None if self.kept is None else self.kept.map(detach)
-            if self.base is not None:
-                self.base = new_tensor(detach(self.base._raw), self.base.dims)
-            if self.taken is not None:
-                self.taken = detach(self.taken)
+            self.next = labels, log_probs
 
-    def _order(self) -> None:
-        """The kept candidates in beam order, then the best others, with the reason why some are impossible."""
-        flat, backend, axis, kept = self.flat, self.flat.backend, len(self.flat.rest), self.kept
+    def _in_order_now(self) -> _Ordered:
+        """Kept candidates, in the order of the beam, then the best others; and why those are not possible."""
+        if self._ordered is not None:
+            return self._ordered
+        flat, backend, axis, kept, others = self.flat, self.flat.backend, len(self.flat.rest), self.kept, self._others()
         assert kept is not None
-        self._in_order = True
-        both, is_impossible = self.candidates, backend.unary_fn("is_neg_infinite")
+        both, is_impossible = others.both, backend.unary_fn("is_neg_infinite")
         size = backend.get_shape_tuple_raw(both.index)[-1]
         scores, index = (backend.slice_raw(raw, axis, self.num_kept, size) for raw in (both.scores, both.index))
         is_kept = _any_same(backend, index, kept.index, kept.scores, axis)
-        others = backend.where_raw(is_kept, float("-inf"), scores)
-        best, place = backend.top_k_raw(others, max(size - 2 * self.num_kept, 0), True)
+        worse = backend.where_raw(is_kept, float("-inf"), scores)
+        best, place = backend.top_k_raw(worse, max(size - 2 * self.num_kept, 0), True)
         shape, device = [*backend.get_shape_tuple_raw(place)[:-1], self.num_kept], backend.get_device_raw(place)
         first = backend.from_numpy(np.broadcast_to(np.arange(self.num_kept), shape), dtype="int64", device=device)
         order = backend.concat_raw([first, backend.binary_fn("add")(place, self.num_kept)], axis)
@@ -183,33 +225,33 @@ class ChoiceRecord:
 
         free = like(both.scores)
         joined = backend.concat_raw([kept.scores, best], axis)
-        self.candidates = both.map(like)._replace(scores=joined)
+        out = _Ordered(both.map(like)._replace(scores=joined), taken=others.taken)
         real = backend.unary_fn("logical_not")(is_impossible(kept.scores))
-        self.is_kept = backend.concat_raw([real, backend.binary_fn("not_equal")(best, best)], axis)
+        out.is_kept = backend.concat_raw([real, backend.binary_fn("not_equal")(best, best)], axis)
 
         def new(value: int) -> Any:
             return backend.full_raw(backend.get_shape_tuple_raw(order), value, dtype="int64", device=device)
 
-        if self._passed is not None or self._limits:
-            self.verdict = new(int(CandidateFate.CUT))
-        if self._passed is not None:
-            gone = is_impossible(like(self._passed))
-            self.verdict = backend.where_raw(gone, int(CandidateFate.BELOW_THRESHOLD), self.verdict)
-        if self._limits:
-            self.by, limits = new(0), [*map(like, self._limits)]
+        if others.passed is not None or others.limits:
+            out.verdict = new(int(CandidateFate.CUT))
+        if others.passed is not None:
+            gone = is_impossible(like(others.passed))
+            out.verdict = backend.where_raw(gone, int(CandidateFate.BELOW_THRESHOLD), out.verdict)
+        if others.limits:
+            out.by, limits = new(0), [*map(like, others.limits)]
             banned = is_impossible(free)
             for number, limit in reversed([*enumerate(limits, 1)]):
                 banned = backend.where_raw(limit, banned, True)
-                self.by = backend.where_raw(limit, self.by, number)
-            self.verdict = backend.where_raw(banned, int(CandidateFate.BLOCKED), self.verdict)
+                out.by = backend.where_raw(limit, out.by, number)
+            out.verdict = backend.where_raw(banned, int(CandidateFate.BLOCKED), out.verdict)
+        self._ordered = out
+        return out
 
     def fields(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, Any]:
-        """The fields of the event. `ended`: the hypotheses that ended by this step; None if there are none."""
-        if not self._in_order:
-            self._order()
+        """The fields of the event. `ended`: what has ended after the step, None: nothing has."""
+        found = self._in_order_now()
         flat, backend = self.flat, self.flat.backend
-        axis, all_ = len(flat.rest), self.candidates
-        kept = all_.first(backend, axis, self.num_kept) if self.kept is None else self.kept
+        kept = found.candidates.first(backend, len(flat.rest), self.num_kept) if self.kept is None else self.kept
         carried = (*flat.rest, self.carried)
         device, dtype = backend.get_device_raw(kept.scores), backend.get_dtype_name_raw(kept.scores)
         shape = [dim.extent for dim in carried]
@@ -221,8 +263,8 @@ class ChoiceRecord:
             rows = Flat(over_hypotheses(self.base, flat), flat.rest, 1, None, flat.in_dim, backend)
             base = take(rows, parents)
         taken = {}
-        if self.taken is not None:
-            rows = Flat(self.taken, flat.rest, 1, None, flat.axis, backend)
+        if found.taken is not None:
+            rows = Flat(found.taken, flat.rest, 1, None, flat.axis, backend)
             taken["taken"] = new_tensor(take(rows, parents), carried)
         elif "blockers" in self.options:  # they forbid nothing here
             taken["taken"] = new_tensor(backend.full_raw(shape, 0, dtype=dtype, device=device), carried)
@@ -237,7 +279,7 @@ class ChoiceRecord:
         }  # fmt: skip
         for name, (array, kind) in self.more.items():
             fields[name] = new_tensor(backend.from_numpy(array, dtype=kind, device=device), carried)
-        return fields | self._candidate_fields(device) | self._next_fields()
+        return fields | self._candidate_fields(found, device) | self._next_fields()
 
     def _next_fields(self) -> dict[str, Any]:
         if self.next is None:
@@ -250,26 +292,26 @@ class ChoiceRecord:
         labels.sparse_dim = flat.axis
         return {"next_tokens": labels, "next_log_probs": log_probs}
 
-    def _candidate_fields(self, device: str) -> dict[str, Any]:
+    def _candidate_fields(self, found: _Ordered, device: str) -> dict[str, Any]:
         flat, backend = self.flat, self.flat.backend
-        shape = backend.get_shape_tuple_raw(self.candidates.index)
+        shape = backend.get_shape_tuple_raw(found.candidates.index)
         dims = (*flat.rest, Dim(shape[-1], name="candidate"))
-        parents, own = self._of(self.candidates, dims)
-        if self.is_kept is None:
+        parents, own = self._of(found.candidates, dims)
+        if found.is_kept is None:
             is_kept, verdict = _first_are_kept(backend, device, tuple(shape), self.num_kept)
         else:
-            is_kept = self.is_kept
+            is_kept = found.is_kept
             verdict = backend.where_raw(
-                is_kept, CandidateFate.KEPT, CandidateFate.CUT if self.verdict is None else self.verdict
+                is_kept, CandidateFate.KEPT, CandidateFate.CUT if found.verdict is None else found.verdict
             )
         own |= {
             "parents": new_tensor(parents, dims),
             "kept": new_tensor(is_kept, dims),
             "verdict": new_tensor(verdict, dims),
         }
-        if self.by is not None:
+        if found.by is not None:
             blocked = backend.binary_fn("equal")(verdict, int(CandidateFate.BLOCKED))
-            own["by"] = new_tensor(backend.where_raw(blocked, self.by, 0), dims)
+            own["by"] = new_tensor(backend.where_raw(blocked, found.by, 0), dims)
         elif "blockers" in self.options:
             own["by"] = new_tensor(backend.full_raw(shape, 0, dtype="int64", device=device), dims)
         return {f"cand_{name}": value for name, value in own.items()}
@@ -292,13 +334,20 @@ class ChoiceRecord:
         return parents, out | {name: new_tensor(raw, dims) for name, raw in parts.items()}
 
     def want(self, wanted: Wanted) -> None:
-        """Announce that `host` will be read in every step."""
-        if not self.flat.backend.is_on_host_raw(self.candidates.index):
+        """Somebody will look at `host` in every step."""
+        if not self.flat.backend.is_on_host_raw(self._host_of().index):
             self._on_way = [wanted.add(Value(raw, self.flat.backend)) for raw in self._of_host()]
 
+    def _host_of(self) -> Some:
+        """The kept ones, and maybe more."""
+        if self.kept is not None:
+            return self.kept
+        assert self._ordered is not None
+        return self._ordered.candidates
+
     def _of_host(self) -> list[Any]:
-        """The raw arrays behind `host`."""
-        some = self.candidates if self.kept is None else self.kept
+        """The raw arrays that `host` is made of."""
+        some = self._host_of()
         before = (self.ended_before, self.base if self.flat.in_dim is not None else None)
         raws = [over_hypotheses(value, self.flat) for value in before if value is not None]
         return [some.index, some.scores, some.log_prob, *some.fused.values(), *raws]
@@ -314,7 +363,7 @@ class ChoiceRecord:
         carried = (*flat.rest, self.carried)
         (parents, tokens), scores = np.divmod(own(), flat.num_labels), own()
         of_parents = lambda: take_host(next(given).reshape(rows, -1), parents, 1)  # noqa: E731
-        fused = (self.candidates if self.kept is None else self.kept).fused
+        fused = self._host_of().fused
         parts = {name: own() for name in ("log_probs", *(f"part:{name}" for name in fused))}
         if self.ended_before is not None:
             before = of_parents()
@@ -329,9 +378,8 @@ class ChoiceRecord:
     def num_bytes(self) -> int:
         """The size in bytes of the fields once computed."""
         rows = math.prod(dim.extent for dim in self.flat.rest)
-        count = self.flat.backend.get_shape_tuple_raw(self.candidates.index)[-1]
-        count -= 0 if self._in_order else self.num_kept
-        floats, labels = 1 + len(self.candidates.fused), max(len(self.candidates.tokens), 1)
+        some, count = self._host_of(), self.count
+        floats, labels = 1 + len(some.fused), max(len(some.tokens), 1)
         width = 4 * (1 + floats) + 8 * (1 + labels)  # scores and parts; parents and labels
         following = 0 if self.next is None else math.prod(self.flat.backend.get_shape_tuple_raw(self.next[0])[-2:])
         return rows * (self.num_kept * (width + 4 + 1) + count * (width + 8 + 1) + following * (8 + 4))
@@ -367,6 +415,14 @@ def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> An
     kept = backend.where_raw(backend.unary_fn("is_neg_infinite")(scores), -1, kept)
     same = backend.binary_fn("equal")(backend.expand_dims_raw(index, axis + 1), backend.expand_dims_raw(kept, axis))
     return backend.reduce_raw(same, "any", (axis + 1,))
+
+
+def _mapped(flat: Flat, parts: ScoreParts, fn: Callable[[Any], Any]) -> tuple[Flat, ScoreParts]:
+    """fn on every array over all continuations that is looked at again, but the limits, which nobody else has."""
+    fused = {name: fn(raw) for name, raw in parts.fused.items()}
+    free, is_needed = parts.unblocked, parts.unblocked is None or parts.threshold is not None
+    own = replace(parts, log_prob=fn(parts.log_prob), fused=fused, unblocked=None if free is None else fn(free))
+    return replace(flat, raw=fn(flat.raw) if is_needed else None), own
 
 
 def _taken(flat: Flat, parts: ScoreParts) -> Any:
