@@ -160,9 +160,10 @@ class Prefixes:
         """The children of these nodes by one label each."""
         known, ways, out = self._known, self.ways, []
         for way in zip(nodes, labels):
-            node = known.setdefault(way, len(ways))
-            if node == len(ways):
-                ways.append((*way, ways[way[0]][2] + 1))
+            node = known.get(way)
+            if node is None:
+                node = known[way] = len(ways)
+                ways.append((way[0], way[1], ways[way[0]][2] + 1))
             out.append(node)
         return out
 
@@ -171,10 +172,11 @@ class RuleRows:
     """The distinct rows of allowed labels: place 0 allows everything, 1 nothing.
 
     Attributes:
-        table: bool [places, labels]; it is replaced as a whole, and the row of a known place never changes.
-        places: (state, labels left; None: any number) -> place.
-        masks: Some rows as raw arrays, by places and kind.
-        can_end: The label limits for which acceptance was found possible.
+        table: bool [places, labels]; it is replaced, and never changed where a place is known.
+        places: State, and how many labels may still come (None: any number) -> place.
+        masks: Some rows as raw arrays, by places and what they are for.
+        moves: State and label -> the state after it, and its place if any number of labels may still come.
+        can_end: With how many labels at most it has been seen that something ends.
     """
 
     def __init__(self, num_labels: int):
@@ -182,6 +184,7 @@ class RuleRows:
         self.table[_EVERYTHING] = True
         self.places: dict[Any, int] = {}
         self.masks: dict[Any, Any] = {}
+        self.moves: dict[Any, tuple[Any, int]] = {}
         self.can_end: set[int | None] = set()
         self._known = {self.table[place].tobytes(): place for place in (_NOTHING, _EVERYTHING)}
         self._lock = threading.Lock()  # searches of other threads may have the same automaton
@@ -299,12 +302,16 @@ class Allowed:
             f"max_seq_len={self._constraint.least(self._constraint.start) + 1}" if self._most is not None else None,
         )
 
-    def places(self, nodes: Iterable[int]) -> list[int]:
-        """The places in `rows` of what may follow the labels of these nodes, within the limit; node 0 allows everything."""
-        if self._most is None or not self._constraint.farthest:
-            at = self._at
-            return [(at.get(node) or self._look(node))[1] for node in nodes]
-        return [self.place(node, self._most - self.prefixes.ways[node][2]) for node in nodes]
+    def places(self, nodes: Sequence[int]) -> list[int]:
+        """For `rows`: what may come after the labels of these nodes, by the most that there are; of 0 everything."""
+        most, farthest, at = self._most, self._constraint.farthest, self._at
+        out = [(at.get(node) or self._look(node))[1] for node in nodes]
+        if most is not None and farthest:
+            for place, node in enumerate(nodes):
+                left = most - self.prefixes.ways[node][2]
+                if left <= farthest + 1:
+                    out[place] = self.place(node, left)
+        return out
 
     def place(self, node: int, left: int) -> int:
         """The place for one node, after which at most `left` labels may follow, the end included."""
@@ -387,22 +394,32 @@ class Allowed:
             self._at[0] = self._constraint.start, self._place(self._constraint.start)
             return self._at[0]
         at, ways = self._at, self.prefixes.ways
-        way = [node]
-        while way[-1] and ways[way[-1]][0] not in at:
-            way.append(ways[way[-1]][0])
-        if not way[-1]:
-            self._look(way.pop())
-        for node in reversed(way):
-            before, label, _ = ways[node]
-            state, place = at[before]
+        before, label, _ = ways[node]
+        if before not in at:
+            way = [before]
+            while way[-1] and ways[way[-1]][0] not in at:
+                way.append(ways[way[-1]][0])
+            for earlier in reversed(way):
+                self._look(earlier)
+        found = at[node] = self._after(*at[before], label)
+        return found
+
+    def _after(self, state: Any, place: int, label: int) -> tuple[Any, int]:
+        moves = None if self._constraint.tables is None else self._rows.moves
+        found = None if moves is None else moves.get((state, label))
+        if found is None:
             if state is _ENDED or label == self._end:
-                at[node] = _ENDED, _EVERYTHING  # the search knows better what comes after the end
+                found = _ENDED, _EVERYTHING  # the search knows better what comes after the end
             elif not self._rows.table[place, label]:
-                at[node] = _NOWHERE, _NOTHING
+                found = _NOWHERE, _NOTHING
             else:
-                state = self._constraint.next(state, label)
-                at[node] = state, self._place(state)
-        return at[node]
+                after = self._constraint.next(state, label)
+                found = after, self._place(after)
+            if moves is not None:
+                if len(moves) >= MOST_STATES:
+                    moves.clear()
+                moves[state, label] = found
+        return found
 
 
 def check_allowed(given: Any, num_labels: int, end_label: int, max_seq_len: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -79,21 +78,24 @@ def _watched(
             own = own.copy_transpose(scores.dims)
     base = search.begin()[1]
     total = own if base is None else own + base
-    flat, limits = rank.flat_of(total, plain.in_dim, axis, plain.dims[:-1]), dict[str, Tensor]()
+    flat, limit = rank.flat_of(total, plain.in_dim, axis, plain.dims[:-1]), None
+    free = flat.raw
     if rule is not None:
-        nodes, raw = plain.limited(rule, ended)
-        if raw is not None:
-            limit = limits[rule.name] = new_tensor(raw, (*plain.over, axis))
-            flat = replace(flat, raw=plain.backend.where_raw(flat.like(limit), flat.raw, plain.never(flat.raw)))
+        nodes, limit = plain.limited(rule, ended)
+        if limit is not None:
+            limit = plain.backend.reshape_raw(limit, plain.shape)
+            flat.raw = plain.backend.where_raw(limit, free, plain.never(free))
     ranked = rank.best_of(flat, count, num_candidates(None, count))
     if not ranked.is_known:
         rank.check_later(search.wanted, flat, ranked, total.dims, (scores.dims, scores.dtype), place_of(loop))
     else:
         rank.check_ranked(flat, ranked, total, place_of(loop))
         check_log_probs(ranked.host, flat.rest, scores, lambda: place_of(loop))
-    parts = parts_of(flat, total, total, limits, scores, base, options, has_ended)
+    parts = parts_of(flat, total, total, None, scores, base, options, has_ended)
     if rule is not None:
         parts.blockers = (rule.name,)
+    if limit is not None:
+        parts.unblocked, parts.limits = free, [limit]
     labels = follow(search, link, flat, ranked)
     if rule is not None:
         plain.note(rule, nodes)
@@ -233,7 +235,10 @@ class PlainChoices:
         read, count = self.backend.raw_to_numpy, self.count
         parents, labels = read(decision.parents._raw).ravel().tolist(), read(decision.tokens._raw).ravel().tolist()
         width = 1 if self.in_dim is None else self.in_dim.extent
-        before = [nodes[place // count * width + parent] for place, parent in enumerate(parents)]
+        if len(parents) == count:
+            before = [nodes[parent] for parent in parents]
+        else:
+            before = [nodes[place // count * width + parent] for place, parent in enumerate(parents)]
         decision.written[NODES] = rule.prefixes.after(before, labels)
 
     def _mask_of(self, host: np.ndarray, dims: tuple[Dim, ...], like: Any) -> Any:

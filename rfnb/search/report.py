@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -419,10 +419,13 @@ def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> An
 
 def _mapped(flat: Flat, parts: ScoreParts, fn: Callable[[Any], Any]) -> tuple[Flat, ScoreParts]:
     """fn on every array over all continuations that is looked at again, but the limits, which nobody else has."""
-    fused = {name: fn(raw) for name, raw in parts.fused.items()}
     free, is_needed = parts.unblocked, parts.unblocked is None or parts.threshold is not None
-    own = replace(parts, log_prob=fn(parts.log_prob), fused=fused, unblocked=None if free is None else fn(free))
-    return replace(flat, raw=fn(flat.raw) if is_needed else None), own
+    own = ScoreParts(
+        fn(parts.log_prob), parts.base, {name: fn(raw) for name, raw in parts.fused.items()}, parts.ended,
+        None if free is None else fn(free), parts.limits, parts.blockers, parts.tokens, parts.threshold,
+    )  # fmt: skip
+    raw = fn(flat.raw) if is_needed else None
+    return Flat(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, flat.backend), own
 
 
 def _taken(flat: Flat, parts: ScoreParts) -> Any:
