@@ -68,11 +68,10 @@ def of_a_search(history):
 def test_a_lexicon_in_the_shipped_model(overhead, told):
     """The least model: a step takes as long as 40 of its calls, so each call of a rule is felt.
 
-    What a rule adds to a step of the loop, of 460 us: 14 us to the states of four hypotheses (8 where each state is known), 11 to note
-    their labels, 6 to mask the scores, and 16 for a mask that no step had before: with all of these new the ratio of the loop is 1.16,
-    with the masks of a search before it, as here, 1.10. Of `rf.beam_search`, of 720 us, which tells what was
-    forbidden: 27 us more for the probability of it, 11 for the best free candidates, 20 for the scores and limits of candidates,
-    7 for the free scores. What was forbidden is not put in order, nor is any candidate, until somebody asks for the history.
+    Where a search before it has met the same prefixes, as here, the ratio is 1.07 of the loop and 1.09 of `rf.beam_search`. Of 430 and 605 us a
+    step take the states of four hypotheses 9 us, their labels 12, the mask and its choice 9; and `rf.beam_search` 7 us more, to
+    keep the scores of which somebody may ask what was forbidden, and what would have been best. Of a lexicon that no search has used
+    it is 1.23 and 1.18: 60 us a step are the first masks of four states.
     """
     spelling = load_g2p()
     with torch.inference_mode():
@@ -104,6 +103,4 @@ def test_a_lexicon_in_the_shipped_model(overhead, told):
     lexicon = of_a_search(beams().history)
     search = (lambda **more: torch.tensor(beams(**more).best().score)) if told else loop
     name = "rf.beam_search" if told else "loop"
-    overhead(
-        f"G2P, one word, beam 4, lexicon, {name}", lambda: search(allowed=lexicon), search, limit=1.25 if told else 1.15
-    )
+    overhead(f"G2P, one word, beam 4, lexicon, {name}", lambda: search(allowed=lexicon), search, limit=1.1)
