@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from rfnb.control.ghosts import Around, history_at, last_place, once_only, plain_end, quiet
-from rfnb.control.position import Position
+from rfnb.control.position import Change, Position
+from rfnb.control.rewound import Found, Rewound
 from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
 from rfnb.core.errors import index_error, runtime_error, type_error, value_error
@@ -32,7 +33,6 @@ from rfnb.trace.beam_labels import by_text, numbers_of
 from rfnb.trace.beams import BeamHistory, Hypothesis
 from rfnb.trace.trace import Trace
 
-Change = Callable[[Position], None]
 _above: dict[str, str] = {}
 
 
@@ -441,7 +441,7 @@ class Tries:
         before = " ".join(self.history.texts(tokens[:first]))
         return lambda at: at.force(label, *then, hypothesis=before if first else 0, seq=self.seq, only=True)
 
-    def made(self, step: int, change: Change) -> tuple[Hypothesis, BeamHistory] | None:
+    def made(self, step: int, change: Change) -> Found | None:
         """The best of the search with a change before a step, and all of it; None: it was refused, or nothing was left."""
         refused: list[Exception] = []
 
@@ -508,14 +508,30 @@ class Tries:
 
         self.made(step, look)
         self.attended |= bool(known)
-        for path, each in known.items():
-            for position in range(min(int(each.axis.extent), _MOST_POSITIONS)):
-                change = lambda at, path=path, position=position: at.attention[path].focus(position)  # noqa: E731
-                found = self.made(step, change)
-                if found is not None and found[0].tokens == tuple(tokens):
-                    yield Repair("attention", f"{path} all on position {position} in step {step}", step, True, change)
+        places = [
+            (path, at) for path, each in known.items() for at in range(min(int(each.axis.extent), _MOST_POSITIONS))
+        ]
+
+        def focus(path: str, position: int) -> Change:
+            return lambda at: at.attention[path].focus(position)
+
+        changes = [focus(*place) for place in places]
+        for (path, position), change, found in zip(places, changes, self._each(step, changes)):
+            if found is not None and found[0].tokens == tuple(tokens):
+                yield Repair("attention", f"{path} all on position {position} in step {step}", step, True, change)
+
+    def _each(self, step: int, changes: Sequence[Change]) -> list[Found | None]:
+        """`made` of each of some changes before a step: the search goes back to it, as far as it can."""
+        out, rewinds = list[Found | None](), len(changes) > _FEW
+        while len(out) < len(changes):
+            following = lambda: (step, changes[len(out)]) if len(out) < len(changes) else None  # noqa: E731
+            rewinds = rewinds and Rewound(self, following, out.append).run()
+            if not rewinds and len(out) < len(changes):
+                out.append(self.made(step, changes[len(out)]))
+        return out
 
 
+_FEW = 2  # changes that are made without going back, which has to be tried first
 _MOST_POSITIONS = 64
 
 

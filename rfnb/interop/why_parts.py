@@ -34,12 +34,16 @@ _TOLERANCE, _CLEAR, _LITTLE = (
     0.02,
 )  # of the sum; of the largest, by which a cause is one; of all steps, to be one row
 _PIECES, _MOST, _AT_ONCE, _SAME = 16, 512, 64, 1e-3
+_ROWS = 5  # that are one step each: the gradients of a row take as long as those of all
 _LOOKUPS = (torch.nn.functional.embedding, torch.embedding)
 _TO_HOST = (torch.Tensor.numpy, torch.Tensor.__array__)
 
 
 class MarginParts(Measured):
     """The parts of a margin, {step, cause}, by integrated gradients. Their sum is the margin.
+
+    They are integrated until what is left of it is at most 1 % of the margin, or of the way that the margin takes from the baseline where that
+    is longer, as of two outputs that are nearly as likely. That rest is added to the parts in proportion to them.
 
     Rows are the steps that matter, and the last one is the sum of the others, after both ways part. Columns are the positions of the
     source, the labels before (that of what was expected and of what was found, where they differ), and last the "baseline": the margin
@@ -84,9 +88,8 @@ def _rows(margins: torch.Tensor, parted: int) -> tuple[list[int | None], torch.T
     """The steps that a margin is made of, and which are added up in each row: those that matter little in the last one."""
     order = margins.abs().argsort(descending=True, stable=True).tolist()
     left = margins.abs()[order].flip(0).cumsum(0).flip(0)
-    main = sorted(
-        step for step, rest in zip(order, left.tolist()) if rest > _LITTLE * float(left[0]) and step >= parted
-    )
+    main = [step for step, rest in zip(order, left.tolist()) if rest > _LITTLE * float(left[0]) and step >= parted]
+    main = sorted(main[:_ROWS])
     other = [step for step in range(parted, len(margins)) if step not in main]
     rows = torch.zeros((len(main) + bool(other), len(margins)), dtype=margins.dtype, device="cpu")
     for row, step in enumerate(main):
@@ -206,12 +209,17 @@ class Both:
         ends = self.margins(self.on_way(np.linspace(0, 1, _PIECES + 1)))
         steps, rows = _rows(ends[-1], self.parted)
         base, whole = rows @ ends[0], rows @ ends[-1]
-        scale = torch.cat([whole.abs().max().expand(len(whole)), whole.sum().abs()[None]]).clamp(min=1e-6)
+        of_rows = [_and_sum(rows @ each) for each in ends]
+        # Of a margin near 0 the parts are much more than it is: they are as exact as the way to it is long, and add up to it.
+        scale = torch.maximum(of_rows[-1].abs(), torch.stack(of_rows).diff(dim=0).abs().sum(0))
+        scale[:-1] = scale[:-1].amax()
         made, remark = integrated(
             lambda places: [_and_sum(rows @ each) for each in self.margins(self.on_way(places))],
             lambda places: [_and_sum(each) for each in self.gradients(self.on_way(places), rows)],
-            [_and_sum(rows @ each) for each in ends], _TOLERANCE, scale, _MOST, _PIECES,
+            of_rows, _TOLERANCE, scale.clamp(min=1e-6), _MOST, _PIECES,
         )  # fmt: skip
+        gap = of_rows[-1] - of_rows[0] - made.sum(-1)
+        made = made + gap[:, None] * made.abs() / made.abs().sum(-1, keepdim=True).clamp(min=1e-12)
         grads = made[:-1].numpy()
         columns = self.columns(grads)
         values = np.concatenate([grads[:, columns], base.numpy()[:, None]], 1)
