@@ -42,8 +42,8 @@ _TO_HOST = (torch.Tensor.numpy, torch.Tensor.__array__)
 class MarginParts(Measured):
     """The parts of a margin, {step, cause}, by integrated gradients. Their sum is the margin.
 
-    They are integrated until what is left of it is at most 1 % of the margin, or of the way that the margin takes from the baseline where that
-    is longer, as of two outputs that are nearly as likely. That rest is added to the parts in proportion to them.
+    They are integrated until at most 1 % is left: of the margin, or of the way that it takes from the baseline where that is longer, as of
+    two outputs that are nearly as likely. That rest is added to the parts in proportion to them.
 
     Rows are the steps that matter, and the last one is the sum of the others, after both ways part. Columns are the positions of the
     source, the labels before (that of what was expected and of what was found, where they differ), and last the "baseline": the margin
