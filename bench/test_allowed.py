@@ -68,10 +68,10 @@ def of_a_search(history):
 def test_a_lexicon_in_the_shipped_model(overhead, told):
     """The least model: a step takes as long as 40 of its calls, so each call of a rule is felt.
 
-    Where a search before it has met the same prefixes, as here, the ratio is 1.07 of the loop and 1.09 of `rf.beam_search`. Of 430 and 605 us a
-    step take the states of four hypotheses 9 us, their labels 12, the mask and its choice 9; and `rf.beam_search` 7 us more, to
-    keep the scores of which somebody may ask what was forbidden, and what would have been best. Of a lexicon that no search has used
-    it is 1.23 and 1.18: 60 us a step are the first masks of four states.
+    Where a search before it has met the same prefixes, as here, the ratio is 1.07 of the loop and 1.09 of `rf.beam_search`. Of 430
+    and 605 us a step take the states of four hypotheses 9 us, their labels 12, the mask and its choice 9; and `rf.beam_search` 7 us
+    more, to keep the scores of which somebody may ask what was forbidden, and what would have been best. Of a lexicon that no search
+    has used it is 1.23 and 1.18: 60 us a step are the first masks of four states.
     """
     spelling = load_g2p()
     with torch.inference_mode():

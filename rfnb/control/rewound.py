@@ -106,6 +106,7 @@ class Rewound:
         self._tries, self._following, self._give = tries, following, give
         self.steps = 0
         self._loop: Loop | None = None
+        self._keep: Callable[[Later], None] | None = None  # who else keeps its choices
         self._before: list[tuple[Inside, int, Any]] = []  # each step: the inside, how much was heard, random numbers
         self._heard: list[tuple[Later, int]] = []  # the choices so far, and their steps
         self._arrays: list[Mapping[str, np.ndarray]] = []  # of as many as are known
@@ -134,6 +135,8 @@ class Rewound:
         return call()
 
     def _hear(self, told: Later) -> None:
+        if self._keep is not None:
+            self._keep(told)
         if self._loop is not None:
             self._heard.append((told, self._loop.num_steps - 1))
 
@@ -142,14 +145,15 @@ class Rewound:
         if self._loop is None:
             holder = self._holder
             is_it = len(holder.steps) == self._first and ".".join(running.names()) == self._tries.place.path
-            if not is_it or loop.num_steps or loop.beside is not None or Search.of(loop).keep is not None:
+            if not is_it or loop.num_steps:
                 return more
-            self._loop, loop.search.keep = loop, self._hear
+            search = Search.of(loop)
+            self._loop, self._keep, search.keep = loop, search.keep, self._hear
         if loop is not self._loop:
             return more
         if self._now is None:  # the first time
             if more:
-                kept = Inside(loop, held, self._holder.attention, self._holder.steps, self._holder.places)
+                kept = Inside(loop, held, self._holder.attention, self._holder.steps, self._holder.places, self._keep)
                 self._before.append((kept, len(self._heard), generators_now()))
                 return True
             if not self._is_same():

@@ -70,8 +70,9 @@ class Loop(NotPicklable, NearNames):
     Attributes:
         given_axis: The dim to run over, if it existed before the loop.
         step: Where the values of a step come from and where they go (`rfnb/rec/loop_step.py`).
-        plan: The plan of `with loop:`; None before it is made.
-        beside: Values carried beside the states; None if there are none or they are unknown.
+        plan: What `with loop:` has planned; None before.
+        beside: What is carried beside its states; None: nothing, or nobody knows.
+        after_step: Says when a step is over, of how many were made and whether there may be more, if there is a further one.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Loop(NotPicklable, NearNames):
         self.step: Step = PlainStep(self._states, self._outputs, self.axis, name)
         self.search: Any = None  # what a choice keeps from step to step
         self.beside: ValuesBeside | None = None
+        self.after_step: Callable[[int, bool], bool] | None = None
         self._on_commit: list[Callable[[], None]] = []
         self._move_out = optimize_move_layers_out is not False
         self._recorded: _Recorded | None = None
@@ -430,8 +432,9 @@ class Loop(NotPicklable, NearNames):
         return stack
 
     def _goes_on(self) -> bool:
-        """True if a further step follows."""
-        return self._index + 1 < self._max_steps() and not self._ends.all()
+        """Whether there is a further step."""
+        more = self._index + 1 < self._max_steps() and not self._ends.all()
+        return more if self.after_step is None or self._index < 0 else self.after_step(self._index + 1, more)
 
     def _max_steps(self) -> int:
         if self.given_axis is not None:

@@ -256,14 +256,11 @@ def beam_search(
     stops = bool(early_stopping) and (
         rule != "sure" or (input_type != "score" and scores_only_fall(scales=scales, coverage=coverage, **options))
     )
-    penalty = None if cover is None else cover.after_last_step
-    stop = search.stop = EarlyStop(length_exponent, num_best, max_seq_len, stops, scales, penalty, rule)
+    stop = search.stop = EarlyStop(length_exponent, num_best, max_seq_len, stops, scales, cover, rule)
     watch = _SearchWatch(search, stop, vocab, join, end_label, Bar() if progress is True else progress or None)
-    stopped = False
+    loop.after_step = watch.goes_on
     try:
-        for index in loop:
-            if index and (stopped := watch.after_step(index)):
-                break
+        for _ in loop:
             label = loop.state.label
             scores = {}
             for key, fn in steps.items():
@@ -292,15 +289,15 @@ def beam_search(
                 cover.follow(parents)
                 loop.call_on_commit(cover.settle)
             loop.end(label == end_label, include_eos=True)
-        if not stopped:
-            watch.after_step(loop.num_steps)
     except Exception as error:
         watch.tell(error)
         raise
     finally:
         watch.close()
     sure = tuple(stop.decided) if stop.safe else ()
-    return SearchResult(len(watch.values), stopped, watch.hypotheses(), watch, length_exponent, join, end_label, sure, cover)  # fmt: skip
+    return SearchResult(
+        len(watch.values), watch.stopped, watch.hypotheses(), watch, length_exponent, join, end_label, sure, cover,
+    )  # fmt: skip
 
 
 keep_signature(beam_search, options_of=("rfnb.search.choice:choice",))
@@ -404,8 +401,13 @@ class _SearchWatch:
         self.values: list[Later] = []  # of each step that is over
         self.steps: list[Mapping[str, np.ndarray]] = []  # the same on the host, each moved once
         self.kept: list[Mapping[str, np.ndarray]] = []  # without candidates
+        self.stopped = False  # before the last step that could be made
         self._search = search
-        search.keep = self.values.append
+        search.keep = self
+
+    def __call__(self, told: Later) -> None:
+        """Keep what a choice has decided."""
+        self.values.append(told)
 
     def hypotheses(self) -> BeamHistory:
         """The history so far without candidates, which saves sorting them."""
@@ -427,8 +429,13 @@ class _SearchWatch:
             history.labels = list(self.vocab)
         return history
 
-    def after_step(self, step: int) -> bool:
-        """True if the search can stop after this many steps."""
+    def goes_on(self, step: int, more: bool) -> bool:
+        """Whether there is a further step after so many, where there may be more."""
+        self.stopped = self._is_done(step) and more
+        return more and not self.stopped
+
+    def _is_done(self, step: int) -> bool:
+        """Whether the search can stop after so many steps."""
         stop = self.stop
         if not self.values:
             return False

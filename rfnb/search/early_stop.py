@@ -6,12 +6,13 @@ divided by at most the largest length to the power of the exponent, and a covera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from rfnb.rec.selection import take_host
+from rfnb.search.coverage import Coverage
 
 _ROUNDING = 1e-6  # how far above 0 the logarithm of a rounded probability may be
 
@@ -44,17 +45,17 @@ class EarlyStop:
     """Determines for each sequence the number of steps after which its results are certain.
 
     Args:
-        exponent: Exponent of the length in the final ranking.
-        num_best: How many results must be certain.
-        max_steps: The length limit of hypotheses.
-        safe: Whether, according to the options, scores can only fall.
-        scales: Scales of the fused models; those of scale 0 are ignored.
-        penalty: Penalty, for (sequence, parent slot), of a hypothesis made by the last step: added to the final score, at most 0.
-        rule: "sure"; "likely": no unfinished hypothesis would be among the best if it ended now; "complete": there are enough
+        exponent: Of the length, in the final ranking.
+        num_best: How many results have to be sure.
+        max_steps: No hypothesis gets longer.
+        safe: Whether scores only fall as far as the options say.
+        scales: Of the models that are fused in; those of scale 0 have no say.
+        cover: Gives the penalty of what the last step has made from a hypothesis, 0 or below, which is added to its final score.
+        rule: "sure"; "likely": no unfinished hypothesis would be among the best if it ended as it is; "complete": there are enough
             finished ones.
 
     Attributes:
-        exponent, num_best, safe, penalty, rule: As given.
+        exponent, num_best, safe, cover, rule: As given.
         finished: For each sequence the final scores of its finished hypotheses, best first.
         decided: For each sequence the number of steps after which its results were certain; None: not yet.
     """
@@ -66,12 +67,12 @@ class EarlyStop:
         max_steps: int,
         safe: bool,
         scales: Mapping[str, float],
-        penalty: Callable[[int, int], float] | None,
+        cover: Coverage | None,
         rule: str = "sure",
     ):
         self.exponent, self.num_best, self.max_steps, self.safe = exponent, num_best, max_steps, safe
         self._parts = ("log_probs", *(f"part:{name}" for name, scale in scales.items() if scale))
-        self.penalty, self.rule = penalty, rule
+        self.cover, self.rule = cover, rule
         self.finished: list[list[float]] = []
         self.decided: list[int | None] = []
         self._falls: list[bool] = []
@@ -97,7 +98,7 @@ class EarlyStop:
             if self.decided[seq] is not None:
                 continue
             for slot in np.flatnonzero(ended[seq] & ran[seq]):
-                penalty = self.penalty(seq, fields["parents"][seq, slot]) if self.penalty is not None else 0.0
+                penalty = 0.0 if self.cover is None else self.cover.after_last_step(seq, fields["parents"][seq, slot])
                 found.append(float(scores[seq, slot]) / length**self.exponent + penalty)
             found.sort(reverse=True)
             going = scores[seq][~ended[seq] & real[seq]]

@@ -110,7 +110,7 @@ class _Ordered:
 
 
 class _Others(NamedTuple):
-    """What `_Ordered` is made of where limits, a threshold or chance make the ranking another one: the kept ones, then the best of all.
+    """The kept candidates and then the best of all, for `_Ordered`: where limits, a threshold or chance make the ranking another one.
 
     Attributes:
         both: With the scores before anything was limited.
@@ -418,7 +418,7 @@ def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> An
 
 
 def _mapped(flat: Flat, parts: ScoreParts, fn: Callable[[Any], Any]) -> tuple[Flat, ScoreParts]:
-    """fn on every array over all continuations that is looked at again, but the limits, which nobody else has."""
+    """Apply fn to every array over all continuations that is looked at again, but not to the limits, which nobody else has."""
     free, is_needed = parts.unblocked, parts.unblocked is None or parts.threshold is not None
     own = ScoreParts(
         fn(parts.log_prob), parts.base, {name: fn(raw) for name, raw in parts.fused.items()}, parts.ended,

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from asserting import raises_message, tensor
 from matplotlib.figure import Figure
 from waiting import LONG, wait_until
@@ -187,7 +188,7 @@ def with_noise():
     return labels
 
 
-def told():
+def told(**options):
     """A search that ends before its loop does."""
     moves = tensor(np.random.default_rng(3).standard_normal((4, 4)).astype("float32"), Dim(4, name="before"), VOCAB)
 
@@ -196,7 +197,23 @@ def told():
         return rf.log_softmax(logits + state["h"], axis=VOCAB), {"h": state["h"] * 0.5 + 0.1}
 
     state = {"h": rf.zeros([BATCH, VOCAB])}
-    return rf.beam_search(step, batch=BATCH, max_seq_len=5, state=state, beam_size=3, axis=VOCAB, end_label=0)
+    return rf.beam_search(
+        step, batch=BATCH, max_seq_len=5, state=state, beam_size=3, axis=VOCAB, end_label=0, **options
+    )
+
+
+def of_arrays(in_place=False):
+    """The same of a function of arrays, with coverage; what it changes in place is not known."""
+    moves, more = torch.from_numpy(np.random.default_rng(3).standard_normal((5, 4)).astype("float32")).split([4, 1])
+
+    def step(labels, state):
+        looks = (moves[labels] + state).softmax(-1)
+        after = state.add_(more) if in_place else state + more
+        return (moves[labels] + state).log_softmax(-1), after, looks
+
+    return rf.beam_search(
+        step, batch=1, max_seq_len=5, state=torch.zeros(1, 4), beam_size=3, coverage=0.1, vocab=[*"abcd"]
+    )
 
 
 def counted():
@@ -220,7 +237,10 @@ def counted():
     "make, how, rewinds",
     [
         (with_noise, {"over": "label", "columns": ["a", "b", "c"]}, True),
-        (told, {"over": "label", "columns": ["a", "b"]}, False),
+        (told, {"over": "label", "columns": ["a", "b"]}, True),
+        (lambda: told(ended="leave"), {"over": "label", "columns": ["a", "b"]}, True),
+        (of_arrays, {"over": "label"}, True),
+        (lambda: of_arrays(in_place=True), {"over": "label"}, False),
         (counted, {}, False),
     ],
 )
