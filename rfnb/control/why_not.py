@@ -329,6 +329,14 @@ def searched(run: Run, what: str) -> tuple[BeamHistory, StepPlace]:
     base.run._gate.until_over()
     place = last_place(base.run)
     history = history_at(base.run, place)
+    if base.run.state == "failed":
+        error = base.run.error
+        raise value_error(
+            f"{what}: this run has failed.",
+            [("run", run.name), ("error", f"{type(error).__name__}: {error}".splitlines()[0])],
+            "It is asked about what a search has found. All of the error:",
+            "run.result",
+        ) from error
     if history is None or place is None:
         raise value_error(
             f"{what}: there is no search in the last loop of this run.",

@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 
 from rfnb.core.block import Setting, block
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor
 
 
 class AlignedSearch(NamedTuple):
     """A search over alignments.
 
     Attributes:
-        output: The input of the search: an object that answers `rf.why_not`, or the logits of a CTC model.
-        classes, blank: For logits: the labels including the blank, and its index.
-        beam_size, options: Beam size and options of the search.
+        output: What was searched: an object that `rf.why_not` is answered by, the logits of a CTC model, or the step of a transducer.
+        classes, blank: Of logits: the labels with the blank, and its index.
+        beam_size, options: With which it was searched.
     """
 
     output: Any
@@ -28,8 +27,8 @@ class AlignedSearch(NamedTuple):
 
     @property
     def is_raw(self) -> bool:
-        """True if only its logits are known."""
-        return isinstance(self.output, Tensor)
+        """Whether it is known by its logits or its step alone."""
+        return not hasattr(self.output, "__rfnb_why_not__")
 
 
 _noted: ContextVar[list[AlignedSearch] | None] = ContextVar("rfnb_searches", default=None)

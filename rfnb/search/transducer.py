@@ -37,6 +37,7 @@ from rfnb.rec.selection import pick
 from rfnb.search.allowed import Allowed, AllowedPrefixes
 from rfnb.search.ctc_prefix import check_alignment_sums, check_beam_size, output_labels
 from rfnb.search.fused_lm import FusedLM
+from rfnb.search.noted_searches import AlignedSearch, note_search
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, PrefixStep, best, best_labels
 from rfnb.search.prefix_events import Report
 from rfnb.search.prefix_parts import add_parts
@@ -128,6 +129,7 @@ def transducer_beam_search(
         while search.goes_on():
             search.advance(step, count)
     scores, order = search.finish(lm_end)
+    note_search(AlignedSearch(step, None, search.blank, beam_size, {}))
     return (*search.report.result(search.steps, order, scores, out_spatial_dim, search.labels), search.beam)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from rfnb.control.why_not import Repair, WhyNot, WhyNotStep
+from rfnb.core.errors import value_error
 from rfnb.interop.attribution import integrated
 from rfnb.interop.doors import ctc_output
 from rfnb.interop.why_parts import MarginParts, disagreements
@@ -36,6 +37,14 @@ Search = partial[list[NBest]]
 def of_search(search: AlignedSearch, expected: Any, seq: int) -> WhyNot:
     """The answer about a search that was noted."""
     output, options = search.output, search.options
+    if search.is_raw and search.classes is None:
+        raise value_error(
+            "why_not: this search of a transducer is known by its step alone.",
+            [("step", getattr(output, "__name__", type(output).__name__)), ("beam_size", search.beam_size)],
+            "Its alignments are scored by the predictor and the joiner that the step is made of. Ask about these:",
+            "rf.why_not(rf.transducer_output(encoder, predictor=predictor, joiner=joiner, vocab=vocab, "
+            f'blank={search.blank}), "{expected}")',
+        )
     if search.is_raw:
         assert search.classes is not None
         labels = label_names(search.classes)

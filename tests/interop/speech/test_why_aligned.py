@@ -175,3 +175,30 @@ def test_what_cannot_be_asked_is_a_sentence():
     with pytest.raises(ValueError, match="no margin"):
         best = ctc.beam_search()[0][0].tokens
         rf.why_not(ctc, list(best)).parts
+
+
+def test_a_step_of_a_transducer_is_refused_with_the_line_that_asks_its_parts():
+    draw = torch.Generator().manual_seed(2)
+    table, encoder = torch.randn(4, 4, generator=draw), torch.randn(1, 4, 4, generator=draw)
+    batch, time, feature, classes, before = (rf.Dim(size, name=name) for size, name in zip((1, 4, 4, 4, 4), "btfcl"))
+    frames = rf.convert_to_tensor(encoder, dims=[batch, time, feature])
+    frames.feature_dim = feature
+    after = rf.convert_to_tensor(table, dims=[before, classes])
+
+    def step(frame, label, state):
+        scores, _ = rf.replace_dim(frame, in_dim=feature, out_dim=classes)
+        return scores + rf.gather(after, indices=label, axis=before), state
+
+    def found():
+        options = {"in_spatial_dim": time, "wb_target_dim": classes, "blank_index": 3, "max_labels": 4, "beam_size": 8}
+        return rf.transducer_beam_search(step, frames, **options)
+
+    with pytest.raises(ValueError, match="known by its step alone") as refused:
+        rf.why_not(rf.run(found, record=True), "0 1")
+    predictor, joiner = lambda labels, state: (table[labels], state), lambda frame, out: frame + out
+    line = str(refused.value).splitlines()[-1]
+    why = eval(line, {"rf": rf, "encoder": encoder, "predictor": predictor, "joiner": joiner, "vocab": [*"0123"]})
+    labels, scores, time_of, beam = found()
+    count = int(time_of.get_size_tensor().copy_transpose([batch, beam]).numpy()[0, 0])
+    best = labels.copy_transpose([batch, beam, time_of]).numpy()[0, 0, :count]
+    assert why.found == tuple(map(str, best)) and why.expected == ("0", "1")
