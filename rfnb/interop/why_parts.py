@@ -42,8 +42,8 @@ _TO_HOST = (torch.Tensor.numpy, torch.Tensor.__array__)
 class MarginParts(Measured):
     """The parts of a margin, {step, cause}, by integrated gradients. Their sum is the margin.
 
-    They are integrated until at most 1 % is left: of the margin, or of the way that it takes from the baseline where that is longer, as of
-    two outputs that are nearly as likely. That rest is added to the parts in proportion to them.
+    They are integrated until at most 1 % is left: of the margin, or of half the way that it takes from the baseline where that is longer,
+    as of two outputs that are nearly as likely. That rest is added to the parts in proportion to them.
 
     Rows are the steps that matter, and the last one is the sum of the others, after both ways part. Columns are the positions of the
     source, the labels before (that of what was expected and of what was found, where they differ), and last the "baseline": the margin
@@ -211,7 +211,7 @@ class Both:
         base, whole = rows @ ends[0], rows @ ends[-1]
         of_rows = [_and_sum(rows @ each) for each in ends]
         # Of a margin near 0 the parts are much more than it is: they are as exact as the way to it is long, and add up to it.
-        scale = torch.maximum(of_rows[-1].abs(), torch.stack(of_rows).diff(dim=0).abs().sum(0))
+        scale = torch.maximum(of_rows[-1].abs(), torch.stack(of_rows).diff(dim=0).abs().sum(0) / 2)
         scale[:-1] = scale[:-1].amax()
         made, remark = integrated(
             lambda places: [_and_sum(rows @ each) for each in self.margins(self.on_way(places))],

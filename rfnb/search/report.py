@@ -93,46 +93,35 @@ class Some(NamedTuple):
 
 
 @dataclass
-class _Ordered:
+class _Candidates:
     """The candidates of an event, the kept ones first.
 
     Attributes:
+        some: They, in order; or the kept ones and then the best of all, where limits, a threshold or chance make the ranking another one.
         is_kept: None: the first ones are, and the others were cut.
         verdict, by: Of those that are not kept, why; None: they were cut.
         taken: {batch dims, in_dim}: the probability of what was forbidden to each hypothesis; None: nothing was.
+        limits, passed: What each blocker allows, and the scores above the threshold.
     """
 
-    candidates: Some
+    some: Some
     is_kept: Any = None
     verdict: Any = None
     by: Any = None
     taken: Any = None
-
-
-class _Others(NamedTuple):
-    """The kept candidates and then the best of all, for `_Ordered`: where limits, a threshold or chance make the ranking another one.
-
-    Attributes:
-        both: With the scores before anything was limited.
-        limits, passed: What each blocker allows, and the scores above the threshold.
-        taken: As in `_Ordered`.
-    """
-
-    both: Some
-    limits: list[Any]
-    passed: Any
-    taken: Any
+    limits: Sequence[Any] = ()
+    passed: Any = None
 
     @classmethod
-    def of(cls, flat: Flat, parts: ScoreParts, kept: Some, size: int) -> _Others:
-        """Take them out of the arrays over all continuations."""
+    def unordered(cls, flat: Flat, parts: ScoreParts, kept: Some, size: int) -> _Candidates:
+        """Take them out of the arrays over all continuations, with the scores before anything was limited."""
         backend, totals = flat.backend, flat.raw if parts.unblocked is None else parts.unblocked
         both = backend.concat_raw([kept.index, backend.top_k_raw(totals, size, True)[1]], len(flat.rest))
         return cls(
             Some.of(flat, parts, both, take(flat, both, totals)),
-            [take(flat, both, limit) for limit in parts.limits],
-            None if parts.threshold is None else take(flat, both, flat.raw),
-            _taken(flat, parts) if parts.limits else None,
+            taken=_taken(flat, parts) if parts.limits else None,
+            limits=[take(flat, both, limit) for limit in parts.limits],
+            passed=None if parts.threshold is None else take(flat, both, flat.raw),
         )
 
 
@@ -173,7 +162,7 @@ class ChoiceRecord:
         self.is_prefix = self.is_prefix and self.num_kept <= size
         self._on_way: list[Value] | None = None  # what `host` is made of
         self.kept: Some | None = None
-        self._ordered: _Ordered | None = None
+        self._ordered: _Candidates | None = None
         if usual:
             if ranked.more is not None and (self.is_prefix or (self.num_kept <= size and not ranked.is_known)):
                 scores, index = ranked.more
@@ -183,18 +172,18 @@ class ChoiceRecord:
                 if self.is_prefix:
                     further = backend.slice_raw(index, axis, self.num_kept, size)
                     index = backend.concat_raw([ranked.index, further], axis)
-            self._ordered = _Ordered(Some.of(flat, parts, index, scores))
+            self._ordered = _Candidates(Some.of(flat, parts, index, scores))
             if not self.is_prefix:
                 self._ordered.is_kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
                 self.kept = Some.of(flat, parts, ranked.index, best)
         else:  # which were the best others, and what a limit has taken away, is found when somebody looks
             self.kept, self.count = Some.of(flat, parts, ranked.index, best), max(size, self.num_kept)
             if math.prod(shape) <= _FEW:
-                self._others: Callable[[], _Others] = functools.partial(
-                    _Others.of, *_mapped(flat, parts, backend.copy_raw), self.kept, size
+                self._others: Callable[[], _Candidates] = functools.partial(
+                    _Candidates.unordered, *_mapped(flat, parts, backend.copy_raw), self.kept, size
                 )
             else:
-                found = _Others.of(flat, parts, self.kept, size)
+                found = _Candidates.unordered(flat, parts, self.kept, size)
                 self._others = lambda: found
         # the best labels of each hypothesis before the choice, and their log probabilities
         self.next: tuple[Any, Any] | None = None
@@ -204,13 +193,13 @@ class ChoiceRecord:
             log_probs, labels = best_of_each_row(flat, of_each, min(NUM_NEXT, flat.num_labels))
             self.next = labels, log_probs
 
-    def _in_order_now(self) -> _Ordered:
+    def _in_order_now(self) -> _Candidates:
         """Kept candidates, in the order of the beam, then the best others; and why those are not possible."""
         if self._ordered is not None:
             return self._ordered
         flat, backend, axis, kept, others = self.flat, self.flat.backend, len(self.flat.rest), self.kept, self._others()
         assert kept is not None
-        both, is_impossible = others.both, backend.unary_fn("is_neg_infinite")
+        both, is_impossible = others.some, backend.unary_fn("is_neg_infinite")
         size = backend.get_shape_tuple_raw(both.index)[-1]
         scores, index = (backend.slice_raw(raw, axis, self.num_kept, size) for raw in (both.scores, both.index))
         is_kept = _any_same(backend, index, kept.index, kept.scores, axis)
@@ -225,7 +214,7 @@ class ChoiceRecord:
 
         free = like(both.scores)
         joined = backend.concat_raw([kept.scores, best], axis)
-        out = _Ordered(both.map(like)._replace(scores=joined), taken=others.taken)
+        out = _Candidates(both.map(like)._replace(scores=joined), taken=others.taken)
         real = backend.unary_fn("logical_not")(is_impossible(kept.scores))
         out.is_kept = backend.concat_raw([real, backend.binary_fn("not_equal")(best, best)], axis)
 
@@ -251,7 +240,7 @@ class ChoiceRecord:
         """The fields of the event. `ended`: what has ended after the step, None: nothing has."""
         found = self._in_order_now()
         flat, backend = self.flat, self.flat.backend
-        kept = found.candidates.first(backend, len(flat.rest), self.num_kept) if self.kept is None else self.kept
+        kept = found.some.first(backend, len(flat.rest), self.num_kept) if self.kept is None else self.kept
         carried = (*flat.rest, self.carried)
         device, dtype = backend.get_device_raw(kept.scores), backend.get_dtype_name_raw(kept.scores)
         shape = [dim.extent for dim in carried]
@@ -292,11 +281,11 @@ class ChoiceRecord:
         labels.sparse_dim = flat.axis
         return {"next_tokens": labels, "next_log_probs": log_probs}
 
-    def _candidate_fields(self, found: _Ordered, device: str) -> dict[str, Any]:
+    def _candidate_fields(self, found: _Candidates, device: str) -> dict[str, Any]:
         flat, backend = self.flat, self.flat.backend
-        shape = backend.get_shape_tuple_raw(found.candidates.index)
+        shape = backend.get_shape_tuple_raw(found.some.index)
         dims = (*flat.rest, Dim(shape[-1], name="candidate"))
-        parents, own = self._of(found.candidates, dims)
+        parents, own = self._of(found.some, dims)
         if found.is_kept is None:
             is_kept, verdict = _first_are_kept(backend, device, tuple(shape), self.num_kept)
         else:
@@ -343,7 +332,7 @@ class ChoiceRecord:
         if self.kept is not None:
             return self.kept
         assert self._ordered is not None
-        return self._ordered.candidates
+        return self._ordered.some
 
     def _of_host(self) -> list[Any]:
         """The raw arrays that `host` is made of."""
