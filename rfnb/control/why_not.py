@@ -529,7 +529,7 @@ class Tries:
                 yield Repair("attention", f"{path} all on position {position} in step {step}", step, True, change)
 
     def _each(self, step: int, changes: Sequence[Change]) -> list[Found | None]:
-        """`made` of each of some changes before a step: the search goes back to it, as far as it can."""
+        """The result of `made` for each of several changes before one step, rewinding the search where possible."""
         out, rewinds = list[Found | None](), len(changes) > _FEW
         while len(out) < len(changes):
             following = lambda: (step, changes[len(out)]) if len(out) < len(changes) else None  # noqa: E731

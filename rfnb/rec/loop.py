@@ -70,9 +70,9 @@ class Loop(NotPicklable, NearNames):
     Attributes:
         given_axis: The dim to run over, if it existed before the loop.
         step: Where the values of a step come from and where they go (`rfnb/rec/loop_step.py`).
-        plan: What `with loop:` has planned; None before.
-        beside: What is carried beside its states; None: nothing, or nobody knows.
-        after_step: Says when a step is over, of how many were made and whether there may be more, if there is a further one.
+        plan: The plan of `with loop:`; None before it is made.
+        beside: Values carried beside the states; None if there are none or they are unknown.
+        after_step: (steps made, whether the loop allows another) -> whether another follows. Called after each step; None: not called.
     """
 
     def __init__(
@@ -432,7 +432,7 @@ class Loop(NotPicklable, NearNames):
         return stack
 
     def _goes_on(self) -> bool:
-        """Whether there is a further step."""
+        """True if a further step follows."""
         more = self._index + 1 < self._max_steps() and not self._ends.all()
         return more if self.after_step is None or self._index < 0 else self.after_step(self._index + 1, more)
 

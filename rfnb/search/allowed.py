@@ -173,10 +173,10 @@ class RuleRows:
 
     Attributes:
         table: bool [places, labels]; it is replaced, and never changed where a place is known.
-        places: State, and how many labels may still come (None: any number) -> place.
-        masks: Some rows as raw arrays, by places and what they are for.
-        moves: State and label -> the state after it, and its place if any number of labels may still come.
-        can_end: With how many labels at most it has been seen that something ends.
+        places: (state, labels left or None for any number) -> place.
+        masks: Some rows as raw arrays, by places and kind.
+        moves: (state, label) -> (next state, its place for any number of labels left).
+        can_end: The label limits for which acceptance was found possible.
     """
 
     def __init__(self, num_labels: int):
@@ -303,7 +303,7 @@ class Allowed:
         )
 
     def places(self, nodes: Sequence[int]) -> list[int]:
-        """For `rows`: what may come after the labels of these nodes, by the most that there are; of 0 everything."""
+        """The places in `rows` of what may follow the labels of these nodes, within the limit; node 0 allows everything."""
         most, farthest, at = self._most, self._constraint.farthest, self._at
         out = [(at.get(node) or self._look(node))[1] for node in nodes]
         if most is not None and farthest:

@@ -406,7 +406,7 @@ class _SearchWatch:
         search.keep = self
 
     def __call__(self, told: Later) -> None:
-        """Keep what a choice has decided."""
+        """Keep the decision of a choice."""
         self.values.append(told)
 
     def hypotheses(self) -> BeamHistory:
@@ -430,12 +430,12 @@ class _SearchWatch:
         return history
 
     def goes_on(self, step: int, more: bool) -> bool:
-        """Whether there is a further step after so many, where there may be more."""
+        """True if another step follows this many, given that the loop allows more."""
         self.stopped = self._is_done(step) and more
         return more and not self.stopped
 
     def _is_done(self, step: int) -> bool:
-        """Whether the search can stop after so many steps."""
+        """True if the search can stop after this many steps."""
         stop = self.stop
         if not self.values:
             return False

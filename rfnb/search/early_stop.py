@@ -45,12 +45,12 @@ class EarlyStop:
     """Determines for each sequence the number of steps after which its results are certain.
 
     Args:
-        exponent: Of the length, in the final ranking.
-        num_best: How many results have to be sure.
-        max_steps: No hypothesis gets longer.
-        safe: Whether scores only fall as far as the options say.
-        scales: Of the models that are fused in; those of scale 0 have no say.
-        cover: Gives the penalty of what the last step has made from a hypothesis, 0 or below, which is added to its final score.
+        exponent: Exponent of the length in the final ranking.
+        num_best: How many results must be certain.
+        max_steps: The length limit of hypotheses.
+        safe: Whether, according to the options, scores can only fall.
+        scales: Scales of the fused models; those of scale 0 are ignored.
+        cover: Gives the coverage penalty of a hypothesis made by the last step: added to the final score, at most 0.
         rule: "sure"; "likely": no unfinished hypothesis would be among the best if it ended as it is; "complete": there are enough
             finished ones.
 

@@ -14,9 +14,9 @@ class AlignedSearch(NamedTuple):
     """A search over alignments.
 
     Attributes:
-        output: What was searched: an object that `rf.why_not` is answered by, the logits of a CTC model, or the step of a transducer.
-        classes, blank: Of logits: the labels with the blank, and its index.
-        beam_size, options: With which it was searched.
+        output: The input of the search: an object that answers `rf.why_not`, the logits of a CTC model, or the step of a transducer.
+        classes, blank: For logits: the labels including the blank, and its index.
+        beam_size, options: Beam size and options of the search.
     """
 
     output: Any
@@ -27,7 +27,7 @@ class AlignedSearch(NamedTuple):
 
     @property
     def is_raw(self) -> bool:
-        """Whether it is known by its logits or its step alone."""
+        """True if only its logits or its step are known."""
         return not hasattr(self.output, "__rfnb_why_not__")
 
 

@@ -94,14 +94,14 @@ class Some(NamedTuple):
 
 @dataclass
 class _Candidates:
-    """The candidates of an event, the kept ones first.
+    """The candidates of an event, kept ones first.
 
     Attributes:
-        some: They, in order; or the kept ones and then the best of all, where limits, a threshold or chance make the ranking another one.
-        is_kept: None: the first ones are, and the others were cut.
-        verdict, by: Of those that are not kept, why; None: they were cut.
-        taken: {batch dims, in_dim}: the probability of what was forbidden to each hypothesis; None: nothing was.
-        limits, passed: What each blocker allows, and the scores above the threshold.
+        some: The candidates in order; from `unordered`: the kept ones, then the best before limits and threshold.
+        is_kept: Which are kept; None: the first ones.
+        verdict, by: Why the others are not kept; None: they were cut.
+        taken: {batch dims, in_dim}: the forbidden probability of each hypothesis; None if there are no limits.
+        limits, passed: From `unordered`: what each blocker allows, and the scores after the threshold.
     """
 
     some: Some
@@ -114,7 +114,7 @@ class _Candidates:
 
     @classmethod
     def unordered(cls, flat: Flat, parts: ScoreParts, kept: Some, size: int) -> _Candidates:
-        """Take them out of the arrays over all continuations, with the scores before anything was limited."""
+        """Take them from the arrays over all continuations, with their scores before any limit."""
         backend, totals = flat.backend, flat.raw if parts.unblocked is None else parts.unblocked
         both = backend.concat_raw([kept.index, backend.top_k_raw(totals, size, True)[1]], len(flat.rest))
         return cls(
@@ -194,7 +194,7 @@ class ChoiceRecord:
             self.next = labels, log_probs
 
     def _in_order_now(self) -> _Candidates:
-        """Kept candidates, in the order of the beam, then the best others; and why those are not possible."""
+        """The kept candidates in beam order, then the best others, with the reason why some are impossible."""
         if self._ordered is not None:
             return self._ordered
         flat, backend, axis, kept, others = self.flat, self.flat.backend, len(self.flat.rest), self.kept, self._others()
@@ -237,7 +237,7 @@ class ChoiceRecord:
         return out
 
     def fields(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, Any]:
-        """The fields of the event. `ended`: what has ended after the step, None: nothing has."""
+        """The fields of the event. `ended`: the hypotheses that ended by this step; None if there are none."""
         found = self._in_order_now()
         flat, backend = self.flat, self.flat.backend
         kept = found.some.first(backend, len(flat.rest), self.num_kept) if self.kept is None else self.kept
@@ -323,19 +323,19 @@ class ChoiceRecord:
         return parents, out | {name: new_tensor(raw, dims) for name, raw in parts.items()}
 
     def want(self, wanted: Wanted) -> None:
-        """Somebody will look at `host` in every step."""
+        """Announce that `host` will be read in every step."""
         if not self.flat.backend.is_on_host_raw(self._host_of().index):
             self._on_way = [wanted.add(Value(raw, self.flat.backend)) for raw in self._of_host()]
 
     def _host_of(self) -> Some:
-        """The kept ones, and maybe more."""
+        """The kept candidates, possibly followed by others."""
         if self.kept is not None:
             return self.kept
         assert self._ordered is not None
         return self._ordered.some
 
     def _of_host(self) -> list[Any]:
-        """The raw arrays that `host` is made of."""
+        """The raw arrays behind `host`."""
         some = self._host_of()
         before = (self.ended_before, self.base if self.flat.in_dim is not None else None)
         raws = [over_hypotheses(value, self.flat) for value in before if value is not None]
@@ -407,7 +407,7 @@ def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> An
 
 
 def _mapped(flat: Flat, parts: ScoreParts, fn: Callable[[Any], Any]) -> tuple[Flat, ScoreParts]:
-    """Apply fn to every array over all continuations that is looked at again, but not to the limits, which nobody else has."""
+    """Apply fn to the arrays over all continuations that are read later, except the limits."""
     free, is_needed = parts.unblocked, parts.unblocked is None or parts.threshold is not None
     own = ScoreParts(
         fn(parts.log_prob), parts.base, {name: fn(raw) for name, raw in parts.fused.items()}, parts.ended,
