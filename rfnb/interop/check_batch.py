@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping, Sequence
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -46,7 +47,8 @@ def check_batch(
     more padding and by something else in it.
 
     Args:
-        model: A torch.nn.Module, e.g. a model of transformers; of a Module of rfnb `rf.as_torch(module)`. In `eval()`.
+        model: A torch.nn.Module, e.g. a model of transformers; of a Module of rfnb `rf.as_torch(module)`. In `eval()`. Or a function of
+            tensors.
         inputs: The padded batch: a tensor, a tuple of arguments, or a dict of named ones. A mask or lengths in it say what is padding.
         lengths: Of the sequences, where the inputs do not say them; the padding is behind them.
         dtype: That the comparison is made in. float32 where the device or a kernel has no float64.
@@ -59,6 +61,8 @@ def check_batch(
         ValueError: If nothing is padded, nothing says what is, or what the model returns cannot be compared.
         RuntimeError: If the model is not deterministic, or cannot run in this dtype.
     """
+    if isinstance(model, FunctionType | MethodType):
+        model = type(model.__name__, (torch.nn.Module,), {"forward": staticmethod(model)})().eval()
     check_model("check_batch", model)
     if dtype not in _TOLERANCE:
         raise value_error(
@@ -98,7 +102,7 @@ class _Check:
                 compared |= far is not None
                 way.apart.append(math.nan if far is None else far)
                 if far is not None and far > self.tolerance and way.leak is None:
-                    way.leak = self._leak(tape, alone, output, options, row, way)
+                    way.leak = self._leak(tape, alone, output, said, options, row, way)
         scalars = [each for each in tensors_in(given) if not each.ndim and each.is_floating_point()]
         if scalars:
             ways += self._scalars(base, given)
@@ -202,15 +206,21 @@ class _Check:
         return of_one_sequence(self.padded, row, side)
 
     def _outputs(self, output: Any, other: Any, options: Options) -> float | None:
-        found = [apart(a, b, options, self.tolerance) for a, b in zip(_compared(output), _compared(other))]
-        numbers = [each.most for each in found if each is not None]
-        return max(numbers) if numbers else None
+        far = self._far(output, other, options)
+        return None if far is None else far.most
 
-    def _leak(self, tape: Tape, alone: Tape, output: Any, options: Options, row: int, way: Way) -> Leak | None:
+    def _far(self, output: Any, other: Any, options: Options) -> Apart | None:
+        """The distance of the results that are furthest apart."""
+        found = [apart(a, b, options, self.tolerance) for a, b in zip(_compared(output), _compared(other))]
+        return max((each for each in found if each is not None), key=lambda each: each.most, default=None)
+
+    def _leak(
+        self, tape: Tape, alone: Tape, output: Any, said: Any, options: Options, row: int, way: Way
+    ) -> Leak | None:
         beside = TapePair(tape, alone, options, self.tolerance)
         call = beside.origin(tape.maker(each) for each in _compared(output))
         if call is None:
-            return self._unplaced(output)
+            return self._unplaced(self._far(output, said, options))
         if (counted := self._counted(tape, call, alone, options, way)) is not None:
             return counted
         blamed = beside.blamed(call)
@@ -276,8 +286,10 @@ class _Check:
             cell, values = {"batch": source.batch, "time": source.time}, (math.nan, math.nan)
         return Leak(call.path, kind_of(self.fine, call.path), call.name, step, cell, values[1], values[0], source)
 
-    def _unplaced(self, output: Any) -> Leak:
-        return Leak("", type(self.model).__name__, "its result", None, {}, math.nan, math.nan, None)
+    def _unplaced(self, far: Apart | None = None) -> Leak:
+        """The leak that no call of torch has begun: of NumPy, or of values put into a tensor."""
+        cell, values = ({}, (math.nan, math.nan)) if far is None else (far.cell, far.values)
+        return Leak("", type(self.model).__name__, "its result", None, cell, values[1], values[0], None)
 
     def _scalars(self, base: Tape, given: Any) -> list[Way]:
         """The ways in which a loss is checked: what it says of the same batch with more padding, and with something else in it."""
@@ -303,7 +315,7 @@ class _Check:
                 call = beside.origin(base.maker(each) for each in tensors_in(given) if not each.ndim)
                 side = self.padded.stream.side
                 way.leak = (
-                    self._unplaced(given)
+                    self._unplaced()
                     if call is None
                     else self._told(base, call, beside.apart(call), self.inputs, side, None)
                 )
@@ -346,7 +358,7 @@ class _Check:
                     beside = TapePair(tape, step, options, self.tolerance)
                     call = beside.origin(tape.maker(each) for each in _compared(output))
                     if call is None:
-                        way.leak = self._unplaced(output)
+                        way.leak = self._unplaced(self._far(output, said, options))
                     else:
                         blamed = beside.blamed(call)
                         call = call if blamed is None or blamed[1] is None else blamed[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 
@@ -14,6 +15,10 @@ from rfnb.viz.visible import visible
 WIDTH = 80  # columns of a terminal
 _SHADES = "·░▒▓█"
 _MOST_LINES = 6  # that one long line becomes
+# For `brief`, which is read by a language model beside a question.
+_TOKENS = 1500
+_WORDS = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[ ]+|\n|[^\x00-\x7f]|.")
+_WHOLE = "{} more lines: view.text()"
 
 
 def say(text: str) -> None:
@@ -126,3 +131,58 @@ def _pieces(line: str, width: int) -> list[str]:
     if line:
         out[-1] = _prefix(out[-1], width - 2) + " …"
     return out
+
+
+def tokens_of(text: str) -> int:
+    """The tokens that a text is at most: four letters, three digits or a run of spaces are one, a character beyond ASCII is two."""
+    return sum(
+        -(-len(word) // 4) if word.isalpha() and word.isascii() else 1 + (not word.isascii())
+        for word in _WORDS.findall(text)
+    )
+
+
+def brief(text: str, most: int = _TOKENS) -> str:
+    """The text, or of a long one as much as fits into so many tokens.
+
+    Each section (a line, and what is indented below it) keeps as many lines as there is room for in all of them; where one line each is
+    too much, sections in the middle go. What is left out is said, with the number of its lines.
+    """
+    if len(text) * 2 < most or tokens_of(text) <= most:
+        return text
+    sections = _sections(text.split("\n"))
+    lines = max(map(len, sections))
+    while lines > 2 and tokens_of(_joined(sections, lines)) > most:
+        lines = max(2, lines * 3 // 4)
+    low, high = 1, len(sections)  # sections that are kept; more of them are more tokens
+    while low < high:
+        count = -(-(low + high) // 2)
+        low, high = (count, high) if tokens_of(_joined(_ends(sections, count), lines)) <= most else (low, count - 1)
+    return _joined(_ends(sections, low), lines)
+
+
+def _sections(lines: list[str]) -> list[list[str]]:
+    """Each line with those that are indented below it."""
+    sections: list[list[str]] = []
+    for line in lines:
+        if sections and line.startswith("  "):
+            sections[-1].append(line)
+        else:
+            sections.append([line])
+    return sections
+
+
+def _ends(sections: list[list[str]], count: int) -> list[list[str]]:
+    """So many of them, most from the beginning, and a line that says how much is between."""
+    last = count // 3
+    between = sections[count - last : len(sections) - last]
+    said = [[f"... {_WHOLE.format(sum(map(len, between)))}"]] if between else []
+    return [*sections[: count - last], *said, *sections[len(sections) - last :]]
+
+
+def _joined(sections: list[list[str]], most: int) -> str:
+    """The lines of the sections, of each at most so many."""
+    out: list[str] = []
+    for section in sections:
+        cut = len(section) - most
+        out += section if cut <= 0 else [*section[:most], f"  ... {_WHOLE.format(cut)}"]
+    return "\n".join(out)

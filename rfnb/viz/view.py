@@ -24,7 +24,7 @@ from rfnb.viz.page.budget import Room, checked, live_room, room_of
 from rfnb.viz.page.output import alive, room_beside
 from rfnb.viz.pump import pump
 from rfnb.viz.spec import Spec
-from rfnb.viz.terminal import say
+from rfnb.viz.terminal import brief, say
 from rfnb.viz.visible import safe
 
 Send = Callable[[dict[str, Any]], None]
@@ -80,9 +80,14 @@ class View(NearNames):
         """The kind of the spec: "attention", "beams", ..."""
         return self._spec.kind
 
-    def text(self) -> str:
-        """The view as text for terminals."""
-        return safe(text_of(self._spec))
+    def text(self, *, short: bool = False) -> str:
+        """The view as text for terminals.
+
+        Args:
+            short: At most 1,500 tokens of a language model: the beginning, the end, and of each section as much as there is room for.
+        """
+        text = safe(text_of(self._spec))
+        return brief(text) if short else text
 
     def html(self) -> str:
         """The view without script, style or network: what a saved notebook shows where no script runs."""

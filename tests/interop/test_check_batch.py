@@ -231,3 +231,20 @@ def test_packed_sequences_dtypes_and_other_models_are_refused():
         with pytest.raises((ValueError, TypeError)) as error:
             call()
         assert said in str(error.value)
+
+
+def test_a_function_is_taken_and_a_leak_that_no_call_began_has_its_cell():
+    def shifted(x, lengths):
+        out = torch.tanh(x)
+        return torch.from_numpy(out.numpy() + [[[0.0]], [[0.0]], [[1.0]]]) if len(x) > 1 else out
+
+    assert rf.check_batch(lambda x, lengths: torch.tanh(x), (X, torch.tensor([7, 5, 4]))).verdict == "same"
+    check = rf.check_batch(shifted, (X, torch.tensor([7, 5, 4])))
+    assert (check.verdict, check.first.kind, check.first.call, check.first.source) == (
+        "leak",
+        "shifted",
+        "its result",
+        None,
+    )
+    assert (check.first.cell["batch"], check.first.cell["time"]) == (2, 0)
+    assert check.first.batched == pytest.approx(check.first.alone + 1)

@@ -11,7 +11,7 @@ from warm import warm
 
 import rfnb as rf
 from rfnb.viz import terminal
-from rfnb.viz.terminal import aligned, fit, shortened
+from rfnb.viz.terminal import aligned, brief, fit, shortened, tokens_of
 
 CASES = dict(cases())
 
@@ -21,6 +21,25 @@ def test_no_line_is_wider_than_a_terminal(case):
     for spec in CASES[case]():
         text = rf.viz.View(spec).text()
         assert text and max(terminal.columns_of(line) for line in text.split("\n")) <= 80, spec.kind
+        assert tokens_of(short := rf.viz.View(spec).text(short=True)) <= 1500, spec.kind
+        assert short == text or ("more lines: view.text()" in short and short.split("\n")[0] == text.split("\n")[0])
+
+
+def test_a_short_text_keeps_both_ends_and_something_of_each_section():
+    made = ["title", *(line for number in range(9) for line in (f"part {number}", *["  " + "x" * 60] * 40)), "the end"]
+    short = brief("\n".join(made)).split("\n")
+    assert [line for line in short if line[0] != " "] == [line for line in made if line[0] != " "]
+    assert (
+        short[3] == made[3]
+        and f"... {40 - short.index('part 1') + 3} more lines: view.text()" in short[short.index("part 1") - 1]
+    )
+    many = brief("\n".join(f"row {number}" for number in range(3000))).split("\n")
+    assert many[0] == "row 0" and many[-1] == "row 2999" and sum("more lines" in line for line in many) == 1
+    assert brief("a\n  b") == "a\n  b"
+
+
+def test_tokens_are_counted_from_above():
+    assert [tokens_of(text) for text in ("word words", "1234", "▁▂", "a, b", "\n")] == [4, 2, 4, 4, 1]
 
 
 @pytest.mark.parametrize("case", ["many", "long labels"])
