@@ -1,4 +1,4 @@
-"""Raw arrays that are made once and kept: tables, indices."""
+"""Raw arrays that are computed once and kept: tables, indices."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kept(limit: int) -> Callable[[F], F]:
-    """Keep what a function makes, for the same arguments; of more than `limit` the oldest goes.
+    """Cache the results of a function by its arguments; beyond `limit` the oldest is dropped.
 
-    What it makes while torch traces a program (`torch.export`) has shapes and no values, so that is not kept: whoever computes later
-    would get it.
+    Results computed while torch traces a program (`torch.export`) have shapes but no values, so they are not kept for later
+    computations.
     """
 
     def decorate(fn: F) -> F:
@@ -36,5 +36,5 @@ def kept(limit: int) -> Callable[[F], F]:
 
 
 def has_values(*raws: Any) -> bool:
-    """Whether these are arrays of numbers, not the stand-ins of a program that is traced."""
+    """True if these are arrays of numbers rather than the stand-ins of a traced program."""
     return not any(base.__name__ == "FakeTensor" for raw in raws for base in type(raw).__mro__)

@@ -1,11 +1,11 @@
-"""The facts of each elementwise function: one row, of which all else is made.
+"""The facts about each elementwise function: one row, from which everything else is derived.
 
     Unary("log1p", "log(1 + a), accurate near 0.", gives="float", finite=False, derivative="operand", safe=0, domain=(-0.9, 3))
 
-A row and `log1p = unary("log1p")` in `ops/math.py` are an op: gradients in torch, values in NumPy, and its cases in the laws. Both
-libraries are asked for a function of this name; where they call it otherwise, it stands in `torch_functions.py`, `numpy_functions.py`.
-Nothing has a default that would be wrong if it is forgotten: while gradients are followed, padding is set before a function whose
-derivative would be NaN there (`core/finite.py`), and the laws try each row on its domain.
+A row and `log1p = unary("log1p")` in `ops/math.py` define an op: gradients in torch, values in NumPy, and its cases in the laws. Both
+libraries are searched for a function of this name; if theirs has another name, it is listed in `torch_functions.py`,
+`numpy_functions.py`. No fact has a default that would be wrong if it is forgotten: while gradients are tracked, padding is replaced
+before a function whose derivative would be NaN there (`core/finite.py`), and the laws try each row on its domain.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Elementwise:
     """A row.
 
     Attributes:
-        name, doc: Of the op.
-        gives: The dtype of its result: that of the operand, floats also for integers, or bool.
-        finite: Finite operands give finite results.
-        derivative: What the derivative is computed from; with "operand", padding that may be NaN is set before.
-        refuses: Kinds of dtypes that are refused, as NumPy has them: b bool, i and u integers, c complex.
+        name, doc: Name and docstring of the op.
+        gives: The dtype of its result: that of the operand, floats even for integers, or bool.
+        finite: Whether finite operands give finite results.
+        derivative: The values that the derivative is computed from; with "operand", padding that may be NaN is replaced first.
+        refuses: Kinds of dtypes that are refused, by NumPy's letters: b bool, i and u integers, c complex.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Unary(Elementwise):
     """A function of one operand.
 
     Attributes:
-        safe: What padding is set to, where a finite operand can give an infinite derivative.
-        domain: From where to where operands are drawn in the laws.
+        safe: The replacement for padding where a finite operand can have an infinite derivative.
+        domain: The range from which the laws draw operands.
     """
 
     safe: float | None
@@ -65,8 +65,8 @@ class Binary(Elementwise):
     """A function of two operands.
 
     Attributes:
-        safe: Likewise, of the left and the right one; None: 0.
-        linear: In the left operand.
+        safe: The same for the left and the right operand; None: 0.
+        linear: Whether it is linear in the left operand.
     """
 
     safe: tuple[float | None, float | None] | None
@@ -153,10 +153,10 @@ BINARY = {row.name: row for row in _rows if isinstance(row, Binary)}
 
 
 def functions_of(library: Any, rows: Mapping[str, Elementwise], own: Mapping[str, Fn]) -> dict[str, Fn]:
-    """The function of each row: its own, else that of the library with its name.
+    """The function of each row: its own, else the library's function of that name.
 
     Raises:
-        TypeError: There is none.
+        TypeError: If there is none.
     """
     found: dict[str, Any] = {name: own.get(name) or getattr(library, name, None) for name in rows}
     lacking = [name for name, fn in found.items() if fn is None]

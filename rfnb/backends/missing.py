@@ -1,4 +1,4 @@
-"""The methods that a backend writes: where it lacks one, the error names the method and shows how to write it."""
+"""The methods that a backend must provide: if one is missing, the error names it and shows how to write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The NumPy backend: the reference for what each method means, written to be read. No gradients, CPU only.
+"""The NumPy backend: the readable reference for each method. No gradients, CPU only.
 
 Result dtypes are those of torch, see `numpy_functions.py`.
 """

@@ -1,4 +1,6 @@
-"""Convolution, pooling and the short-time Fourier transform in NumPy, to be read: all windows of the input, then one sum over each."""
+"""Convolution, pooling and the short-time Fourier transform in NumPy, written for readability: all windows of the input, then one sum
+over each.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ Pads = Sequence[tuple[int, int]]
 def windows_of(
     x: np.ndarray, size: Sequence[int], pads: Pads, strides: Sequence[int], dilation: Sequence[int], value: float
 ) -> np.ndarray:
-    """[..., *spatial] -> [..., *out spatial, *size]: what the filter sees at each place."""
+    """[..., *spatial] -> [..., *out spatial, *size]: the input under the filter at each place."""
     num = len(size)
     reach = [(count - 1) * rate for count, rate in zip(size, dilation)]
     lack = [max(most + 1 - n - sum(pad), 0) for most, n, pad in zip(reach, x.shape[-num:], pads)]

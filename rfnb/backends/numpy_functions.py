@@ -1,5 +1,6 @@
-"""The functions of NumPy for the kinds that the protocol names (`BINARY_KINDS`, ...), with results in the dtypes of torch; and random
-numbers."""
+"""The NumPy functions for the kinds named in the protocol (`BINARY_KINDS`, ...), with results in the dtypes of torch; and random
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +17,19 @@ from rfnb.backends.elementwise import BINARY, UNARY, functions_of
 
 
 def same_dtype(*values: Any) -> list[np.ndarray]:
-    """The values as arrays of the dtype in which they meet."""
+    """The values as arrays of their common dtype."""
     dtype = _common_dtype(*values)
     return [np.asarray(value).astype(dtype) for value in values]
 
 
 def as_float(value: Any) -> np.ndarray:
-    """An array of floats (or complex numbers); float32, if it has none."""
+    """An array of floats (or complex numbers); float32 if it has none."""
     array = np.asarray(value)
     return array if array.dtype.kind in "fc" else array.astype(np.float32)
 
 
 def in_float32(fn: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """fn (array, ...) with float16 computed in float32, as torch's kernels do that add many numbers up."""
+    """fn (array, ...) with float16 computed in float32, like torch's kernels that sum many numbers."""
 
     @wraps(fn)
     def wide(raw: np.ndarray, *more: Any, **options: Any) -> np.ndarray:
@@ -41,7 +42,7 @@ def in_float32(fn: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 
 
 def of_floats(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """fn (array, ...) which refuses other numbers than floats, as torch's kernels do."""
+    """fn (array, ...) that refuses numbers other than floats, as torch's kernels do."""
 
     @wraps(fn)
     def checked(raw: np.ndarray, *more: Any, **options: Any) -> Any:
@@ -53,9 +54,9 @@ def of_floats(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _common_dtype(*values: Any) -> np.dtype:
-    """The dtype in which arrays and Python numbers meet.
+    """The common dtype of arrays and Python numbers.
 
-    The highest category decides; within it arrays with axes count before scalar arrays, and those before Python numbers.
+    The highest category decides; within it arrays with axes take precedence over scalar arrays, and those over Python numbers.
     """
     top = max(map(_category, values))
     values = tuple(value for value in values if _category(value) == top)
@@ -106,7 +107,7 @@ def reduce(raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
 
 
 def sum_dtype(raw: np.ndarray) -> Any:
-    """The dtype of a sum: integers of any size and bools are added up in int64."""
+    """The dtype of a sum: integers of any size and bools are summed in int64."""
     return np.int64 if raw.dtype.kind in "bui" else None
 
 

@@ -1,4 +1,4 @@
-"""Entries of an array picked by indices, and the indices of sorted entries, in NumPy."""
+"""Selection of entries by indices, and sorting, in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences of labels in NumPy, one after the other, written to be read: CTC, and the edit distance."""
+"""Label sequences in NumPy, one after the other, written for readability: CTC and the edit distance."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def _extended(labels: Any, blank: int) -> list[int]:
 
 
 def _start(states: list[int]) -> list[Any]:
-    """The scores before the first frame: no state is reached yet. The last entry, index -1, is where all paths start."""
+    """The scores before the first frame: no state is reached yet. The last entry, index -1, is the start of all paths."""
     return [-np.inf] * len(states) + [0.0]
 
 
 def _predecessors(states: list[int], state: int, label_loop: bool) -> list[int]:
-    """The states that a path may come from: the same, the one before, or two before, over a blank."""
+    """The states from which a path may come: the same, the previous one, or the one before that, skipping a blank."""
     is_label = state % 2 == 1
     before = [state] if label_loop or not is_label else []
     before.append(state - 1)
@@ -84,7 +84,7 @@ def _predecessors(states: list[int], state: int, label_loop: bool) -> list[int]:
 
 
 def _last(states: list[int]) -> list[int]:
-    """The places where a path may end: in the last blank or the last label."""
+    """The states in which a path may end: the last blank or the last label."""
     return [len(states) - 1, len(states) - 2] if len(states) > 1 else [0]
 
 

@@ -1,4 +1,4 @@
-"""Attention and recurrent units over whole sequences of different lengths in NumPy, step by step, to be read."""
+"""Attention and recurrent units over whole sequences of different lengths in NumPy, step by step, written for readability."""
 
 from __future__ import annotations
 

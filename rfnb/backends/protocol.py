@@ -1,7 +1,7 @@
-"""The operations that an array library must have.
+"""The operations that an array library must provide.
 
-A backend works on raw arrays, axes and ints only; it never sees a Dim. Ops (`rfnb/ops/`) are written once on top of these
-methods. torch is the default; NumPy (`backends/numpy_*.py`) is the reference, written to be read.
+A backend works on raw arrays, axes and ints only; it never sees a Dim. Ops (`rfnb/ops/`) are written once on top of these methods. torch
+is the default; NumPy (`backends/numpy_*.py`) is the readable reference.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Backend(Kernels, Gradients):
 
     `raw` is an array of the library, `axis` a non-negative int, `dtype` a name like "float32", `device` a name like "cpu".
 
-    The documented methods that take Tensors are the functions of rfnb (`Backend.matmul` is `rf.matmul`), the same for every
-    backend; `nn/backend/methods.py` binds them. A backend speeds one up through the raw method that computes it (`lstm_raw`,
-    `attention_raw`, ...; see `protocol_kernels.py`): a plan holds that very method, so this costs nothing per op.
+    The documented methods on Tensors are the functions of rfnb (`Backend.matmul` is `rf.matmul`), the same for every backend;
+    `nn/backend/methods.py` binds them. A backend accelerates one through the raw method behind it (`lstm_raw`, `attention_raw`, ...; see
+    `protocol_kernels.py`): a plan holds that very method, so this costs nothing per op.
     """
 
     name = "abstract"
@@ -53,7 +53,7 @@ class Backend(Kernels, Gradients):
     # -- what there is -------------------------------------------------------------------------------------------------
     @classmethod
     def executing_eagerly(cls) -> bool:
-        """Whether values are there as soon as an op is called: always."""
+        """True if values are available as soon as an op is called: always."""
         return True
 
     @written_by_backend
@@ -62,12 +62,12 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def dtype_key_raw(cls, raw: Any) -> Any:
-        """A key that tells arrays of different dtypes apart: hashable, and quicker to get than the name, since ops ask in each call."""
+        """A key that distinguishes dtypes: hashable, and faster to get than the name, since ops need it in each call."""
         return cls.get_dtype_name_raw(raw)
 
     @written_by_backend
     def as_dtype_raw(cls, dtype_name: str) -> Any:
-        """The dtype of the library with this name."""
+        """The library's dtype with this name."""
 
     @classmethod
     def get_ndim_raw(cls, raw: Any) -> int:
@@ -76,7 +76,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def get_shape_tuple_raw(cls, raw: Any) -> tuple[int, ...]:
-        """Lengths of the axes."""
+        """The lengths of the axes."""
         return tuple(raw.shape)
 
     get_shape_raw = get_known_shape_raw = get_shape_tuple_raw
@@ -87,32 +87,32 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def check_device_name(cls, name: str) -> None:
-        """Raise an error for a name that no device can have, be it there or not."""
+        """Raise an error for a name that no device can have, available or not."""
         cls.to_device_raw(None, name)
 
     @classmethod
     def device_key_raw(cls, raw: Any) -> Any:
-        """A key that tells arrays on different devices apart, as `dtype_key_raw`."""
+        """A key that distinguishes devices, like `dtype_key_raw`."""
         return cls.get_device_raw(raw)
 
     @classmethod
     def num_bytes_raw(cls, raw: Any) -> int:
-        """bytes of the values."""
+        """The size of the values in bytes."""
         return cls.raw_to_numpy(raw).nbytes
 
     @classmethod
     def is_on_host_raw(cls, raw: Any) -> bool:
-        """Whether the host computes with it; ops ask in each call."""
+        """True if the host computes with it; ops query this in each call."""
         return cls.get_device_raw(raw) in ("cpu", None)
 
     @classmethod
     def is_finite_raw(cls, raw: Any) -> bool:
-        """Whether all numbers are finite, which the host reads. False may also be said where only their sum is not."""
+        """True if all numbers are finite, which the host reads. May be False if only their sum is not."""
         return bool(np.isfinite(cls.raw_to_numpy(raw)).all())
 
     @classmethod
     def assert_raw(cls, condition: Any, text: str) -> None:
-        """AssertionError unless the scalar `condition` is True; on a GPU at some later time."""
+        """Raise an AssertionError unless the scalar `condition` is True; on a GPU at some later time."""
         if not bool(condition):
             raise AssertionError(text)
 
@@ -127,7 +127,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def raws_to_numpy(cls, raws: Sequence[Any]) -> list[np.ndarray]:
-        """`raw_to_numpy` of several arrays; a GPU is waited for once."""
+        """`raw_to_numpy` for several arrays, waiting for a GPU only once."""
         return [cls.raw_to_numpy(raw) for raw in raws]
 
     @classmethod
@@ -145,12 +145,13 @@ class Backend(Kernels, Gradients):
         cls, shape: Sequence[int], distribution: str, *, dtype: str, device: str | None, low: float, high: float,
         generator: Any | None = None,
     ) -> Any:  # fmt: skip
-        """ "uniform": [low, high), also integers; "normal": mean `low`, standard deviation `high`; "truncated_normal": a standard
-        normal number given that it is in [low, high]. `generator`: None: that of the backend."""
+        """ "uniform": [low, high), also for integers; "normal": mean `low`, standard deviation `high`; "truncated_normal": a standard
+        normal restricted to [low, high]. `generator`: None for that of the backend.
+        """
 
     @written_by_backend
     def generator_raw(cls, device: str | None, *, seed: int | None = None, state: bytes | None = None) -> Any:
-        """A generator of its own for `random_raw`, from a seed or a state."""
+        """A separate generator for `random_raw`, from a seed or a state."""
 
     @written_by_backend
     def generator_state_raw(cls, generator: Any) -> bytes:
@@ -158,23 +159,23 @@ class Backend(Kernels, Gradients):
 
     @written_by_backend
     def set_random_seed(cls, seed: int) -> None:
-        """Start the generator of `random_raw` and `dropout_raw` anew."""
+        """Restart the generator of `random_raw` and `dropout_raw`."""
 
     @written_by_backend
     def get_random_state(cls) -> dict[str, bytes]:
-        """The state of the generator, by device; of a kind of device that is not in use yet empty, under the name of the kind."""
+        """The state of the generator, by device; for a kind of device not yet in use, empty under the name of the kind."""
 
     @written_by_backend
     def set_random_state(cls, state: dict[str, bytes]) -> None:
-        """Go on from a state that `get_random_state` gave."""
+        """Restore a state from `get_random_state`."""
 
     @written_by_backend
     def copy_raw(cls, raw: Any) -> Any:
-        """A real copy."""
+        """A copy with its own storage."""
 
     @classmethod
     def read_only_raw(cls, raw: Any, refused: Callable[[], Exception]) -> Any:
-        """The same array, on the CPU, for reading; writing into it raises `refused()`, or what the library raises for that."""
+        """The same array, on the CPU, for reading; writing into it raises `refused()`, or the library's own error."""
         return raw
 
     @written_by_backend
@@ -202,7 +203,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def squeeze_raw(cls, raw: Any, axes: Sequence[int]) -> Any:
-        """The array without these axes, which have length 1."""
+        """The array without these axes of length 1."""
         shape = cls.get_shape_tuple_raw(raw)
         return cls.reshape_raw(raw, [length for axis, length in enumerate(shape) if axis not in axes])
 
@@ -212,14 +213,14 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def expand_raw(cls, raw: Any, axis: int, dim: int) -> Any:
-        """An axis of length 1 as one of length `dim`, without copying."""
+        """Expand an axis of length 1 to length `dim`, without copying."""
         shape = list(cls.get_shape_tuple_raw(raw))
         shape[axis] = dim
         return cls.broadcast_raw(raw, shape)
 
     @written_by_backend
     def slice_raw(cls, raw: Any, axis: int, start: int, end: int) -> Any:
-        """The entries from `start` up to, not including, `end` of an axis."""
+        """The entries of an axis from `start` to `end` (excluded)."""
 
     @classmethod
     def split_raw(cls, raw: Any, sizes: Sequence[int], axis: int) -> Sequence[Any]:
@@ -229,30 +230,30 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def select_raw(cls, raw: Any, axis: int, index: int) -> Any:
-        """One entry of an axis, which goes away."""
+        """One entry of an axis, which is dropped."""
         return cls.squeeze_raw(cls.slice_raw(raw, axis, index, index + 1), (axis,))
 
     @classmethod
     def unbind_raw(cls, raw: Any, axis: int) -> Sequence[Any]:
-        """All entries of an axis, which goes away."""
+        """All entries of an axis, which is dropped."""
         return [cls.select_raw(raw, axis, index) for index in range(cls.get_shape_tuple_raw(raw)[axis])]
 
     @written_by_backend
     def flip_raw(cls, raw: Any, axis: int) -> Any:
-        """An axis from its end to its start."""
+        """Reverse an axis."""
 
     @written_by_backend
     def concat_raw(cls, raws: Sequence[Any], axis: int) -> Any:
-        """One after the other along an axis."""
+        """Concatenate along an axis."""
 
     @classmethod
     def stack_raw(cls, raws: Sequence[Any], axis: int) -> Any:
-        """Side by side along a new axis."""
+        """Stack along a new axis."""
         return cls.concat_raw([cls.expand_dims_raw(raw, axis) for raw in raws], axis)
 
     @written_by_backend
     def pad_raw(cls, raw: Any, widths: Sequence[tuple[int, int]], value: Any) -> Any:
-        """`value` before and after each axis, by the (left, right) widths; a negative one cuts off as many entries as that."""
+        """`value` before and after each axis, by the (left, right) widths; a negative width cuts off that many entries."""
 
     # -- maths: these return functions, so that a plan holds the very function it calls ---------------------------------
     @written_by_backend
@@ -261,7 +262,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def binary_tensors_fn(cls, kind: str) -> Callable[[Any, Any], Any]:
-        """The same as `binary_fn`, for two arrays: what a backend can do faster then."""
+        """Like `binary_fn`, for two arrays, where a backend may have a faster function."""
         return cls.binary_fn(kind)
 
     @written_by_backend
@@ -286,22 +287,22 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def clip_raw(cls, raw: Any, low: float | None, high: float | None) -> Any:
-        """The values moved to at least `low` and at most `high`; None for no bound, not both."""
+        """The values clipped to at least `low` and at most `high`; None for no bound, but not for both."""
         raw = raw if low is None else cls.binary_fn("maximum")(raw, low)
         return raw if high is None else cls.binary_fn("minimum")(raw, high)
 
     @written_by_backend
     def reduce_raw(cls, raw: Any, kind: str, axes: tuple[int, ...]) -> Any:
-        """One of REDUCE_KINDS over `axes` (arg* over one axis), which go away."""
+        """One of REDUCE_KINDS over `axes` (arg* over one axis), which are dropped."""
 
     @classmethod
     def reduce_fn(cls, kind: str, axes: tuple[int, ...]) -> tuple[Callable[[Any, Any], Any], Any]:
-        """A function, and what it gets besides the array, to reduce over `axes`: fn(raw, extra)."""
+        """A function and its second argument, to reduce over `axes`: fn(raw, extra)."""
         return (lambda raw, axes: cls.reduce_raw(raw, kind, axes)), axes
 
     @classmethod
     def extreme_value(cls, dtype: str, sign: int) -> Any:
-        """The smallest (sign < 0) or largest value that reductions of this dtype start from."""
+        """The smallest (sign < 0) or largest value, from which reductions of this dtype start."""
         if dtype.startswith(("float", "bfloat")):
             return sign * float("inf")
         if dtype == "bool":
@@ -316,19 +317,19 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def softmax_raw(cls, raw: Any, axis: int) -> Any:
-        """Exponentials normalised over an axis. An error for what is no float."""
+        """The softmax over an axis. Raises an error for anything but floats."""
         return cls.unary_fn("exp")(cls.log_softmax_raw(raw, axis))
 
     @classmethod
     def log_softmax_raw(cls, raw: Any, axis: int) -> Any:
-        """Logarithm of `softmax_raw`, stable; likewise."""
+        """The logarithm of `softmax_raw`, stable; same errors."""
         if not cls.get_dtype_name_raw(raw).startswith(("float", "bfloat")):
             raise TypeError(f"softmax of {cls.get_dtype_name_raw(raw)}")
         return cls.binary_fn("sub")(raw, cls.expand_dims_raw(cls.reduce_raw(raw, "logsumexp", (axis,)), axis))
 
     @classmethod
     def layer_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
-        """Mean 0 and variance 1 over the last axes, those of `scale` and `bias`; then times scale plus bias."""
+        """Normalise to mean 0 and variance 1 over the last axes, those of `scale` and `bias`; then multiply by scale and add bias."""
         shape, count = cls.get_shape_tuple_raw(raw), cls.get_ndim_raw(scale)
         axes = tuple(range(len(shape) - count, len(shape)))
         ones = (*shape[: len(shape) - count], *([1] * count))
@@ -341,7 +342,7 @@ class Backend(Kernels, Gradients):
 
     @classmethod
     def rms_norm_raw(cls, raw: Any, scale: Any, bias: Any | None, eps: float) -> Any:
-        """The array over the root of the mean of squares plus eps over the last axes, those of `scale`; then times scale plus bias."""
+        """Divide by the root mean square (plus eps) over the last axes, those of `scale`; then multiply by scale and add bias."""
         shape, count = cls.get_shape_tuple_raw(raw), cls.get_ndim_raw(scale)
         squares = cls.reduce_raw(cls.combine_raw(raw, "mul", raw), "mean", tuple(range(len(shape) - count, len(shape))))
         squares = cls.reshape_raw(squares, (*shape[: len(shape) - count], *([1] * count)))
@@ -378,27 +379,28 @@ class Backend(Kernels, Gradients):
 
     @written_by_backend
     def sort_raw(cls, raw: Any, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
-        """Sorted values, and the int64 indices where they were."""
+        """The sorted values, and the int64 indices of their former places."""
 
     @written_by_backend
     def search_sorted_raw(cls, sorted_raw: Any, values: Any, right: bool) -> Any:
-        """sorted [batch, n], values [batch, m] -> int64 [batch, m]: where to insert so that the order stays."""
+        """sorted [batch, n], values [batch, m] -> int64 [batch, m]: where to insert them to keep the order."""
 
     @written_by_backend
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
-        """Values and int64 indices of the k largest of the last axis; which of equal ones is not said."""
+        """Values and int64 indices of the k largest entries of the last axis; the order of ties is unspecified."""
 
     @classmethod
     def first_top_k_raw(cls, raw: Any, k: int) -> tuple[Any, Any]:
-        """Values and int64 indices of the k largest of the last axis, the largest first (NaN before all), of equal ones the first. On
-        the device of the array: for where reading whether some are equal would wait."""
+        """Values and int64 indices of the k largest entries of the last axis, largest first (NaN before all), ties by order. Computed
+        on the array's device, where checking for ties would wait.
+        """
         axis = cls.get_ndim_raw(raw) - 1
         best, index = cls.sort_raw(raw, axis, True, True)
         return cls.slice_raw(best, axis, 0, k), cls.slice_raw(index, axis, 0, k)
 
     @written_by_backend
     def cumsum_raw(cls, raw: Any, axis: int) -> Any:
-        """Running sum along an axis."""
+        """The running sum along an axis."""
 
     @written_by_backend
     def one_hot_raw(cls, raw: Any, size: int, on: float, off: float, dtype: str) -> Any:
@@ -406,8 +408,10 @@ class Backend(Kernels, Gradients):
 
     @written_by_backend
     def dropout_raw(cls, raw: Any, drop_prob: float, noise_shape: Sequence[int] | None) -> Any:
-        """Zero with `drop_prob`, scale the rest by 1 / (1 - drop_prob); axes of length 1 in `noise_shape` share the choice."""
+        """Set values to zero with `drop_prob`, and scale the rest by 1 / (1 - drop_prob); axes of length 1 in `noise_shape` share the
+        choice.
+        """
 
     @written_by_backend
     def cross_entropy_raw(cls, logits: Any, targets: Any, label_smoothing: float, mask: Any | None) -> Any:
-        """logits [n, classes], targets int [n] -> [n]; 0 where `mask` [n] is False, whatever logits and targets are there."""
+        """logits [n, classes], targets int [n] -> [n]; 0 where `mask` [n] is False, regardless of logits and targets there."""

@@ -1,4 +1,4 @@
-"""The part of the backend protocol that is whole algorithms: a library may have a kernel for each, with its own gradient."""
+"""The part of the backend protocol that consists of whole algorithms: a library may have a kernel for each, with its own gradient."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Kernels:
     ) -> Any:
         """x [batch, in, *spatial], filter [in, out, *size], bias [out] -> [batch, out, *shape].
 
-        What each input frame puts at every `stride`-th place, added up; the result begins at `starts` of that, and where it is
-        longer, there is only the bias.
+        The sum of the contributions of all input frames, placed `stride` apart; the result begins at `starts` of that sum, and beyond it
+        there is only the bias.
         """
 
     @written_by_backend
@@ -58,8 +58,8 @@ class Kernels:
     def stft_raw(cls, x: Any, window: Any, step: int, left: int, fft_length: int) -> Any:
         """x [batch, time], window [size] -> complex [batch, frames, fft_length // 2 + 1].
 
-        Every `step` samples a frame as long as the window, times the window, after `left` zeros; zeros up to `fft_length`. Only
-        frames inside of x.
+        Every `step` samples, a frame as long as the window, multiplied by it, after `left` zeros and padded to `fft_length`. Only frames
+        inside x.
         """
 
     @written_by_backend
@@ -82,7 +82,7 @@ class Kernels:
     ) -> Any:  # fmt: skip
         """logits [batch, time, classes], targets int [batch, label], lengths int64 [batch] on the host -> [batch].
 
-        -log of the sum (or maximum) over all alignments; where there is none 0 if `zero_infinity`, else infinity, with gradient 0. See
+        -log of the sum (or maximum) over all alignments; if there is none, 0 with `zero_infinity`, else infinity, with gradient 0. See
         `ops/ctc.py`.
         """
 
@@ -108,7 +108,7 @@ class Kernels:
         heads, n, value] -> [batch, heads, m, value].
 
         Args:
-            bias: Float, broadcasting against [batch, heads, m, n]; -inf for what is not seen. Every query sees something.
+            bias: Float, broadcasting against [batch, heads, m, n]; -inf hides a key. Every query sees at least one key.
             causal: Query i sees keys 0 .. i; then there is no bias.
         """
         backend: Any = cls
@@ -127,8 +127,9 @@ class Kernels:
     def attention_and_weights_raw(
         cls, query: Any, keys: Any, values: Any, bias: Any | None, scale: float
     ) -> tuple[Any, Any]:
-        """The same of query [batch, m, key], keys [batch, key, n] and values [batch, n, value], without gradient, and the weights
-        [batch, m, n]."""
+        """The same for query [batch, m, key], keys [batch, key, n] and values [batch, n, value], without gradient, together with the
+        weights [batch, m, n].
+        """
 
     # -- recurrence ----------------------------------------------------------------------------------------------------
     @written_by_backend
@@ -150,13 +151,13 @@ class Kernels:
     def gru_raw(
         cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, ff_bias: Any, rec_bias: Any, mask: Any | None
     ) -> tuple[Any, Any]:
-        """The same as `lstm_raw`, with gates r, z, n: h' = z h + (1 - z) tanh(n + r (rec n)) -> (y [time, batch, out], last h)."""
+        """Like `lstm_raw`, with gates r, z, n: h' = z h + (1 - z) tanh(n + r (rec n)) -> (y [time, batch, out], last h)."""
 
     @written_by_backend
     def rnn_tanh_raw(
         cls, x: Any, h: Any, ff_weight: Any, rec_weight: Any, bias: Any, mask: Any | None
     ) -> tuple[Any, Any]:
-        """The same as `lstm_raw`, with h' = tanh(x ff_weight^T + h rec_weight^T + bias) -> (y [time, batch, out], last h)."""
+        """Like `lstm_raw`, with h' = tanh(x ff_weight^T + h rec_weight^T + bias) -> (y [time, batch, out], last h)."""
 
     @written_by_backend
     def two_d_lstm_raw(
@@ -165,6 +166,6 @@ class Kernels:
         """An LSTM over a grid; each cell has a left and an upper neighbour -> (h, c), both [y, x, batch, out].
 
         gates_x [x, batch, 5 * out] and gates_y [y, batch, 5 * out] are the products with the inputs, gates i, f, lambda, o, cell.
-        weight_h, weight_v [out, 5 * out] are for the left and the upper neighbour; h and c [x, batch, out] are the row above the
-        grid. `mask` [x, batch] (or None): where False, a cell has h and c 0.
+        weight_h, weight_v [out, 5 * out] are for the left and the upper neighbour; h and c [x, batch, out] are the row above the grid.
+        Where `mask` [x, batch] (or None) is False, a cell has h and c 0.
         """

@@ -1,4 +1,4 @@
-"""The calls of an array library that were made while somebody watched: what `Backend.trace_calls` gives."""
+"""Observed calls of an array library: the items of `Backend.trace_calls`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ class RawCall:
 
     @property
     def kind(self) -> str:
-        """The name of what the call does.
+        """The kind of the call.
 
-        CALL: it gives arrays, which depend on nothing but the arguments.
-        CHANGE: the same, and it changes its first argument.
-        ASK: it gives a property that all arrays of this shape and signature (`Backend.signature_raw`) share.
-        MADE: `out` is made of values of the host.
-        Else it is the reason why the call cannot be made again for other values.
+        CALL: it returns arrays that depend on nothing but the arguments. CHANGE: the same, and it changes its first argument. ASK: it
+        gives a property that all arrays of this shape and signature (`Backend.signature_raw`) share. MADE: `out` is made of values of
+        the host. Else it is the reason why the call cannot be made again for other values.
         """
         raise NotImplementedError

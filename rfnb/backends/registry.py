@@ -1,7 +1,7 @@
-"""The backend that computes: the one that a raw array belongs to, and for new tensors the selected one.
+"""The computing backend: the one that a raw array belongs to, and for new tensors the selected one.
 
-The selected one is that of the context (`contextvars`), so threads do not change it for each other. A backend is loaded when it is
-first needed, so that `import rfnb` loads no torch.
+The selection belongs to the context (`contextvars`), so threads do not affect each other. A backend is loaded when first needed, so that
+`import rfnb` does not load torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rfnb.backends.protocol import Backend
 
 
 class _ByType(dict[type, type[Backend]]):
-    """The backend of a raw array type, `BY_TYPE[type(raw)]`; one that is met for the first time has that of its base.
+    """The backend of a raw array type, `BY_TYPE[type(raw)]`; a new type gets that of its base class.
 
     Raises:
         TypeError: If no backend is registered for it.
@@ -47,7 +47,7 @@ _chosen = [False]  # whether anybody has selected one: before, nobody asks the c
 
 
 def register_backend_by_tensor_type(tensor_type: type, backend: type[Backend]) -> None:
-    """From now on raw arrays of `tensor_type` (and of its subclasses) belong to `backend`."""
+    """Register `backend` for raw arrays of `tensor_type` and its subclasses."""
     BY_TYPE[tensor_type] = backend
 
 
@@ -61,7 +61,7 @@ def get_backend_by_raw_tensor_type(tensor_type: type) -> type[Backend]:
 
 
 def is_raw_tensor_type(tensor_type: type) -> bool:
-    """Whether raw arrays of this type belong to a backend that is loaded."""
+    """True if raw arrays of this type belong to a loaded backend."""
     return not BY_TYPE.keys().isdisjoint(tensor_type.__mro__)
 
 
@@ -72,10 +72,10 @@ def get_backend_by_tensor(tensor: Any, *, fallback: Any = None) -> Any:
 
 
 def select_backend(name: str) -> None:
-    """Choose what new tensors are made of: "torch" (the default), "numpy", or the name of a backend that was registered.
+    """Choose the backend of new tensors: "torch" (the default), "numpy", or the name of a registered backend.
 
     Raises:
-        ValueError: Another name.
+        ValueError: For another name.
     """
     registered = {backend.name: backend for backend in BY_TYPE.values()}
     if name not in _MODULES and name not in registered:
@@ -94,12 +94,12 @@ def select_backend(name: str) -> None:
 
 
 def select_backend_torch() -> None:
-    """Make new tensors of torch."""
+    """Make new tensors with torch."""
     select_backend("torch")
 
 
 def select_backend_numpy() -> None:
-    """Make new tensors of NumPy."""
+    """Make new tensors with NumPy."""
     select_backend("numpy")
 
 
@@ -119,23 +119,23 @@ def select_backend_jax() -> None:
 
 
 def get_selected_backend() -> str:
-    """The name of the backend that new tensors are made of."""
+    """The name of the backend of new tensors."""
     return selected().name
 
 
 def selected() -> type[Backend]:
-    """The backend that new tensors are made of."""
+    """The backend of new tensors."""
     found = _selected.get() if _chosen[0] else None
     return _load("torch") if found is None else found
 
 
 def is_executing_eagerly() -> bool:
-    """Whether values are there as soon as an op is called: always."""
+    """True if values are available as soon as an op is called: always."""
     return selected().executing_eagerly()
 
 
 def is_backend_raw_tensor_dim_tag_independent() -> bool:
-    """Whether raw arrays know nothing of dims, so that one may belong to Tensors with different dims. Always so here."""
+    """True if raw arrays are independent of dims, so that one may belong to Tensors with different dims: always."""
     return selected().is_backend_raw_tensor_dim_tag_independent
 
 

@@ -1,4 +1,4 @@
-"""Products for the frames of all steps of a loop at once, see `Backend.product_ahead_raw`."""
+"""Products over the frames of all steps of a loop at once, see `Backend.product_ahead_raw`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def product_ahead(fn: Any, parts: Sequence[Any], weight: Any, bias: Any) -> tupl
 
 @cache
 def _cell_takes_rows() -> bool:
-    """Whether the cell adds a bias that has a row for each sequence, which torch does and does not promise; also to no input at all."""
+    """True if the cell accepts a bias with a row per sequence, which torch supports without promising it, even without any input."""
     with torch.inference_mode(False), torch.no_grad():
         numbers = torch.linspace(-1, 1, 64, device="cpu")
         x, h, c, bias = numbers[:6].view(2, 3), numbers[6:10].view(2, 2), numbers[10:14].view(2, 2), numbers[14:22]

@@ -1,8 +1,8 @@
-"""Functions of arrays compiled by torch, or kept as CUDA graphs: the programs of recorded loops.
+"""Functions of arrays compiled by torch, or captured as CUDA graphs: the programs of recorded loops.
 
-A graph has the kernels of a call, recorded once, and a GPU starts them all by one call of the host. It reads and writes fixed memory.
-So what a call is given is copied into arrays of the graph, and what it gives is copied out of them; constants (weights) are read
-where they are as long as they are there, and copied too once they have been elsewhere.
+A graph contains the kernels of a call, recorded once; the host launches them all with a single call. It reads and writes fixed memory.
+So arguments are copied into arrays of the graph, and results are copied out; constants (weights) are read in place as long as they stay
+there, and are copied too once they have moved.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TOP_HOOKS = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", Non
 
 
 class _Compiled:
-    """A function that is compiled when it is first called, for these dtypes and shapes, and again where others need it."""
+    """A function compiled at its first call, for these dtypes and shapes, and again when others are needed."""
 
     def __init__(self, fn: Callable[..., Any], how: str):
         self._fn, self._how, self._failed = fn, how, False
@@ -71,7 +71,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _somebody_watches() -> bool:
-    """Whether somebody wants to see each call, or each array that is kept for gradients; a compiled function has other ones."""
+    """True if something observes each call, or each array saved for gradients, which differ in a compiled function."""
     return (
         bool(modes())
         or torch._C._len_torch_dispatch_stack() > 0
@@ -95,7 +95,7 @@ _kept = _CapturesOfThread()
 
 
 def capture_on_gpu(fn: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
-    """The function that repeats the kernels of `fn`, and the arrays where their results are then."""
+    """A function that replays the kernels of `fn`, and the arrays that hold their results."""
     current = torch.cuda.current_stream()
     # The same one again: cuBLAS keeps a workspace (32 MB on Hopper) for each stream of a thread that it was ever called on.
     which = current.device, current.cuda_stream
@@ -118,10 +118,10 @@ def capture_on_gpu(fn: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
 
 
 def _abandon(current: Any, pool: Any) -> None:
-    """Undo what torch leaves where a capture was broken by what it captured, and so could not be ended.
+    """Clean up after a capture that was broken by its content and could not be ended.
 
-    The stream stays that of the capture (torch 2.13); up to 2.11 memory that is freed stays with the pool, and the generator waits
-    for the end of the capture: no random number can be drawn.
+    torch keeps the stream in the captured state (2.13); up to 2.11 freed memory stays with the pool, and the generator waits for the end
+    of the capture, so that no random number can be drawn.
     """
     torch.cuda.set_stream(current)
     with contextlib.suppress(RuntimeError):  # "not currently recording": it was ended
@@ -136,7 +136,7 @@ def _abandon(current: Any, pool: Any) -> None:
 
 
 def may_be_captured(arrays: Sequence[Any]) -> bool:
-    """Whether a call with these arrays is one that a graph may repeat."""
+    """True if a graph may replay a call with these arrays."""
     if not arrays or arrays[0].device.type != "cuda" or torch.is_grad_enabled() or torch.is_inference_mode_enabled():
         return False
     if arrays[0].device.index != torch.cuda.current_device() or torch.cuda.is_current_stream_capturing():
@@ -152,12 +152,12 @@ def may_be_captured(arrays: Sequence[Any]) -> bool:
 
 
 class Captured:
-    """A function and its graphs: one for each kind of arguments.
+    """A function and its graphs, one for each kind of arguments.
 
     Args:
-        fn: Calls the library only, and changes no array.
-        capture: As `capture_on_gpu`.
-        may: As `may_be_captured`.
+        fn: A function that only calls the library, and changes no array.
+        capture: Like `capture_on_gpu`.
+        may: Like `may_be_captured`.
     """
 
     def __init__(self, fn: Callable[..., Any], *, capture: Capture = capture_on_gpu, may: Any = may_be_captured):
@@ -220,7 +220,7 @@ class _CapturedKernels:
     """The kernels of a call.
 
     Args:
-        copied: Numbers of the constants that are copied.
+        copied: Indices of the constants that are copied.
     """
 
     def __init__(self, fn: Any, constants: Sequence[Any], inputs: Sequence[Any], copied: set[int], capture: Capture):
@@ -241,11 +241,11 @@ class _CapturedKernels:
         self._replay, self._out = capture(lambda: fn(*self._constants, *self._inputs))
 
     def moved(self, constants: Sequence[Any]) -> set[int]:
-        """The constants that are no longer where this reads them."""
+        """The constants that are no longer where the graph reads them."""
         return {number for number, address in self._in_place if constants[number].data_ptr() != address}
 
     def __call__(self, run: object, constants: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Repeat it; `run` is the same object as long as the constants are the same."""
+        """Replay the kernels; `run` is the same object as long as the constants are unchanged."""
         self._load(constants, inputs, copy_constants=self._run is not run)
         self._run = run
         self._replay()
@@ -281,7 +281,7 @@ def _kind(x: Any) -> Any:
 
 
 def _circumstances(array: Any) -> Any:
-    """A key for what chooses kernels besides the arguments, and for who else could write into the memory of the graph meanwhile."""
+    """A key for everything besides the arguments that affects the choice of kernels, or could write into the graph's memory."""
     stream = torch.cuda.current_stream(array.device).cuda_stream if array.is_cuda else None
     return (
         threading.get_ident(), stream, torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda"), len(modes()),

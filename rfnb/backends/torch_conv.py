@@ -30,19 +30,19 @@ def conv(
 
 
 def _with_features(raw: Any, first: int, second: int) -> Any:
-    """The array with zeros at the end of its first two axes, where these are shorter than so many."""
+    """The array with zeros appended to its first two axes up to these lengths."""
     more = [max(least - size, 0) for least, size in zip((first, second), raw.shape)]
     return F.pad(raw, [0, 0] * (raw.ndim - 2) + [0, more[1], 0, more[0]])
 
 
 def _short(x: Any, pads: Pads, reach: Sequence[int]) -> dict[int, int]:
-    """Spatial axis -> frames that lack for one output frame, where that is so."""
+    """For each spatial axis that is too short: how many frames are missing for one output frame."""
     lack = (most + 1 - length - left - right for length, (left, right), most in zip(x.shape[-len(pads) :], pads, reach))
     return {axis: count for axis, count in enumerate(lack) if count > 0}
 
 
 def _padded(x: Any, pads: Pads, short: dict[int, int], value: float) -> Any:
-    """torch refuses a filter that is longer than the input, so there the input is made long enough; `_cut` takes the result."""
+    """Extend the input where it is shorter than the filter, which torch refuses; `_cut` removes the result."""
     flat: list[int] = []
     for axis, (left, right) in enumerate(pads):
         flat = [left, right + short.get(axis, 0), *flat]
@@ -50,7 +50,7 @@ def _padded(x: Any, pads: Pads, short: dict[int, int], value: float) -> Any:
 
 
 def _cut(out: Any, short: dict[int, int]) -> Any:
-    """No frames where the input was too short. A slice, so that gradients (of 0) still find their way."""
+    """Remove the frames where the input was too short. A slice, so that gradients (of 0) still flow."""
     for axis in short:
         out = out.narrow(2 + axis, 0, 0)
     return out
@@ -85,7 +85,7 @@ _MEAN: tuple[Any, ...] = (None, F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
 
 
 def _lacks_mean(ndim: int, x: Any) -> bool:
-    """torch has no mean over windows of complex numbers, nor over windows of three axes in half precision on a CPU."""
+    """True if torch cannot average over windows: for complex numbers, and for three axes in half precision on a CPU."""
     return x.is_complex() or ndim == 3 and x.device.type == "cpu" and x.dtype in (torch.bfloat16, torch.float16)
 
 

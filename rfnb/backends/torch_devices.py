@@ -1,4 +1,4 @@
-"""The accelerator beside the CPU, if there is one: the words on a device that there is not, and arrays brought to it and back."""
+"""The accelerator besides the CPU, if any: the error for a missing device, and transfers to and from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MISSING = re.compile(
 
 
 def accelerator() -> str | None:
-    """The kind of device besides the CPU that this torch was made for, whether there is one or not."""
+    """The kind of accelerator that this torch was built for, available or not."""
     try:
         found = torch.accelerator.current_accelerator()
     except RuntimeError:  # torch 2.6, if it was made for none
@@ -26,17 +26,18 @@ def accelerator() -> str | None:
 
 
 def is_in_use(kind: str) -> bool:
-    """Whether anything was made on a device of this kind. To ask it for a generator or a stream would begin that, which takes memory,
-    and a forked process may not."""
+    """True if anything was created on a device of this kind. Requesting a generator or a stream would initialise it, which takes memory
+    and is forbidden in a forked process.
+    """
     module = torch.get_device_module(kind)
     return bool(getattr(module, "is_initialized", module.is_available)())
 
 
 def refuse_device(error: Exception, device: object) -> None:
-    """Called with an error of torch, before it is raised again.
+    """Explain a missing device; called with an error of torch before it is raised again.
 
     Raises:
-        RuntimeError: The device is missing.
+        RuntimeError: If the device is missing.
     """
     if not _MISSING.search(str(error)):
         return
@@ -66,7 +67,7 @@ def check_name(name: str) -> None:
 
 
 def _accelerators() -> list[str]:
-    """The names of the devices there are besides the CPU."""
+    """The names of the available devices other than the CPU."""
     if not torch.accelerator.is_available():
         return []
     kind = torch.accelerator.current_accelerator()
@@ -77,15 +78,15 @@ def _accelerators() -> list[str]:
 
 
 def on_device(array: np.ndarray, device: torch.device) -> Any:
-    """A tensor of these values, which may share the memory of the array where the device is the host."""
+    """A tensor of these values, which may share the array's memory if the device is the host."""
     return brought(torch.as_tensor(array, device="cpu"), device)  # whatever the default device of torch is
 
 
 def brought(raw: Any, device: torch.device, dtype: Any = None) -> Any:
-    """A tensor of the host on a device. Nobody waits for a GPU: from pinned memory the copy takes its turn after what was asked before.
+    """A host tensor on a device, without waiting for a GPU: the copy from pinned memory is queued after earlier work.
 
-    Memory that was pinned before is somebody's who may write to it next, so that copy is waited for. So is one to mps, which reads
-    the memory of the host itself.
+    Memory that was already pinned may be written by its owner next, so that copy is waited for. So is one to mps, which reads the host's
+    memory directly.
     """
     if device.type == "cpu":
         return raw if dtype is None else raw.to(dtype)
@@ -97,7 +98,7 @@ def brought(raw: Any, device: torch.device, dtype: Any = None) -> Any:
 
 
 def on_host(raws: Sequence[Any]) -> list[np.ndarray]:
-    """See `Backend.raws_to_numpy`: what is on one device comes in one copy, as bytes."""
+    """See `Backend.raws_to_numpy`: arrays on one device are transferred together, as bytes."""
     raws = [raw.float() if raw.dtype == torch.bfloat16 else raw.detach() for raw in raws]
     out = [raw.numpy(force=True) if raw.is_cpu else None for raw in raws]
     for device in dict.fromkeys(raw.device for raw in raws if not raw.is_cpu):

@@ -1,7 +1,7 @@
-"""Files of `torch.save`, read without trust in what they say of their sizes; nothing in them is executed.
+"""Reads files of `torch.save` without trusting the sizes they claim; nothing in them is executed.
 
-`torch.load(weights_only=True)` makes what a file names: also an empty storage, or an array of bytes, of any size that a few bytes say.
-So the pickle is read twice. The first time (`_Said`) nothing is made of it, and its sizes are compared with those of the file.
+`torch.load(weights_only=True)` creates whatever a file names, including an empty storage or byte array of any size, claimed in a few
+bytes. So the pickle is read twice. The first pass (`_Said`) creates nothing, and compares its sizes with those of the file.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def load_plain(file: BinaryIO) -> Any:
     """The tensors and plain values in a file of `torch.save`, on the CPU.
 
     Args:
-        file: At its beginning; it can be read anywhere.
+        file: An open, seekable file, positioned at its beginning.
 
     Raises:
-        ValueError: Its sizes are not those of the file, or it is nested too deeply.
-        Exception: Any other, of a file that is damaged or holds something else.
+        ValueError: If its sizes do not match the file, or it is nested too deeply.
+        Exception: For a file that is damaged or contains something else.
     """
     import torch
 
@@ -67,10 +67,10 @@ def _check_zip(file: BinaryIO, size: int) -> None:
 
 
 class _Said(_Pickle):
-    """A pickle as torch reads it, of which nothing is made.
+    """Reads a pickle as torch does, without creating anything.
 
     Args:
-        most: Bytes that all of its arrays may have together.
+        most: Limit in bytes for all of its arrays together.
     """
 
     dispatch = {
@@ -84,12 +84,12 @@ class _Said(_Pickle):
         super().__init__(_Bounded(file, most), encoding="utf-8")
 
     def find_class(self, module: str, name: str) -> Any:
-        """A name, which can be called; that of Python 2 is one of Python 3, as torch reads it."""
+        """A callable stand-in for a name; names of Python 2 are mapped to Python 3, as torch does."""
         module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
         return _Name(f"{module}.{name}", self._left)
 
     def persistent_load(self, pid: Any) -> Any:
-        """A storage: its bytes are counted."""
+        """A storage, whose bytes are counted."""
         key, count = pid[2], pid[4]
         if type(count) is not int or type(key) not in (str, bytes) or not 0 <= count <= self._left:
             raise ValueError(f"an array of {count!r:.30} numbers, and {self._left:,} bytes are there")
@@ -125,18 +125,18 @@ class _Said(_Pickle):
 
 
 class _Bounded:
-    """A file of which nobody can ask for more than it has."""
+    """A file that never reads more than it has."""
 
     def __init__(self, file: BinaryIO, size: int):
         self._file, self._size, self.readline = file, size, file.readline
 
     def read(self, count: int) -> bytes:
-        """So many bytes, or what is left of them."""
+        """This many bytes, or the remaining ones."""
         return self._file.read(min(count, self._size))
 
 
 class _Stub(dict[Any, Any]):
-    """Whatever a name would have made."""
+    """A stand-in for the object that a name would have created."""
 
     def __setstate__(self, state: Any) -> None:
         pass
@@ -146,16 +146,16 @@ class _Stub(dict[Any, Any]):
 
 
 class _Name:
-    """A function or a type of which a file says the name."""
+    """A function or type named in a file."""
 
     def __init__(self, name: str, most: int):
         self.name, self._most = name, most
 
     def check(self, args: tuple[Any, ...]) -> None:
-        """Whether calling it takes no more memory than its arguments do.
+        """Check that calling it takes no more memory than its arguments.
 
         Raises:
-            ValueError: Else.
+            ValueError: If it might.
         """
         name, first = self.name, args[0] if args else None
         rebuilds = name.startswith(("torch._utils._rebuild_", "torch._tensor._rebuild_"))
@@ -180,7 +180,7 @@ def _called(name: Any, args: Any) -> _Stub:
 
 
 def _check_keys(keys: Any) -> None:
-    """Keys are compared by all that is in them: one of 40 tuples of two, each in the next, takes hours."""
+    """Refuse deeply nested keys, which are compared by their full content: one of 40 nested pairs takes hours."""
     for key in keys:
         if isinstance(key, tuple) and any(isinstance(part, tuple) for part in key):
             raise ValueError("a key of a dict is nested")

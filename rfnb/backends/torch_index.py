@@ -1,4 +1,4 @@
-"""Entries of an array picked and written by indices, for torch."""
+"""Reading and writing of array entries by indices, for torch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def batched_take(raw: Any, indices: Any, num_batch: int) -> Any:
 
 
 def _as_index(indices: Any) -> Any:
-    """Small integers as those that kernels take; torch would take uint8, as bool, for a mask."""
+    """Small integers converted for kernels; torch would interpret uint8, like bool, as a mask."""
     if indices.dtype == torch.bool or indices.dtype.is_floating_point or indices.dtype.is_complex:
         raise IndexError(f"indices of {indices.dtype}")
     return indices.long()
@@ -75,7 +75,7 @@ def one_hot(raw: Any, size: int, on: float, off: float, dtype: str) -> Any:
 
 
 def first_top_k(raw: Any, k: int) -> tuple[Any, Any]:
-    """See `Backend.first_top_k_raw`: of numbers whose order is that of the values and, among equal ones, of the places."""
+    """See `Backend.first_top_k_raw`: sorts by numbers that combine the order of values with that of places."""
     if raw.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         best, index = torch.sort(raw, dim=-1, descending=True, stable=True)
         return best[..., :k], index[..., :k]

@@ -1,9 +1,9 @@
-"""Sequences of labels for torch: CTC, and the edit distance.
+"""Label sequences for torch: CTC and the edit distance.
 
-CTC is the fused loss where torch computes exactly ours, else the forward recursion over all states at once. A state is one of
-blank, label 1, blank, label 2, ..., blank: 2 * labels + 1 of them. From frame to frame a path stays, goes on by one state, or skips
-the blank between two labels. Everything is vectorised over sequences and states; what is known of the lengths is known to the host,
-so nothing here makes a GPU wait.
+CTC is the fused loss where torch computes exactly the same function, else the forward recursion over all states at once. The states are
+blank, label 1, blank, label 2, ..., blank: 2 * labels + 1 of them. From frame to frame a path stays, advances by one state, or skips the
+blank between two labels. Everything is vectorised over sequences and states; lengths are known to the host, so nothing here makes a GPU
+wait.
 """
 
 from __future__ import annotations
@@ -82,8 +82,9 @@ def ctc_best_path(
 def _prepare(
     logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, blank: int, normalized: bool
 ) -> tuple[Any, Any, Any | None, Any]:
-    """log_probs [time, batch, classes] without padding, int64 labels [batch, target time], which frames are real
-    [time, batch, 1] (None: all), number of labels [batch]."""
+    """log_probs [time, batch, classes] without padding, int64 labels [batch, target time], a mask of real frames [time, batch, 1]
+    (None: all), number of labels [batch].
+    """
     device = logits.device
     frames = None
     if (input_lengths != logits.shape[1]).any():
@@ -125,7 +126,7 @@ def _nowhere(emissions: Any) -> Any:
 
 
 def _moves(alpha: Any, time: int) -> Any:
-    """The places where a path may come from, [batch, state, (skip, step, stay)]: two states before, the one before, the same."""
+    """The scores of possible predecessors, [batch, state, (skip, step, stay)]: two states before, one before, the same."""
     before = F.pad(alpha, (2, 0), value=_IMPOSSIBLE)
     if time == 0:  # all paths start just before the first blank, which they may skip
         before[:, 1] = 0

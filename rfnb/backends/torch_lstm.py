@@ -1,6 +1,6 @@
 """LSTM kernels for torch: the fused one over whole sequences, and a single step.
 
-Gate order i, f, cell, o and weight layout [4 * out, in] are those of torch, so the weights go in as they are.
+Gate order i, f, cell, o and weight layout [4 * out, in] are those of torch, so weights are passed unchanged.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def lstm(
 
 
 def of_mask(mask: Any, rec_weight: Any) -> tuple[Any, ...]:
-    """The meaning of a mask for the kernel: real frames, the input that shuts the gates and its weights, 0, the index of each
-    sequence's last frame, which sequences have none. Kept, since all calls with the same dims come with the same mask."""
+    """Arrays derived from a mask for the kernel: real frames, the input that closes the gates with its weights, 0, the index of each
+    sequence's last frame, and the empty sequences. Cached, since all calls with the same dims share a mask.
+    """
     size = rec_weight.shape[1]
     key = (id(mask), size, rec_weight.dtype)
     found = _masks.get(key)

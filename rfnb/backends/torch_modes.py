@@ -1,7 +1,7 @@
-"""The modes of torch: what is current in a thread, and mixed precision: products in a 16-bit dtype, what adds many numbers up in float32.
+"""The modes of torch: the current settings of a thread, and mixed precision: products in a 16-bit dtype, long sums in float32.
 
-torch's own autocast decides for products. What it leaves in 16 bits on a CPU (softmax, norms, sums) goes to float32 too, so that a
-program gives the same dtypes on every device.
+torch's own autocast handles products. Ops that it leaves in 16 bits on a CPU (softmax, norms, sums) also run in float32, so that a
+program has the same dtypes on every device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rfnb.backends.torch_devices import accelerator, is_in_use
 
 
 class OwnMode(TorchFunctionMode):
-    """A mode that is left by itself, wherever it is in the stack, and once: an interrupt may come before another one is left."""
+    """A mode that can be left at any position of the stack, and only once: an interrupt may strike before another one is left."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,12 +42,12 @@ class OwnMode(TorchFunctionMode):
 
 
 def modes() -> list[Any]:
-    """The modes of this thread, the outermost first."""
+    """The modes of this thread, outermost first."""
     return _get_current_function_mode_stack()
 
 
 def autocast_kinds() -> tuple[str, ...]:
-    """The kinds of devices whose autocast may be on: the CPU, and what this torch was made for, whether there is one or not."""
+    """The kinds of devices whose autocast may be on: the CPU, and the accelerator that this torch was built for, available or not."""
     beside = accelerator()
     return ("cpu",) if beside is None else ("cpu", beside)
 
@@ -101,7 +101,7 @@ def settings() -> dict[str, str]:
 
 
 def float32_precision() -> str:
-    """The precision of products of float32; by library where it is set so (`fp32_precision`), for which torch has no one word."""
+    """The precision of float32 products; by library if set that way (`fp32_precision`), for which torch has no single word."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:
@@ -137,12 +137,12 @@ def full_precision() -> Iterator[None]:
 
 
 def _devices() -> tuple[str, ...]:
-    """The kinds of devices that there are, whose autocast may be on."""
+    """The available kinds of devices whose autocast may be on."""
     return autocast_kinds() if torch.accelerator.is_available() else ("cpu",)
 
 
 class InFloat32(TorchFunctionMode):
-    """Gives the functions of `_IN_FLOAT32` their arrays in float32."""
+    """Passes arrays to the functions of `_IN_FLOAT32` in float32."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = {} if kwargs is None else kwargs

@@ -1,7 +1,7 @@
-"""torch tensors that are no plain arrays, as plain ones: packed sequences, nested and jagged tensors, torch's own names.
+"""Converts special torch tensors to plain ones: packed sequences, nested and jagged tensors, named tensors.
 
-What can be padded is padded by torch's own functions, so gradients go through. What has no entries at places (sparse) or no numbers
-(quantised) says so by `refusal`.
+Padding uses torch's own functions, so gradients pass through. Tensors without entries at places (sparse) or without numbers (quantised)
+are reported by `refusal`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Plain(NamedTuple):
     """A plain array.
 
     Attributes:
-        raw: Strided.
-        lengths: By axis: its length in each entry of axis 0, int64 on the CPU.
-        names: Of the axes, where they are known; None for one without.
+        raw: A strided tensor.
+        lengths: By axis: the length in each entry of axis 0, int64 on the CPU.
+        names: Names of the axes, where known; None for an axis without.
     """
 
     raw: torch.Tensor
@@ -31,12 +31,12 @@ class Plain(NamedTuple):
 
 
 def is_torch(value: Any) -> bool:
-    """Whether it is something that `plain` takes."""
+    """True for a value that `plain` accepts."""
     return isinstance(value, (torch.Tensor, PackedSequence))
 
 
 def refusal(value: Any) -> tuple[str, str] | None:
-    """Says why a tensor is no array of numbers, and what makes one of it; None if it is one."""
+    """The reason why a tensor is not an array of numbers, and code that converts it; None if it is one."""
     if not isinstance(value, torch.Tensor):
         return None
     if value.is_quantized:
@@ -50,7 +50,7 @@ def refusal(value: Any) -> tuple[str, str] | None:
 
 
 def plain(value: Any) -> Plain:
-    """A tensor, packed sequence or nested tensor as a plain array, without copy where it is one."""
+    """A tensor, packed sequence or nested tensor as a plain array, without a copy if it already is one."""
     if isinstance(value, PackedSequence):
         raw, lengths = pad_packed_sequence(value, batch_first=True)
         return Plain(raw, {1: lengths.numpy()}, ["batch", "time", *_rest(raw.ndim - 2)])
@@ -89,13 +89,13 @@ def _rest(count: int) -> list[str | None]:
 
 
 def knows_axes(value: Any) -> bool:
-    """Whether it has lengths or names of its own."""
+    """True if it has its own lengths or names."""
     named = getattr(value, "has_names", None)
     return isinstance(value, PackedSequence) or value.is_nested or (named is not None and named())
 
 
 def without_values(value: Any) -> tuple[str, str] | None:
-    """Says why a tensor has no values to look at, and what would give it some; None if it has."""
+    """The reason why a tensor has no readable values, and what would provide them; None if it has values."""
     raw = value.data if isinstance(value, PackedSequence) else value
     if raw.is_meta:
         return "has no values: it is on the meta device", "x.to_empty(device='cpu')    # or load the values"
@@ -113,18 +113,18 @@ def without_values(value: Any) -> tuple[str, str] | None:
 
 
 def on_host(raw: torch.Tensor) -> Any:
-    """The values as a NumPy array; dtypes that NumPy has not (bfloat16, float8) as float32. Waits for a GPU."""
+    """The values as a NumPy array; dtypes that NumPy lacks (bfloat16, float8) as float32. Waits for a GPU."""
     return _of_numpy(raw.detach()).cpu().resolve_conj().resolve_neg().numpy()
 
 
 def _of_numpy(raw: torch.Tensor) -> torch.Tensor:
-    """The tensor with a dtype that NumPy has."""
+    """The tensor in a dtype that NumPy supports."""
     known = (torch.float16, torch.float32, torch.float64)
     return raw.float() if raw.is_floating_point() and raw.dtype not in known else raw
 
 
 def together(values: Sequence[Any]) -> list[Any]:
-    """The same values; tensors of a device as NumPy arrays, in one copy."""
+    """The same values; device tensors become NumPy arrays, in one transfer."""
     out = list(values)
     places = [place for place, value in enumerate(out) if isinstance(value, torch.Tensor) and not value.is_cpu]
     places = [
@@ -137,7 +137,7 @@ def together(values: Sequence[Any]) -> list[Any]:
 
 
 def from_dlpack(value: Any) -> torch.Tensor | None:
-    """The array of another library with its storage shared; None if it does not give it away."""
+    """The array of another library with shared storage; None if the library does not allow that."""
     try:
         return dlpack.from_dlpack(value)
     except (RuntimeError, TypeError, BufferError, AttributeError):

@@ -1,4 +1,4 @@
-"""Parameters of torch, which change in place, and the graph that gradients go back through."""
+"""Parameters of torch, which change in place, and the gradient graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rfnb.backends.torch_functions import DTYPES
 
 
 def kept(raw: Any) -> Any:
-    """See `Backend.kept_raw`. An optimizer changes leaves with gradient, and so views of one."""
+    """See `Backend.kept_raw`. An optimizer changes leaves with gradient, and thereby their views."""
     base = raw._base
     if base is None and not raw.requires_grad:
         return raw
@@ -82,7 +82,7 @@ def _there(value: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
 
 
 def _apart(value: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
-    """The value, copied if it is a view of the parameter that it is written to (a shift, a transposition)."""
+    """The value, copied if it is a view of the parameter to which it is written (a shift, a transposition)."""
     return value.clone() if value.untyped_storage().data_ptr() == param.untyped_storage().data_ptr() else value
 
 
@@ -115,9 +115,9 @@ def scaled_gradient(raw: Any, scale: Any, shift: Any | None, axis: int | None, m
 
 
 class GraphPlace(NamedTuple):
-    """One array in the graph: output `number` of a node, or (without node) the array with the id `number`, which came from outside.
+    """An array in the graph: output `number` of a node, or (without node) an external array with the id `number`.
 
-    The node is held, since its identity is only kept as long as Python knows it.
+    The node is referenced, since its identity lasts only as long as Python holds it.
     """
 
     node: Any

@@ -35,7 +35,7 @@ def _empty(shape: Sequence[int], dtype: torch.dtype, device: str | None) -> Any:
 
 
 def _truncated_normal(shape: Sequence[int], device: str | None, low: float, high: float, generator: Any | None) -> Any:
-    """Draw by the inverse of the distribution function, so that nobody has to look whether numbers are outside."""
+    """Draw by the inverse of the distribution function, so that no draws need to be rejected."""
     mirrored = low + high > 0  # probabilities near 0 are precise, those near 1 are not
     low, high = (-high, -low) if mirrored else (low, high)
     raw = _empty(shape, torch.float64, device)
@@ -69,7 +69,7 @@ def set_random_seed(seed: int) -> None:
 
 
 def get_random_state() -> dict[str, bytes]:
-    """See `Backend.get_random_state`. An accelerator that is not in use yet stays so: its state is empty under the name of its kind."""
+    """See `Backend.get_random_state`. An accelerator not yet in use stays so: its state is empty under the name of its kind."""
     state = {"cpu": bytes(torch.get_rng_state().numpy())}
     kind = accelerator()
     if kind is not None and not is_in_use(kind):
@@ -92,14 +92,14 @@ def set_random_state(state: dict[str, bytes]) -> None:
 
 
 def device_state(device: torch.device | str) -> Any:
-    """The state of the generator of a device, uint8 on the host; nothing waits for it."""
+    """The generator state of a device, uint8 on the host; without waiting."""
     if torch.device(device).type == "cpu":
         return torch.get_rng_state()
     return torch.get_device_module(device).get_rng_state(device)
 
 
 def set_device_state(device: torch.device | str, state: Any) -> None:
-    """Let the generator of a device go on from a state of `device_state`."""
+    """Restore the generator of a device to a state from `device_state`."""
     if torch.device(device).type == "cpu":
         torch.set_rng_state(state)
     else:
@@ -107,7 +107,7 @@ def set_device_state(device: torch.device | str, state: Any) -> None:
 
 
 def _devices(kind: str) -> list[str]:
-    """The names of the devices of a kind that there are."""
+    """The names of the available devices of a kind."""
     return [f"{kind}:{index}" for index in range(torch.accelerator.device_count())]
 
 

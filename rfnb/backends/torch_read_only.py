@@ -1,4 +1,4 @@
-"""torch tensors that are only read."""
+"""Read-only torch tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HARMLESS = {"requires_grad_", "share_memory_"}
 
 
 class ReadOnly(torch.Tensor):
-    """Shares memory with a tensor; what would write into it is an error. Views of it are read-only too, other results plain."""
+    """Shares memory with a tensor; writing raises an error. Views of it are read-only too, other results plain."""
 
     refused: Callable[[], Exception]
 
@@ -36,7 +36,7 @@ class ReadOnly(torch.Tensor):
 
 
 def read_only(raw: torch.Tensor, refused: Callable[[], Exception]) -> ReadOnly:
-    """`raw` for reading; who writes gets `refused()`."""
+    """`raw` for reading; writing raises `refused()`."""
     out = raw.as_subclass(ReadOnly)
     out.refused = refused
     return out
@@ -52,7 +52,7 @@ def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> ReadOnly | None:
 
 
 def _views_of(own: ReadOnly, result: Any) -> Any:
-    """Make read-only whatever shares memory with `own`."""
+    """Make every result that shares memory with `own` read-only."""
     if isinstance(result, torch.Tensor):
         if result.untyped_storage().data_ptr() != own.as_subclass(torch.Tensor).untyped_storage().data_ptr():
             return result.as_subclass(torch.Tensor) if isinstance(result, ReadOnly) else result

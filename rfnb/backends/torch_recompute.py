@@ -1,8 +1,8 @@
-"""Gradient checkpointing as a with-block, for torch: what is computed inside is not kept for backward but computed again.
+"""Gradient checkpointing as a with-block, for torch: values computed inside are recomputed for backward instead of kept.
 
-A dispatch mode writes down each operation in the block: a tape, which refers to what the block itself has made by number and
-holds only what came from outside. What autograd wants to keep is exchanged for its number. The first time that backward asks
-for one of them, the part of the tape that these depend on is run again, random numbers included, and serves all of them.
+A dispatch mode records each operation in the block on a tape, which refers to tensors made in the block by number and holds only
+external ones. Tensors that autograd wants to save are replaced by their numbers. When backward first requests one of them, the part of
+the tape that they depend on is run again, random numbers included, and serves all of them.
 
 Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; a block instead of a function, so that its results are
 simply the variables of the block.
@@ -25,7 +25,7 @@ from rfnb.backends.torch_random import device_state, set_device_state
 
 
 class _Place(NamedTuple):
-    """A tensor made in the block: the number of its storage, and how it lies in there."""
+    """A tensor made in the block: the number of its storage, and its layout there."""
 
     storage: int
     dtype: Any
@@ -35,14 +35,14 @@ class _Place(NamedTuple):
 
 
 class _Outside(NamedTuple):
-    """A tensor from outside of the block, and its version then."""
+    """A tensor from outside the block, with its version at that time."""
 
     tensor: Any
     version: int
 
 
 class _Operation(NamedTuple):
-    """One line of the tape. `makes` and `changes` are numbers of storages, `generator` is the random state before it."""
+    """An entry of the tape. `makes` and `changes` are numbers of storages, `generator` is the random state before it."""
 
     function: Any
     arguments: list[Any]
@@ -56,7 +56,7 @@ class _Operation(NamedTuple):
 
 
 class _Kept:
-    """The place of a tensor of the block in the memory of autograd."""
+    """A tensor of the block as saved by autograd."""
 
     def __init__(self, tape: _Tape, place: _Place, length: int):
         self.tape, self.place = tape, place
@@ -65,7 +65,7 @@ class _Kept:
 
 
 class _Tape(TorchDispatchMode):
-    """Writes down what happens in a block, and runs it again."""
+    """Records the operations of a block, and runs them again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class _Tape(TorchDispatchMode):
         return out
 
     def _made(self, leaf: Any, inputs: list[Any]) -> int | None:
-        """A number for the storage of an output, unless it is that of an input or already has one."""
+        """A number for the storage of an output, unless it shares that of an input or already has one."""
         if not isinstance(leaf, torch.Tensor) or not _is_plain(leaf) or self._number(leaf) is not None:
             return None
         storage = leaf.untyped_storage()
@@ -128,7 +128,7 @@ class _Tape(TorchDispatchMode):
         return _Place(number, leaf.dtype, int(leaf.storage_offset()), tuple(leaf.shape), tuple(leaf.stride()))
 
     def pack(self, tensor: Any) -> Any:
-        """The object that autograd is to keep instead of `tensor`."""
+        """The object that autograd saves in place of `tensor`."""
         place = self._reference(tensor)
         if isinstance(place, _Outside):
             return tensor
@@ -165,7 +165,7 @@ class _Tape(TorchDispatchMode):
         return out
 
     def _run(self) -> None:
-        """The operations that the kept tensors depend on, in order; other storages are let go after their last use."""
+        """Run the operations that the saved tensors depend on, in order; other storages are released after their last use."""
         self._waiting = dict(Counter(kept.place.storage for kept in self._kept if not kept.served))
         needed, lines = set(self._waiting), []
         last_use: dict[int, int] = {}
@@ -221,7 +221,7 @@ def _version(tensor: Any) -> int:
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Whether its values are just what lies in its storage. What is not is kept as it is."""
+    """True if its values are exactly the content of its storage. Other tensors are saved as they are."""
     return tensor.layout == torch.strided and not (tensor.is_conj() or tensor.is_neg())
 
 
@@ -236,7 +236,7 @@ def _changed_by(function: Any, args: Any, kwargs: Any) -> list[Any]:
 
 
 def _generator_before(leaves: list[Any]) -> tuple[Any, Any]:
-    """The generator that an operation draws from (else the device whose own it is), and its state."""
+    """The generator from which an operation draws (or the device with that generator), and its state."""
     for leaf in leaves:
         if isinstance(leaf, torch.Generator):
             return leaf, leaf.get_state()
@@ -248,7 +248,7 @@ def _generator_before(leaves: list[Any]) -> tuple[Any, Any]:
 
 
 def _set_generator(generator: tuple[Any, Any] | None) -> tuple[Any, Any] | None:
-    """Set the state; returns what it was before."""
+    """Set the state; return the previous one."""
     if generator is None:
         return None
     which, state = generator

@@ -77,9 +77,9 @@ def two_d_lstm(
 
 
 def _around(before: Any, edge: Any, nothing: Any, diagonal: int, low: int, high: int, start: int) -> tuple[Any, Any]:
-    """The cells that are left of the cells y = low .. high - 1 of a diagonal, and what is above them.
+    """The left neighbours of the cells y = low .. high - 1 of a diagonal, and their upper neighbours.
 
-    `before` is the diagonal before it, from y = start on; `edge` is the row above the grid.
+    `before` is the previous diagonal, from y = start on; `edge` is the row above the grid.
     """
     left = before[low - start : high - start]
     if left.shape[0] < high - low:  # the last one is at x = 0
@@ -90,7 +90,7 @@ def _around(before: Any, edge: Any, nothing: Any, diagonal: int, low: int, high:
 
 
 def _from_diagonals(rows: list[Any], width: int, height: int) -> Any:
-    """[height, width, ...] from the diagonals one after the other."""
+    """[height, width, ...] from consecutive diagonals."""
     flat = torch.cat(rows)
     y = torch.arange(height, device=flat.device)[:, None]
     diagonal = y + torch.arange(width, device=flat.device)

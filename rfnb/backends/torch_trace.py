@@ -1,4 +1,4 @@
-"""The functions of torch that are called, also those that draw random numbers: for a recorded loop, which makes a program of them."""
+"""Observes calls of torch functions, including those that draw random numbers: for a recorded loop, which makes a program of them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _MadeTensors(RawCall):
 
 
 class _Trace(OwnMode):
-    """See `Backend.trace_calls`. A mode is that of the thread."""
+    """See `Backend.trace_calls`. A mode belongs to its thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ trace_calls = _Trace
 
 
 class _TraceAndDraws(_Trace):
-    """Both at once: each mode of torch costs every call."""
+    """Both at once, since each mode of torch adds a cost to every call."""
 
     def __init__(self, draws: Callable[[str], None]):
         super().__init__()
@@ -97,7 +97,7 @@ def watch_draws(draws: Callable[[str], None], *, trace: bool = False) -> OwnMode
 
 
 def note_made(raw: Any) -> Any:
-    """`raw`, made of values of the host: those who watch do not see that otherwise."""
+    """`raw`, made from host values, which observers cannot see otherwise."""
     for mode in modes():
         if isinstance(mode, _Trace):
             mode.calls.append(_MadeTensors(None, (), {}, raw))
@@ -138,8 +138,9 @@ def _kind(fn: Any, args: Any, kwargs: Any, out: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _nature_of(fn: Any) -> tuple[str, bool, bool, bool]:
-    """The name of a function; whether it is never called again, whether it writes to its first argument, and whether the shape
-    of what it gives depends on values."""
+    """The name of a function; whether it must never be repeated, whether it writes to its first argument, and whether the shape of its
+    result depends on values.
+    """
     name = name_of(fn)
     never = name in _NEVER or (getattr(fn, "__module__", None) or "").startswith("torch.autograd")
     writes = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
@@ -147,7 +148,7 @@ def _nature_of(fn: Any) -> tuple[str, bool, bool, bool]:
 
 
 def name_of(fn: Any) -> str:
-    """`add`; of the getter of a property the name of the property."""
+    """`add`; for the getter of a property the name of the property."""
     name = getattr(fn, "__name__", "call")
     return getattr(fn.__self__, "__name__", name) if name in ("__get__", "__set__") else name
 
@@ -161,7 +162,7 @@ def _picks_by_bool(index: Any) -> bool:
 
 
 def _shape_depends_on_values(name: str) -> bool:
-    """Whether a function of this name is one of those that torch has marked so; indexing is looked at by itself."""
+    """True if torch marks a function of this name as such; indexing is handled separately."""
     if name in ("__getitem__", "__setitem__", "where", "index_put", "index_put_"):
         return False
     packet = getattr(torch.ops.aten, name, None) if not name.startswith("__") else None
@@ -179,7 +180,7 @@ _DROPPED = "dropout_p"  # of attention
 
 
 class WatchDraws(OwnMode):
-    """A mode is that of the thread."""
+    """A mode that reports draws; it belongs to its thread."""
 
     def __init__(self, draws: Callable[[str], None]):
         super().__init__()
@@ -192,7 +193,7 @@ class WatchDraws(OwnMode):
 
 
 def tell_draw(draws: Callable[[str], None], func: Any, kwargs: Any) -> None:
-    """Tell if this call is going to draw."""
+    """Report a call that is about to draw."""
     name = getattr(func, "__name__", "")
     if (_may_draw(name) and kwargs.get("training", True)) or kwargs.get(_DROPPED):
         draws(f"torch.{name}")

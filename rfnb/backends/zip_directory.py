@@ -1,4 +1,4 @@
-"""The directory of a zip file, compared with the length of the file before anything in it is unpacked."""
+"""Checks the directory of a zip file against the length of the file before anything in it is unpacked."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _LOCAL = 30  # bytes before the name of a member, where it lies
 
 
 def members_of(file: zipfile.ZipFile, size: int) -> list[zipfile.ZipInfo]:
-    """The members, in the order in which they lie. Their names are no paths to anything.
+    """The members in the order in which they are stored. Their names are not paths.
 
     Args:
-        size: Of the file, in bytes.
+        size: Size of the file in bytes.
 
     Raises:
-        ValueError: A member is there twice, lies over another one, or is packed in a way that has no limit; or they unpack to more than
+        ValueError: If a member occurs twice, overlaps another one, or is packed without a size limit; or if they unpack to more than
             64 MB and 50 times the size of the file.
     """
     members = sorted(file.infolist(), key=lambda member: member.header_offset)
