@@ -45,12 +45,22 @@ def stored() -> str:
     return "\n".join(f"<div>{view._repr_mimebundle_()['text/html']}</div>" for view in views())
 
 
-def opened(browser, path: Path, page: str, **options):
-    path.write_text(page, encoding="utf-8")
-    tab, errors = browser.new_context(viewport={"width": 900, "height": 900}, **options).new_page(), []
+@pytest.fixture(scope="module")
+def opened(browser):
+    """A function that opens a page in the place of the one before; gives it and its errors."""
+    context, errors = browser.new_context(viewport={"width": 900, "height": 900}), []
+    tab = context.new_page()
     tab.on("pageerror", lambda error: errors.append(str(error)))
-    tab.goto(path.as_uri())
-    return tab, errors
+
+    def open_(path: Path, page: str, color_scheme: str = "light"):
+        path.write_text(page, encoding="utf-8")
+        errors.clear()
+        tab.emulate_media(color_scheme=color_scheme)
+        tab.goto(path.as_uri())
+        return tab, errors
+
+    yield open_
+    context.close()
 
 
 def check_alive(frame) -> None:
@@ -62,41 +72,38 @@ def check_alive(frame) -> None:
     assert frame.locator('[data-kind="states"]').get_attribute("data-linked") == "0", "they share one selection"
 
 
-def test_stored_outputs_are_alive_under_the_policy_of_vs_code(browser, tmp_path):
+def test_stored_outputs_are_alive_under_the_policy_of_vs_code(opened, tmp_path):
     meta = f'<meta http-equiv="Content-Security-Policy" content="{VSCODE}">'
-    page, errors = opened(browser, tmp_path / "page.html", f"<!doctype html>{meta}<body>{stored()}")
+    page, errors = opened(tmp_path / "page.html", f"<!doctype html>{meta}<body>{stored()}")
     check_alive(page)
     assert errors == []
-    page.context.close()
 
 
-def test_stored_outputs_are_alive_in_a_frame_of_no_origin(browser, tmp_path):
+def test_stored_outputs_are_alive_in_a_frame_of_no_origin(opened, tmp_path):
     inner = html.escape(f"<!doctype html><body>{stored()}", quote=True)
     frame = f'<iframe sandbox="allow-scripts" width="850" height="850" srcdoc="{inner}"></iframe>'
-    page, errors = opened(browser, tmp_path / "page.html", f"<!doctype html><body>{frame}")
+    page, errors = opened(tmp_path / "page.html", f"<!doctype html><body>{frame}")
     check_alive(page.frame_locator("iframe"))
     assert errors == []
-    page.context.close()
 
 
 @pytest.mark.parametrize("host", THEMES)
 @pytest.mark.parametrize("system", ["light", "dark"])
-def test_a_view_has_the_theme_that_its_host_says_whatever_that_of_the_system_is(browser, tmp_path, host, system):
+def test_a_view_has_the_theme_that_its_host_says_whatever_that_of_the_system_is(opened, tmp_path, host, system):
     root, body, dark = THEMES[host]
     page, _ = opened(
-        browser, tmp_path / "page.html", f"<!doctype html><html {root}><body {body}>{stored()}", color_scheme=system
+        tmp_path / "page.html", f"<!doctype html><html {root}><body {body}>{stored()}", color_scheme=system
     )
     view = page.locator('[data-kind="attention"]')
     view.wait_for()
     assert view.evaluate("view => getComputedStyle(view).colorScheme") == ("dark" if dark else "light")
     paper = view.evaluate("view => getComputedStyle(view).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)")
     assert (sum(paper) < 150) is dark, paper
-    page.context.close()
 
 
-def test_a_picture_is_painted_anew_when_colab_changes_its_theme(browser, tmp_path):
+def test_a_picture_is_painted_anew_when_colab_changes_its_theme(opened, tmp_path):
     page, _ = opened(
-        browser, tmp_path / "page.html", f'<!doctype html><html theme="light"><body>{stored()}', color_scheme="light"
+        tmp_path / "page.html", f'<!doctype html><html theme="light"><body>{stored()}', color_scheme="light"
     )
     canvas = page.locator('[data-kind="attention"] .rfnb-attention-main canvas').first
     canvas.wait_for()
@@ -108,7 +115,6 @@ def test_a_picture_is_painted_anew_when_colab_changes_its_theme(browser, tmp_pat
     page.wait_for_function(
         f"before => Math.abs(({ink})(document.querySelector('.rfnb-attention-main canvas')) - before) > 20", arg=before
     )
-    page.context.close()
 
 
 # What GitHub's sanitizer leaves is of this sort: no scripts, no styles, no attributes of our own.
@@ -131,7 +137,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("kind", ["attention", "states"])
-def test_a_sanitized_output_is_its_picture_and_words_alone(browser, tmp_path, kind):
+def test_a_sanitized_output_is_its_picture_and_words_alone(opened, tmp_path, kind):
     view = next(view for view in views() if view.kind == kind)
     left = bleach.clean(
         view._repr_mimebundle_()["text/html"],
@@ -140,12 +146,11 @@ def test_a_sanitized_output_is_its_picture_and_words_alone(browser, tmp_path, ki
         protocols=["data", "http", "https"],
         strip=True,
     )
-    page, errors = opened(browser, tmp_path / "page.html", f"<!doctype html><body>{left}")
+    page, errors = opened(tmp_path / "page.html", f"<!doctype html><body>{left}")
     picture = page.locator("img")
     assert picture.count() == 1 and picture.evaluate("image => image.complete && image.naturalWidth > 100")
     assert len(page.inner_text("body")) < 1500, "no data is read as text, at most the few lines of the loader"
     assert errors == []
-    page.context.close()
 
 
 # What a host may change of the tables of a view.
@@ -160,7 +165,7 @@ READ = """(root, names) => [...root.querySelectorAll("table, thead, tr, th, td")
 @pytest.mark.parametrize(
     "spec", [spec for spec in all_kinds(["a", "b", "c"]) if spec.kind != "control"], ids=lambda spec: spec.kind
 )
-def test_tables_are_the_same_under_the_style_sheet_of_converted_notebooks(browser, tmp_path, spec):
+def test_tables_are_the_same_under_the_style_sheet_of_converted_notebooks(opened, tmp_path, spec):
     [sheet] = [
         sheet for path in jupyter_path("nbconvert", "templates") for sheet in Path(path).glob("lab/static/index.css")
     ]  # fmt: skip
@@ -170,7 +175,7 @@ def test_tables_are_the_same_under_the_style_sheet_of_converted_notebooks(browse
         style = f"<style>{host}</style><style>:root {{ --jp-layout-color0: #eee; --jp-ui-font-size1: 20px; }}</style>"
         cell = "<div class='jp-RenderedHTMLCommon jp-OutputArea-output'><div style='width:820px'>"
         page = f"<!doctype html><meta charset='utf-8'>{style}<body class='jp-Notebook'>{cell}{output}</div></div>"
-        tab, errors = opened(browser, tmp_path / "page.html", page)
+        tab, errors = opened(tmp_path / "page.html", page)
         root = tab.locator(".rfnb-root").first
         root.wait_for()
         for table in tab.locator('[data-do="table"]').all():
@@ -178,5 +183,4 @@ def test_tables_are_the_same_under_the_style_sheet_of_converted_notebooks(browse
         tab.mouse.move(0, 0)
         found[bool(host)] = root.evaluate(READ, STYLE)
         assert errors == []
-        tab.context.close()
     assert set(found[True]) ^ set(found[False]) == set()
