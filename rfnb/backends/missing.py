@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     def written_by_backend(fn: Any) -> Any:
-        """A class method of `Backend` that has a docstring only: whoever calls it gets an error that teaches."""
+        """A class method of `Backend` that has a docstring only: calling it raises an error that teaches."""
         return classmethod(_teaching(fn))
 
 

@@ -4,8 +4,8 @@
     ghost.on_change(tell)            # called in the thread that runs it
     ghost.told()["words"]            # "With EY at 1: P EY R AH SH UW T, -6.72, 4.95 nats worse."
 
-A ghost runs the function once more, as a branch does, with the same commands. No tree of branches has it, nobody hears it, and of what it
-makes only its search is recorded. To keep one is to do its commands: it comes to the same.
+A ghost runs the function once more, as a branch does, with the same commands. It is in no tree of branches and has no listeners, and
+only its search is recorded. To keep a ghost, carry out its commands: the result is the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Lane(NamedTuple):
 
     Attributes:
         row: The row of the search that its first label is of.
-        parent: The slot that it comes from; None: it is the begin.
+        parent: The parent slot; None at the beginning.
         before: Its score before that.
         labels, scores: Its labels from there on, and its score after each.
         ended: Whether it is complete.
@@ -122,7 +122,7 @@ class Ghost:
             tell()
 
     def stop(self) -> None:
-        """Let it end: nobody looks any more."""
+        """End it, since its answer is no longer needed."""
         self._told.clear()
         self.run._gate.stop()
 
@@ -163,7 +163,7 @@ def quiet(
     kinds: str | Sequence[str] = "beams",
     around: Around | None = None,
 ) -> Run:
-    """A run once more, of which nobody hears, with what was changed up to a tick, and with another change there.
+    """A rerun without listeners, with all changes up to a tick and another change there.
 
     Args:
         around: Called in its thread, with it and what calls its function, where that computes something else than in the run.
@@ -189,7 +189,7 @@ def quiet(
 
 
 def once_only(run: Run) -> None:
-    """Refuse to run a function again that leaves something behind: nobody has asked for that.
+    """Refuse to rerun a function with side effects without being asked.
 
     Raises:
         RuntimeError: If it has changed what it reaches outside of its loops.
@@ -247,7 +247,7 @@ def last_place(run: Run) -> StepPlace | None:
 
 
 def history_at(run: Run, at: StepPlace | None) -> BeamHistory | None:
-    """The search in a run whose choices are made in the steps of the loop that has a step; None: there is none."""
+    """The search whose choices are made in the steps of the loop at this step, or None."""
     trace = run.trace
     if trace is None or at is None:
         return None
@@ -267,7 +267,7 @@ def result_of(run: Run, history: BeamHistory | None) -> Outcome:
 
 
 def forced_in(then: Sequence[Any]) -> Any:
-    """The label that commands force, and that the beam may drop; None: there is none."""
+    """The label that commands force and the beam may drop, or None."""
     asked = [one for one in then if isinstance(one, Mapping) and one.get("do") == "force" and not one.get("only")]
     return asked[0].get("label") if len(asked) == len(then) == 1 else None
 

@@ -1,7 +1,7 @@
 """Rewound: a search that begins again at one of its steps when it is over, so that a change costs the steps after it and no others.
 
     rewound = Rewound(tries, following, give)
-    rewound.run()               # False: it does not come to the same by this way; who asks runs the function again for each change
+    rewound.run()               # False if the result differs; the caller then reruns the function for each change
 
 The function is called once, and stays in its loop: when no step is left, the inside of the loop (states, beam, what it has stacked, random
 numbers) is put back as it was before a step, and goes on from there. What Python carries beside that is not put back. So before the first
@@ -72,7 +72,7 @@ class Inside:
 
 
 def _content(one: Any) -> Any:
-    """A copy of what is in an object, None: it is none of those that change."""
+    """A copy of the content of an object, or None if it is of an immutable kind."""
     if isinstance(one, (Tensor, Dim)):
         return None
     if isinstance(one, (list, dict, set, array)):

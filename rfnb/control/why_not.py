@@ -57,7 +57,7 @@ class WhyNotStep:
 
     Attributes:
         expected, found: Their labels; None past the end of one.
-        expected_score, found_score: Their natural-log probabilities; None: not known.
+        expected_score, found_score: Their natural-log probabilities; None if unknown.
         behind: The score of what was expected minus that of what was found, up to here.
     """
 
@@ -75,7 +75,7 @@ class Repair:
     Attributes:
         kind: "label", "attention", "length" or "beam".
         words: What to do.
-        step: Before which step of the loop; None: it is an option of the search.
+        step: The step of the loop before which it applies; None for an option of the search.
         tried: Whether it was done, and gave what was expected; else it is worked out from the record of the search.
     """
 

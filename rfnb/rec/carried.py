@@ -83,7 +83,7 @@ class _Body:
 
     Attributes:
         ways: For each way through it (the ops that it called) what it changes without making a difference.
-        kept: The code that it is told by, which keeps its id.
+        kept: The code that identifies it, kept alive so that its id stays unique.
     """
 
     def __init__(self, kept: Any):

@@ -37,7 +37,7 @@ class Body(NamedTuple):
         before, after: Its ops, those before the choice and those after it.
         scores, labels: The registers of what is chosen from, and of what was chosen.
         states: The register of each Tensor in the states, in order.
-        iter_idx: The register of the index of the step, None: nobody reads it.
+        iter_idx: The register of the step index; None if it is not read.
         next: The registers in the next states, with what to call them.
         following: Name of a state, and a function that gives its next value, of the values of the registers.
         outputs: All that get a value in each step, with its register; None: the same value in all steps.

@@ -106,7 +106,8 @@ def history_and(before: Dim | None, axis: Dim) -> Dim:
     """The dim of the previous frames followed by those of `axis`, as for the keys of self-attention with a state.
 
     Args:
-        before: None: there are none; then it is a twin of axis (a tensor holds a dim once).
+        before: The dim of the previous frames. None if there are none; then the result is a twin of axis (a tensor holds a dim
+            once).
         axis: `single_step_dim` for one frame.
     """
     axis = history_dim(1) if axis is single_step_dim else axis

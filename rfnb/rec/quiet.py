@@ -1,4 +1,4 @@
-"""Code that runs to be looked at, and not to do anything: it prints nothing, and is stopped before it writes elsewhere."""
+"""Runs code only to observe it: it prints nothing, and is stopped before it writes elsewhere."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _OF_SYSTEM = {
 
 
 class NotKnown(BaseException):
-    """Nobody can find out what the step would do."""
+    """The step's behaviour cannot be determined."""
 
 
 class _Muted(io.TextIOBase):
-    """A stream that drops what its thread prints, and passes on what others print."""
+    """A stream that drops the output of its thread and forwards that of others."""
 
     def __init__(self, stream: Any):
         self.stream, self._thread = stream, threading.get_ident()
@@ -38,13 +38,13 @@ class _Muted(io.TextIOBase):
 
 
 class Quiet(Undone):
-    """A with-block in which nothing is printed and logged, and what would write elsewhere raises NotKnown.
+    """A with-block in which nothing is printed or logged, and writing elsewhere raises NotKnown.
 
     Attributes:
-        stops: What else is to be called then.
+        stops: Further functions to call then.
 
     Raises:
-        NotKnown: A profiler is at work, in whose place this would have to be.
+        NotKnown: If a profiler is active, whose place this needs.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Quiet(Undone):
         self._warnings: Any = None
 
     def begin(self) -> None:
-        """Mute what this thread says."""
+        """Mute the output of this thread."""
         if sys.getprofile() is not None:
             raise NotKnown("a profiler is at work")
         self._logged = logging.root.manager.disable
@@ -68,7 +68,7 @@ class Quiet(Undone):
         sys.setprofile(_stop_writing)
 
     def undo(self) -> None:
-        """Put back by value whatever is found; a second time this does nothing."""
+        """Restore the former values; a second call does nothing."""
         if self._logged is None:
             return
         if sys.getprofile() is _stop_writing:

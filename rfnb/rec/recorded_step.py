@@ -1,6 +1,7 @@
-"""The step of `with loop:`: the first one is recorded while the body runs, all others are made from the record.
+"""The step of `with loop:`: the first step is recorded while the body runs, all others are replayed from the record.
 
-The body runs once, on the first frame. On leaving, each op of the record has one of three places (`rfnb/rec/loop_plan.py`):
+The body runs once, on the first frame. At the end of the block, each op of the record is assigned one of three places
+(`rfnb/rec/loop_plan.py`):
 
     before   what depends on the frames but not on the state: once, for the whole sequence
     inside   what the state needs: in every step
@@ -33,11 +34,11 @@ from rfnb.trace.probe import offer_again
 
 
 class RecordedStep(StepAround):
-    """Records the body in the first step, and makes the others from the record.
+    """Records the body in the first step, and replays the others.
 
     Args:
-        inner: Gives the values of each step, and takes them.
-        ends: Of the loop.
+        inner: Source and destination of the values of each step.
+        ends: Ends of the loop.
     """
 
     def __init__(self, inner: Step, *, name: str, axis: Dim, ends: Ends, no_steps: bool):
@@ -74,13 +75,13 @@ class RecordedStep(StepAround):
         return self._records
 
     def end_recording(self, carried: CarriedByWith, *, move_out: bool) -> LoopPlan:
-        """The body is over: plan the other steps.
+        """Plan the other steps at the end of the body.
 
         Args:
-            carried: What Python would have to carry.
+            carried: The names that Python would have to carry.
 
         Raises:
-            RecordingError: If they would not be what the body means.
+            RecordingError: If they would differ from the meaning of the body.
         """
         unseen = self.recording.recorder.draws.somebody_unseen()
         self.stop()
@@ -100,7 +101,7 @@ class RecordedStep(StepAround):
         return plan
 
     def stop(self) -> None:
-        """Record no further ops; may be called again."""
+        """Stop recording ops; may be called again."""
         self._records = False
         self.recording.recorder.stop()
         self.recording.recorder.owner.busy = True  # from here on the loop itself looks at the dims
@@ -194,7 +195,7 @@ class RecordedStep(StepAround):
         return self.recording.index
 
     def _own(self, value: Tensor) -> Tensor:
-        """A value that the body gets, in an array of its own if somebody watches what is done with that."""
+        """A value for the body, in its own array if its use is being watched."""
         return value if self._first is None else own_array(value)
 
     def output(self, value: Tensor, last: bool) -> Tensor:

@@ -1,7 +1,7 @@
-"""Records the ops of one step of a loop: what each computed, from what, and where in the user's code.
+"""Records the ops of one step of a loop: their results, operands, and place in the user's code.
 
-The step runs with real values (the first frame). Each value that may differ from step to step is a StepTensor with a register;
-a Node says how to fill its registers from others. What does not depend on the step is computed at once, as outside of loops.
+The step runs with real values (the first frame). Each value that may differ from step to step is a StepTensor with a register; a Node
+tells how to fill its registers from others. Values independent of the step are computed at once, as outside of loops.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ class Node:
 
     Attributes:
         op, fn: The op, and its function.
-        args, kwargs: Of the call; StepTensors in it stand for registers.
-        given: The leaves of these.
-        result: What it gave in the first step, with StepTensors.
-        step_tensors: Those in the result.
-        new_dims: Dims in the result that it made, or gave a size: each step has its own.
-        sized: Those among them that the body made without size.
+        args, kwargs: Arguments of the call; StepTensors stand for registers.
+        given: The leaves of the arguments.
+        result: Its result in the first step, with StepTensors.
+        step_tensors: The StepTensors in the result.
+        new_dims: Dims in the result that it made or sized: each step has its own.
+        sized: Those of them that the body made without size.
         reads: Registers it reads.
         writes: Registers it fills.
         random: Whether it draws random numbers, or decides.
-        name: For messages.
-        modes: What it runs under (no gradients, mixed precision, training), if that is not what the loop runs under.
-        offers: What it offered to listeners in the first step.
-        calls: What it called of the array library, if that was watched.
-        run_place: Where in the run, if somebody listens.
-        place: Where in the user's code.
+        name: Name for messages.
+        modes: The modes it runs under (no gradients, mixed precision, training), if they differ from the loop's.
+        offers: Its events in the first step.
+        calls: Its array library calls, if these were watched.
+        run_place: Place in the run, if there are listeners.
+        place: Place in the user's code.
     """
 
     def __init__(self, op: Op, args: Any, kwargs: Any, given: list[Any]):
@@ -69,22 +69,23 @@ class Node:
 
     @property
     def stays(self) -> bool:
-        """Whether it has to run in every step, needed or not: what draws random numbers, makes dims, checks or offers something."""
+        """True if it must run in every step, needed or not: it draws random numbers, makes dims, checks or sends something."""
         return self.random or bool(self.new_dims) or not self.step_tensors or (bool(self.offers) and not self.reads)
 
 
 class Recorder(NotPicklable):
-    """Runs ops for real and notes them, while `recording`.
+    """Runs ops on real values and records them, while `recording`.
 
     Attributes:
-        nodes: In the order they ran.
+        nodes: The nodes, in execution order.
         registers: The StepTensor of each register.
-        growing: Dims that each step has others for: those in the state, and those that ops of the step make.
-        masked: Gives the values from outside that layers read.
-        used: ids of the Tensors from outside that the body has computed with.
-        watched: Whether somebody wants to know what the ops call of the array library.
-        modes: Those that the loop runs under.
-        owner: Of its StepTensors. It does not know the recorder, whose values would wait for the garbage collector.
+        growing: Dims that differ in each step: those in the state, and those made by ops of the step.
+        masked: Masks the outside values that layers read.
+        used: ids of the outside Tensors that the body computed with.
+        watched: Whether array library calls of the ops are recorded.
+        modes: The modes that the loop runs under.
+        owner: The owner of its StepTensors. It does not reference the recorder, whose values would otherwise wait for the garbage
+            collector.
     """
 
     def __init__(self, loop_name: str):
@@ -106,14 +107,14 @@ class Recorder(NotPicklable):
         self.draws = DrawWatch(self._body_draws)
 
     def start(self) -> None:
-        """Record the ops that are called from here on."""
+        """Start recording ops."""
         self._intercepted.__enter__()
         calls = self.draws.start(trace=self.watched)
         if self.watched:
             self._calls = calls
 
     def stop(self) -> None:
-        """Record no longer; a second time does nothing."""
+        """Stop recording; a second call does nothing."""
         if self._stopped:
             return
         try:
@@ -124,7 +125,7 @@ class Recorder(NotPicklable):
         self._stopped = True  # last, so that it is not before all is done
 
     def aside(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """Call `fn`, whose ops are none of the body."""
+        """Call `fn`, whose ops are not part of the body."""
         return self._intercepted.aside(fn, *args)
 
     def new(self, value: Tensor) -> StepTensor:
@@ -138,7 +139,7 @@ class Recorder(NotPicklable):
         return map_nested(lambda leaf: self.new(leaf) if isinstance(leaf, Tensor) else leaf, value)
 
     def owns(self, leaf: Any) -> TypeGuard[StepTensor]:
-        """Whether it is a StepTensor of this loop, not of one around it."""
+        """True if it is a StepTensor of this loop rather than an outer one."""
         return leaf.__class__ is StepTensor and leaf.owner is self.owner
 
     def unwrapped(self, value: Any) -> Any:
@@ -238,8 +239,7 @@ class Recorder(NotPicklable):
         return out
 
     def forget(self) -> None:
-        """Keep no values: which op was done, and with what, is all that is looked at from now on. Nothing of it waits for the garbage
-        collector."""
+        """Release the values; only the ops and their operands are needed from now on, and nothing waits for the garbage collector."""
         for node in self.nodes:
             node.args, node.kwargs, node.given, node.result, node.offers, node.calls = (), {}, [], None, [], None
         like: dict[Any, Tensor] = {}  # one template of each dtype
@@ -260,11 +260,11 @@ class Recorder(NotPicklable):
         return first, self.unwrapped(kwargs) if kwargs else kwargs
 
     def note_used(self, value: Any) -> None:
-        """The body computes with what is in here, or gives it to the loop."""
+        """Note that the body computes with these values, or passes them to the loop."""
         self.used.update(id(leaf) for leaf in values_in(value) if isinstance(leaf, Tensor))
 
     def _offer(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A probe of the body offers in every step."""
+        """Record a probe of the body, which sends an event in every step."""
         if not listening():
             return
         values = [leaf for leaf in values_in((args, kwargs)) if isinstance(leaf, Tensor)]
@@ -280,7 +280,7 @@ class Recorder(NotPicklable):
         self.nodes.append(node)
 
     def _new_dims(self, result: Any, before: set[Dim], serial: int, sized: list[Dim]) -> list[Dim]:
-        """The dims in a result that were made since `serial`, and those that were `sized`."""
+        """The dims in a result made since `serial`, and those that were `sized`."""
 
         found = (
             result.dims if isinstance(result, Tensor) else [dim for x in values_in(result) for dim in dims_of_leaf(x)]
@@ -289,7 +289,7 @@ class Recorder(NotPicklable):
         return list(dict.fromkeys([*new, *sized])) if new or sized else []
 
     def _made_of_growing(self, before: set[Dim], result: Any, known: list[Dim]) -> list[Dim]:
-        """Dims in a result that an op makes from one that grows, also where it has kept them from another loop."""
+        """Dims in a result that an op makes from a growing one, including dims cached from another loop."""
         if not any(map(self.grows, before)):
             return []
         dims = dict.fromkeys(leaf for leaf in values_in(result) if isinstance(leaf, Dim))
@@ -302,7 +302,7 @@ class Recorder(NotPicklable):
         raise self._not_drawn_by_op([("drawn in", place_text(place_of_user(1, but=library_files()))), ("by", name)])
 
     def check_generators(self, unseen: bool) -> None:
-        """Raise a RecordingError if others than ops have drawn random numbers from the generators of this thread."""
+        """Raise a RecordingError if code other than ops drew random numbers from this thread's generators."""
         if unseen:
             raise self._not_drawn_by_op([("before", place_text(place_of_user(1)))])
 
@@ -316,7 +316,7 @@ class Recorder(NotPicklable):
         )
 
     def _check_result(self, node: Node) -> None:
-        """Refuse a plain value (a number, an array) as result: it would be that of the first step for ever."""
+        """Refuse a plain value (a number, an array) as a result, since the first step's value would be used for ever."""
         foreign = [leaf for leaf in values_in(node.result) if not isinstance(leaf, (StepTensor, Dim, type(None)))]
         if foreign:
             raise recording_error(
@@ -328,23 +328,23 @@ class Recorder(NotPicklable):
             )
 
     def grows(self, dim: Dim) -> bool:
-        """Whether a dim is one that the steps replace, or derived from one."""
+        """True if a dim is replaced in each step, or derived from one that is."""
         return bool(self.growing) and (dim in self.growing or depends_on_any(dim, self.growing))
 
 
 def _is_new(dim: Dim, serial: int) -> bool:
-    """Whether a dim, or one that it is made of, is younger than `serial`."""
+    """True if a dim, or one of its parts, is younger than `serial`."""
     parts = parts_of(dim)
     return any(_is_new(part, serial) for part in parts) if parts else dim.serial > serial
 
 
 def dims_of_leaf(leaf: Any) -> tuple[Dim, ...]:
-    """The dims that a leaf of a nested structure is, or has."""
+    """The dims of a leaf of a nested structure, or the leaf itself if it is a dim."""
     return (leaf,) if isinstance(leaf, Dim) else leaf.dims if isinstance(leaf, Tensor) else ()
 
 
 def _done(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The answer of who intercepts no longer."""
+    """The answer of an interceptor that has ended."""
     return op.fn(*args, **kwargs)
 
 
@@ -363,7 +363,7 @@ def copied(value: Any) -> Any:
 
 
 def _leaves_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], bool]:
-    """The leaves of the arguments of a call; whether they are in containers."""
+    """The leaves of a call's arguments, and whether they are in containers."""
     given = [*args, *kwargs.values()]
     for leaf in given:
         if isinstance(leaf, tree.containers):
@@ -372,7 +372,7 @@ def _leaves_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any]
 
 
 class Masked:
-    """Sets the padding of such values to 0 once, instead of in every step, if it is not finite."""
+    """Sets the padding of outside values to 0 once, instead of in every step, unless it is finite."""
 
     def __init__(self) -> None:
         self._known: dict[
@@ -380,7 +380,7 @@ class Masked:
         ] = {}  # id -> the value, which keeps its id, and that without padding
 
     def __call__(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """The arguments for the function of an op."""
+        """The arguments for an op's function."""
         if not fn.__module__.startswith("rfnb.nn.") or "use_mask" in kwargs:
             return args, kwargs
         return map_nested(self._leaf, args), map_nested(self._leaf, kwargs)

@@ -52,7 +52,7 @@ def scan(
         cond: (x, state) -> bool Tensor {cond_dims}: whether a sequence goes on. Read by the host.
         body: (x, state) -> (y, next state); y is any nested structure of Tensors, or None where there is no output.
         return_tensor_arrays: The outputs as they are in each step, not stacked; then their dims may differ (a beam in each step).
-        max_seq_len: With `cond`: at most so many steps.
+        max_seq_len: With `cond`: the maximum number of steps.
 
     Returns:
         The outputs {spatial_dim, ...} (TensorArrays with `return_tensor_arrays`), the last state, the spatial dim.
@@ -182,7 +182,7 @@ class _GoingOn:
     Attributes:
         index: The step.
         dims: What they are over.
-        ended: Which have ended before it, on the host; None: none.
+        ended: The sequences that ended before it, on the host; None if none have.
         stacks: Whether values of each step are collected; None before the first one.
     """
 

@@ -1,6 +1,6 @@
 """Device values that the host will read: the first read fetches all of them, so that a step waits for a GPU once.
 
-best = wanted.add(Value(raw, backend))      # nobody waits
+best = wanted.add(Value(raw, backend))      # does not wait
 ...
 best()                                      # with all others that were added
 """

@@ -99,7 +99,7 @@ class _Candidates:
     Attributes:
         some: The candidates in order; from `unordered`: the kept ones, then the best before limits and threshold.
         is_kept: Which are kept; None: the first ones.
-        verdict, by: Why the others are not kept; None: they were cut.
+        verdict, by: Why the others were not kept; None if they were cut.
         taken: {batch dims, in_dim}: the forbidden probability of each hypothesis; None if there are no limits.
         limits, passed: From `unordered`: what each blocker allows, and the scores after the threshold.
     """

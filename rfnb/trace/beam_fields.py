@@ -45,7 +45,7 @@ class CandidateFate(IntEnum):
 
     @property
     def text(self) -> str:
-        """The outcome in words."""
+        """The outcome as text."""
         return ("kept", "cut by rank", "below the threshold", "blocked", "merged", "the search was over")[self]
 
 

@@ -73,13 +73,13 @@ class BeamHistory(NearNames):
         length_exponent: Of the length normalization of the choice.
         threshold: By how much a hypothesis may be worse than the best one of its step.
         by_rank: For each step whether what was kept are the best of all candidates.
-        num_labels: For each step how many labels a hypothesis may go on through; None: not known.
+        num_labels: For each step how many labels may continue a hypothesis; None if unknown.
         loop_steps: For each step that of its loop. Two choices in a step of a loop are two steps here.
         each_step: What a step is, "frame" in a search over alignments that reads a frame in each.
         rank_exponent: In the end, not while they are pruned, hypotheses are ranked by score / length ** rank_exponent, and those that
             the limit of steps has cut are results too; None: neither.
-        blockers: What has made candidates impossible, in words, by the number in `cand_by` from 1.
-        about: How was searched, in words: "num_beams=4, length_penalty=1.0".
+        blockers: The limits that made candidates impossible, as text, by the number in `cand_by` from 1.
+        about: The search options as text: "num_beams=4, length_penalty=1.0".
         remark: What is not known of the search, in a sentence.
 
     Attributes:

@@ -1,7 +1,7 @@
 """compare_runs: two runs of a tree side by side: where they part, the first value that differs, both results with their edits.
 
 c = rf.compare_runs(run, branch)        # or two branches of a loaded tree, or two traces
-print(c)                           # in words
+print(c)                           # as text
 rf.show(c)                         # the tree, both beams with their trunk, states and attention of both and their difference
 c.diff                             # all numbers: rf.diff of both recordings
 """

@@ -130,7 +130,7 @@ def searches(diff: Diff) -> str:
 
 
 def search_step(diff: Diff, seq: SequenceDiff, step: StepOfSearch) -> str:
-    """One step of two searches in words."""
+    """One step of two searches as text."""
     a, b = diff.names
     prefix = _sequence(seq)
     if step.verdict == "scores" and step.worst is not None:

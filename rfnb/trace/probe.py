@@ -1,4 +1,4 @@
-"""probe: sends a value to whoever listens, with the path and step of the run.
+"""probe: sends a value to the listeners, with the path and step of the run.
 
     probe("attention", weights=weights, axis=time)
 

@@ -1,7 +1,7 @@
 """Tree: runs that branch from one another, as plain data: where each one left, what was changed in it, its result, its trace.
 
     tree = run.tree()
-    print(tree)                       # all of them, with what was changed in words
+    print(tree)                       # all of them, with their changes as text
     tree["what if"].trace             # one, by its name
     rf.compare_runs(tree["main"], tree["what if"])
 

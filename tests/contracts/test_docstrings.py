@@ -7,6 +7,7 @@ package.
 import ast
 import inspect
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,35 @@ def fragments(path):
 
 def test_first_lines_are_sentences_or_nouns_with_their_article():
     assert [line for path in FILES for line in fragments(path)] == []
+
+
+# The dialect of the house: a native reader takes these for riddles. "None if there is none", "as text", "the caller", "listeners" say it.
+DIALECT = re.compile(
+    r"\b(?:[Ss]ome|[Nn]o)body\b|\b[Ww]hoever\b|\bin words\b|\bso many\b|\b(?:is|are) told\b"
+    r"|\b(?:None|False): (?:nobody|it is|it does|there (?:is|are) none|not known|none|they)\b"
+)
+STILL = {
+    "interop": 99,
+    "viz": 71,
+    "nn": 20,
+    "teaching": 10,
+    "cli": 7,
+    "models": 6,
+    "places": 3,
+    "data": 2,
+    "debugging": 2,
+}
+
+
+def test_docstrings_say_it_as_a_native_writer_would():
+    """The rooms that are not in `STILL` have none of it, and in the others it only gets less."""
+    found = Counter()
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                found[path.relative_to(ROOT).parts[0]] += len(DIALECT.findall(ast.get_docstring(node) or ""))
+    assert {room: count for room, count in found.items() if count > STILL.get(room, 0)} == {}
+    assert DIALECT.search("Whether somebody looks; None: there is none.") and len(found) > 20
 
 
 # -- public ops and layers ---------------------------------------------------------------------------------------------
