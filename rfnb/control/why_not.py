@@ -93,7 +93,7 @@ class WhyNot:
         expected, found: Labels, with the end.
         kind: "found" (it was said), "search error" (the model prefers what was expected, the search lost it), "model error" (the model
             prefers what was found), "not allowed" (a limit of the search forbids it), "impossible" (the model gives it probability 0),
-            "unknown" (of a recording, where it fell before its end).
+            "too long" (the search makes fewer steps), "unknown" (where it was not scored to its end: of a recording, or below a threshold).
         expected_score, found_score: Natural-log probabilities; None: the first has none.
         fell: The step of the loop in which it fell out of the beam; None: it never did.
         rank, margin: There, of how it went on: its place among all candidates from 1, and its score minus that of the worst that was kept.
@@ -183,6 +183,7 @@ class WhyNot:
             "search error": f"The model prefers {wanted} to {said}{far}: the search lost it",
             "model error": f"The model prefers {said} to {wanted}{far}",
             "not allowed": f"{wanted} is not allowed: a limit of the search forbids it",
+            "too long": f"{wanted} is longer than the search lets anything be",
             "impossible": f"The model gives {wanted} the probability 0",
             "unknown": f"Whether the model prefers {said} to {wanted} is not known: what fell was not scored to its end",
         }[self.kind]
@@ -260,7 +261,7 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
     tries = None if run is None or place is None else Tries(run, place, history, seq, found)
     if tries is not None:
         begun(tries)
-    scored = history
+    scored, is_short = history, False
     if tries is None or found.tokens == tuple(tokens):
         whole = next((item for item in history.finished(seq) if item.tokens == tuple(tokens)), None)
     else:
@@ -272,6 +273,9 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
         ):  # by the limit of steps
             tokens = tokens[:-1]
             made = tries.made(history.loop_steps[0], tries.change(0, tokens, len(tokens)))
+        if made is not None and (longer := _with_end(made[1], seq, tokens)) is not None:
+            tokens, made = [*longer.tokens], (longer, made[1])
+        is_short = made is not None and len(made[0].tokens) < len(tokens) and not made[0].ended
         whole, scored = made if made is not None and made[0].tokens == tuple(tokens) else (None, history)
     diagnosis = history.diagnose(seq, tokens, score=None if whole is None else whole.score)
     verdict = _where_it_fell(history, seq, tokens, diagnosis)
@@ -280,11 +284,20 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
     why, rank = (None, None) if verdict is None else (verdict.verdict, verdict.rank + 1)
     kind = diagnosis.kind
     if whole is None and kind != "found" and (tries is not None or why == "blocked"):
-        kind = "not allowed" if why == "blocked" else "impossible"
+        kind = "not allowed" if why == "blocked" else "too long" if is_short else "impossible"
+        if kind == "impossible" and history.threshold is not None:  # what is forced falls below it, too
+            kind = "unknown"
     own = found if diagnosis.kind == "found" else whole
     steps = _both(texts, None if own is None else _gains(scored, seq, own), _gains(history, seq, found))
     repairs: list[Repair] = []
-    if kind not in ("found", "not allowed", "impossible"):
+    if why == "below the threshold" and verdict is not None and diagnosis.step is not None:
+        behind = float(history.steps[diagnosis.step]["scores"][seq].max()) - verdict.score
+        words = f"threshold={np.ceil(100 * behind) / 100:.2f} keeps it in step {diagnosis.step}"
+        repairs.append(Repair("threshold", words, None, False))
+    if kind == "too long":
+        most = len(tokens) + all(item.tokens[-1] != tokens[-1] for item in history.finished(seq))
+        repairs.append(Repair("steps", f"max_seq_len={most} lets it be made", None, False))
+    if kind not in ("found", "not allowed", "too long", "impossible"):
         if tries is not None:
             repairs += [*tries.labels(tokens, texts[0]), *tries.positions(tokens)]
         if kind == "model error" and scores[0] is not None:
@@ -547,6 +560,11 @@ def _parts_at(one: Sequence[int], other: Sequence[int]) -> int:
     """The first place in which two sequences differ."""
     same = [a == b for a, b in zip(one, other)]
     return same.index(False) if False in same else min(len(one), len(other)) - 1
+
+
+def _with_end(history: BeamHistory, seq: int, tokens: Sequence[int]) -> Hypothesis | None:
+    """A hypothesis with these labels and one that ends it: where nothing ended in the run, its end label is unknown until now."""
+    return next((item for item in history.finished(seq) if item.tokens[:-1] == tuple(tokens)), None)
 
 
 def _where_it_fell(history: BeamHistory, seq: int, tokens: Sequence[int], diagnosis: Diagnosis) -> Verdict | None:

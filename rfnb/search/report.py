@@ -177,7 +177,9 @@ class ChoiceRecord:
                 self._ordered.is_kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
                 self.kept = Some.of(flat, parts, ranked.index, best)
         else:  # which were the best others, and what a limit has taken away, is found when somebody looks
-            self.kept, self.count = Some.of(flat, parts, ranked.index, best), max(size, self.num_kept)
+            # Of few continuations all are told: slots that nothing fills take the place of none that was forbidden.
+            self.kept, others = Some.of(flat, parts, ranked.index, best), size - (shape[-1] > count) * self.num_kept
+            self.count = self.num_kept + max(others, 0)
             if math.prod(shape) <= _FEW:
                 self._others: Callable[[], _Candidates] = functools.partial(
                     _Candidates.unordered, *_mapped(flat, parts, backend.copy_raw), self.kept, size
@@ -204,7 +206,7 @@ class ChoiceRecord:
         scores, index = (backend.slice_raw(raw, axis, self.num_kept, size) for raw in (both.scores, both.index))
         is_kept = _any_same(backend, index, kept.index, kept.scores, axis)
         worse = backend.where_raw(is_kept, float("-inf"), scores)
-        best, place = backend.top_k_raw(worse, max(size - 2 * self.num_kept, 0), True)
+        best, place = backend.top_k_raw(worse, self.count - self.num_kept, True)
         shape, device = [*backend.get_shape_tuple_raw(place)[:-1], self.num_kept], backend.get_device_raw(place)
         first = backend.from_numpy(np.broadcast_to(np.arange(self.num_kept), shape), dtype="int64", device=device)
         order = backend.concat_raw([first, backend.binary_fn("add")(place, self.num_kept)], axis)

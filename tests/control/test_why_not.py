@@ -220,3 +220,38 @@ def test_a_function_that_changes_a_parameter_each_time_is_not_run_again_unasked(
     with pytest.raises(RuntimeError, match="it would run again"):
         rf.why_not(run, "b")
     assert counts.numpy() == 1
+
+
+FIRST = [0.0, 0.55, 0.45, 0.0]
+AFTER = [[0.25] * 4, [0.02, 0.5, 0.24, 0.24], [0.01, 0.01, 0.01, 0.97], [0.97, 0.01, 0.01, 0.01]]
+
+
+def told_to(first=FIRST, after=AFTER, **options):
+    """A search that says "a" first, whatever comes then: "b c" is better in the end. Its labels depend on the one before."""
+    begin, then = torch.tensor(first).log(), torch.tensor(after).log()
+
+    def search():
+        def step(labels, state):
+            return torch.where(state == 0, begin.expand(len(labels), -1), then[labels]), state + 1
+
+        given = {"batch": 1, "max_seq_len": 6, "state": torch.zeros(1, 1), "beam_size": 4, "vocab": ["</s>", *"abc"]}
+        return rf.beam_search(step, **given | options)
+
+    return rf.run(search, record=True)
+
+
+@pytest.mark.parametrize(
+    "options, expected, kind, fell, says, repairs",
+    [
+        ({"beam_size": 1}, "b c", "search error", 0, "the search lost it", ["b at 0", "beam_size=2 keeps it in step 0"]),
+        ({"first": [0.0, 0.96, 0.04, 0.0], "threshold": 2.0}, "b c", "unknown", 0, "is not known", ["threshold=3.18 keeps it in step 0"]),
+        ({"max_seq_len": 3}, "a a a a", "too long", None, "is longer than the search", ["max_seq_len=5 lets it be made"]),
+        ({"allowed": [[1, 0], lambda labels: [1] if not labels else [0]]}, "b c", "not allowed", 0, "forbids it", []),
+        ({}, "c a", "impossible", 0, "the probability 0", []),
+    ],
+)  # fmt: skip
+def test_what_is_in_the_way_is_named_where_nothing_of_it_was_scored(options, expected, kind, fell, says, repairs):
+    """Each cause by its own name: what could not be forced was called impossible for the model, though a limit was in its way."""
+    why = rf.why_not(told_to(**options), expected)
+    assert (why.kind, why.fell) == (kind, fell) and says in why.text
+    assert [repair.words for repair in why.repairs] == repairs
