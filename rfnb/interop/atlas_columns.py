@@ -89,7 +89,7 @@ def _attended(tries: Tries, path: str | None) -> dict[str, Any]:
             f"atlas: {'attention over several dims' if axes else 'no attention'}{'' if path is None else f' at {path!r}'}.",
             [("attention", ", ".join(found or known) or "none")],
             "Columns are the positions or heads of one attention that rf makes, or several over the same positions.",
-            f'rf.atlas(run, path="{next(iter(found or known), "att")}")',
+            f'rf.atlas(run, path="{next(iter(found or known))}")' if known else 'rf.atlas(run, "label")',
         )
     return found
 

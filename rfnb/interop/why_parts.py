@@ -193,7 +193,7 @@ class Both:
             raise value_error(
                 "why_not: no gradients come through the search.",
                 [("columns", scaled.shape[1]), ("margin", f"{float(sums[0].sum()):.3f}")],
-                "MarginParts of a margin need a model of torch that looks its tokens and labels up in tables of embeddings.",
+                "The parts of a margin need a model of torch that looks its tokens and labels up in tables of embeddings.",
                 "rf.atlas(run)    # hides one after the other",
             )
         # One after the other: gradients of all at once are no quicker, and the first ones import sympy, which takes most of a second.

@@ -251,13 +251,18 @@ class Allowed:
     def _part(self, given: Any) -> Constraint:
         if isinstance(given, Constraint):
             return given
-        if isinstance(given, (set, frozenset)) or (isinstance(given, (list, tuple, range)) and given):
+        if isinstance(given, (set, frozenset, list, tuple, range)) and given:
             return _OfFunction(lambda _: given, self.num_labels, self._end)
         if callable(given) and not isinstance(given, type):
             return _OfFunction(given, self.num_labels, self._end)
         raise type_error(
             f"{self.what}: allowed is no rule.",
-            [("allowed", "an empty list" if isinstance(given, (list, tuple)) else type(given).__name__)],
+            [
+                (
+                    "allowed",
+                    f"{'an empty ' if isinstance(given, Collection) and not given else ''}{type(given).__name__}",
+                )
+            ],
             "It is a function of the labels so far, an rf.Lexicon or another rf.Constraint, a set of labels, or a list of these.",
             "allowed=lambda labels: [0, 3, 5]",
         )
@@ -269,7 +274,9 @@ class Allowed:
             return
         least = own.least(own.start)
         if least and most is not None and least + 1 > most:
-            raise self._never(f"{least} labels and the end are needed at least, {most} are made")
+            raise self._never(
+                f"{least} labels and the end are needed at least, {most} are made", f"max_seq_len={least + 1}"
+            )
         seen, edge = {own.start}, [own.start]
         for _ in range(MOST_STATES if most is None else most):
             if any(own.ends(state) for state in edge):
@@ -294,12 +301,12 @@ class Allowed:
                 break
         raise self._never("nothing that is allowed comes to an end that is allowed")
 
-    def _never(self, why: str) -> ValueError:
+    def _never(self, why: str, fix: str | None = None) -> ValueError:
         return value_error(
             f"{self.what}: what is allowed can never end.",
             [("allowed", self.name), ("end_label", self._end), ("max_seq_len", self._most)],
             f"Of {self.name}: {why}.",
-            f"max_seq_len={self._constraint.least(self._constraint.start) + 1}" if self._most is not None else None,
+            fix,
         )
 
     def places(self, nodes: Sequence[int]) -> list[int]:

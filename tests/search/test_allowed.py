@@ -490,6 +490,7 @@ def test_what_can_never_end_is_said_before_the_search():
     [
         (5, TypeError, "allowed is no rule"),
         ([], TypeError, "an empty list"),
+        (set(), TypeError, "an empty set"),
         (lambda labels: [7], ValueError, "allowed gives a label that is none"),
         (lambda labels: "abc", TypeError, "allowed gives no labels"),
         (lambda labels: [0.5], TypeError, "allowed gives no labels"),
