@@ -134,6 +134,9 @@ def spec(measured: Measured, *, title: str | None = None, live: bool = False) ->
     )  # fmt: skip
     for each in made.head["maps"]:
         each.pop("remark", None)  # its rows are no distributions
+    if (values < 0).any():  # both sides of 0 have a color of their own
+        most = float(np.nanmax(abs(values)))
+        made.head.update({"range": [-most, most], "signed": True})
     beside = ", ".join(f"{label} {_number(value)}" for label, value in measured.beside.items())
     said = ". ".join(filter(None, [beside, measured.remark]))
     if measured.cells is not None:

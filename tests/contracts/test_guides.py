@@ -63,6 +63,15 @@ def test_search_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
 def test_why_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
     _, shown = run("why.md", capsys)
     assert shown == 11
+    pictures = re.findall(r"\]\(images/(.*?)\)", (DOCS / "why.md").read_text())
+    assert len(pictures) == 8
+    for name in pictures:  # the guide shows what its code draws
+        drawn, stored = (
+            re.sub(r"\brun \d+", "run", "\n".join(re.findall(r"<text.*?>(.*?)</text>", path.read_text())))
+            for path in (Path(name), DOCS / "images" / name)
+        )
+        assert drawn, name
+        assert_same_text(drawn, stored)
 
 
 def test_control_runs_from_top_to_bottom_and_prints_what_it_shows(capsys):
