@@ -253,6 +253,18 @@ RIGHT: dict[str, dict[str, dict[str, str]]] = {
             "said & meant -> meant & said": "what both have",
         },
     },
+    "14_linear_attention": {
+        "linear_step": {"(..., :, None) -> (:, ..., None)": "the same place", "0 -> -1": "of one row"},
+        "delta_step": {
+            "(..., :, None) -> (:, ..., None)": "the same place",
+            **dict.fromkeys(("0 -> -1", "0 -> -1 #2"), "of one row"),
+        },
+        "response": {
+            "for _ in range(length): found.append((read * state).sum()) state = decay * state -> "
+            "for _ in list(range(length))[::-1]: found.append((read * state).sum()) state = decay * state": "the number of turns counts",
+            "torch.stack(found) -> found": "a list of them",
+        },
+    },
 }  # fmt: skip
 LESSONS = {path.stem: Course(path.stem) for path in sorted((NOTEBOOKS / "checks").glob("[0-9]*.py"))}
 EXERCISES = [(name, exercise) for name, course in LESSONS.items() for exercise in course.exercises]

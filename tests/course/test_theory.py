@@ -14,6 +14,8 @@ from course.harness import NOTEBOOKS, Course
 from course.telling import in_other_words, told_in
 
 import rfnb as rf
+from rfnb.nn.recurrent.linear_recurrence import Writes
+from rfnb.nn.recurrent.linear_recurrence import step as linear_recurrence_step
 from rfnb.site.formula import mathml
 
 THEORY = NOTEBOOKS.parent / "docs/theory"
@@ -156,6 +158,40 @@ def lstm_of_rfnb() -> bool:
     gate = lambda a: 1 / (1 + np.exp(-a))  # noqa: E731
     memory = gate(f) * array(c) + gate(i) * np.tanh(g)
     return same(array(state.c, unit), memory) and same(array(out, unit), gate(o) * np.tanh(memory))
+
+
+def delta_of_rfnb() -> bool:
+    """A step of the recurrence of rf.GatedDeltaNet by the formula, and the one of gradient descent on what the key reads."""
+    key, value = rf.Dim(3, name="key"), rf.Dim(2, name="value")
+    k, v, q, old = random(key), random(value, seed=2), random(key, seed=3), random(key, value, seed=4)
+    alpha, beta = 0.7, 0.4
+    log_decay, strength = (rf.convert_to_tensor(np.float32(one), dims=[]) for one in (math.log(alpha), beta))
+    writes = Writes(log_decay=log_decay, strength=strength, value=v, key=k, query=q, delta=True)
+    _, new = linear_recurrence_step(writes, old, key_dim=key)
+    before, pair = alpha * array(old), np.outer(array(k), array(v))
+    formula = (np.eye(3) - beta * np.outer(array(k), array(k))) @ before + beta * pair
+    s = torch.tensor(before, requires_grad=True)
+    (0.5 * ((s.T @ torch.tensor(array(k)) - torch.tensor(array(v))) ** 2).sum()).backward()
+    return same(array(new, key, value), formula) and same(before - beta * s.grad.numpy(), formula)
+
+
+def crosstalk(size: int, pairs: int) -> float:
+    """The energy of what is read beside the value, over that of the value: a mean over many memories."""
+    draw = np.random.default_rng(1)
+    keys = draw.normal(size=(400, pairs, size))
+    keys /= np.linalg.norm(keys, axis=2, keepdims=True)
+    return float((np.einsum("mid,md->mi", keys[:, 1:], keys[:, 0]) ** 2).sum(1).mean())
+
+
+def in_chunks() -> bool:
+    """Chunks of three of seven steps are the whole."""
+    q, k, v = (np.random.default_rng(seed).normal(size=(7, size)) for seed, size in ((1, 3), (2, 3), (3, 2)))
+    state, found = np.zeros((3, 2)), []
+    for part in (slice(0, 3), slice(3, 6), slice(6, 7)):
+        found.append(np.tril(q[part] @ k[part].T) @ v[part] + q[part] @ state)
+        state = state + k[part].T @ v[part]
+    states = np.cumsum(k[:, :, None] * v[:, None, :], 0)
+    return same(np.concatenate(found), np.einsum("td,tdm->tm", q, states))
 
 
 def parameters(module: torch.nn.Module) -> int:
@@ -755,6 +791,17 @@ TRUE: dict[str, dict[str, Callable[[], bool]]] = {
             5 * 0.5 * 0.25 / (4 * 0.5 + 0.25), 1 / ((1 / 0.5 + 4 / 0.25) / 5)
         ),
         "For $P=0.5$ and $R=0.25$ it is 0.28": lambda: rounds(5 * 0.5 * 0.25 / (4 * 0.5 + 0.25), "0.28"),
+    },
+    "14_linear_attention": {
+        r"S_t=\alpha_t\left(I-\beta_t\,k_tk_t^\top\right)S_{t-1}+\beta_t\,k_tv_t^\top": delta_of_rfnb,
+        r"For $d=m=64$ they are equal at $t=64$": lambda: 2 * 64 * 64 == 64 * (64 + 64),
+        r"For $d=64$ and $n=17$ that is 0.25; at $n=65$ it is as large as the value itself": lambda: (
+            (17 - 1) / 64 == 0.25 and abs(crosstalk(64, 17) - 0.25) < 0.02 and abs(crosstalk(64, 65) - 1) < 0.05
+        ),
+        r"O_{\text{chunk}}=\left(QK^\top\odot M\right)V+Q\,S_{\text{before}}": in_chunks,
+        r"10 for 1,000": lambda: math.ceil(math.log2(1000)) == 10,
+        r"$0.9^{200}$ is $7\cdot10^{-10}$": lambda: f"{0.9**200:.0e}" == "7e-10",
+        "A gate of 0.99 keeps 0.37 of the state after 100 steps": lambda: rounds(0.99**100, "0.37"),
     },
 }  # fmt: skip
 

@@ -70,6 +70,10 @@ TRUE: dict[str, dict[str, Callable[[], bool]]] = {
         "A thousand words that the model has never seen": lambda: words_of("data/cmudict_test_words.tsv") == 1000,
         "the 2,000 words in `known`": lambda: words_of("data/words.txt") == 2000,
     },
+    "14_linear_attention": {
+        "attention keeps 12,800,000": lambda: 100_000 * (64 + 64) == 12_800_000,
+        "The state has 16 rows, one for each number of a key": lambda: "torch.eye(16)" in code_of("14_linear_attention"),
+    },
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from rfnb.ops.cumsum import cumsum
 from rfnb.ops.dims import range_over_dim, replace_dim
 from rfnb.ops.frames import frames, from_frames
 from rfnb.ops.gather import gather
-from rfnb.ops.math import compare_bc, exp
+from rfnb.ops.math import combine_bc, compare_bc, exp
 from rfnb.ops.matmul import matmul
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.pad import pad
@@ -64,7 +64,7 @@ class Writes(NamedTuple):
     def written(self) -> Tensor:
         """The values that are added, {..., heads, key, value}."""
         value = self.strength * self.value
-        return value if self.key is None else self.key * value
+        return value if self.key is None else combine_bc(self.key, "mul", value)
 
 
 def step(values: Writes, state: Tensor, *, key_dim: Dim | None) -> tuple[Tensor, Tensor]:

@@ -125,6 +125,17 @@ def test_steps_in_all_faces_of_a_loop_are_the_whole_sequence(layer):
             assert_same(states.layer[name], final[name], tolerance=1e-9)
 
 
+def test_a_frame_without_any_batch_is_one_of_a_batch_of_one(layer):
+    x = rf.cast(randn(one := Dim(1, name="one"), IN, seed=5), "float64")
+    batched, _ = layer(x, state=layer.default_initial_state(batch_dims=[one]), spatial_dim=rf.single_step_dim)
+    alone, _ = layer(
+        rf.gather(x, axis=one, indices=0),
+        state=layer.default_initial_state(batch_dims=[]),
+        spatial_dim=rf.single_step_dim,
+    )
+    assert_same(alone, rf.gather(batched, axis=one, indices=0), tolerance=1e-9)
+
+
 def test_a_sequence_goes_on_from_the_state_of_another_one(layer):
     x = rf.cast(randn(BATCH, whole := Dim(20, name="time"), IN, seed=3), "float64")
     expected, final = layer(x, spatial_dim=whole)
