@@ -26,13 +26,14 @@
     const root = canvas.closest(".rfnb-root"),
       frame = canvas.getBoundingClientRect(),
       scale = canvas.width / frame.width || 1;
-    for (const { text, at, inside, ratio, turned } of texts) {
+    for (const { text, at, inside, ratio, turned, dark } of texts) {
       const cut = Math.max(inside[0] - at[0], at[2] - inside[2]) / scale,
         name = `${root?.dataset.kind}: canvas ${short(text)}`;
       const pane = canvas.closest(".rfnb-pane"),
         scrolls = pane && pane.scrollWidth > pane.clientWidth + 1;
       if (cut > 1.5 && !scrolls) faults.add(`${name} is cut by ${cut.toFixed(0)} px`);
       if (ratio < 4.45) faults.add(`${name} has contrast ${ratio.toFixed(1)}`);
+      if (dark !== matchMedia("(prefers-color-scheme: dark)").matches) faults.add(`${name} is of the other scheme`);
       all.push({
         root,
         name,

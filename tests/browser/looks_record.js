@@ -4,7 +4,8 @@
 (() => {
   const proto = CanvasRenderingContext2D.prototype,
     texts = (window.rfnbTexts = new Map()),
-    clips = new WeakMap();
+    clips = new WeakMap(),
+    seen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const channel = (c) => ((c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
   const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
   const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -66,9 +67,8 @@
     const inside = meet(at, left);
     if (inside[2] <= inside[0] || inside[3] <= inside[1]) return;
     const [wide, tall] = [Math.ceil(inside[2] - inside[0]), Math.ceil(inside[3] - inside[1])];
-    const paper = this.getImageData(inside[0], inside[1], wide, tall).data,
-      seen = document.createElement("canvas").getContext("2d");
-    seen.canvas.width = seen.canvas.height = 1;
+    const paper = this.getImageData(inside[0], inside[1], wide, tall).data;
+    seen.reset();
     const colorOver = (over) => {
       seen.fillStyle = over;
       seen.fillRect(0, 0, 1, 1);
@@ -89,6 +89,7 @@
     seen.fillRect(0, 0, 1, 1);
     const ground = light(seen.getImageData(0, 0, 1, 1).data);
     const list = texts.get(canvas) ?? texts.set(canvas, []).get(canvas);
-    list.push({ text: String(text), at, inside, ratio: ratio(ground, light(colorOver(below))), turned: t.b !== 0 });
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    list.push({ text: String(text), at, inside, ratio: ratio(ground, light(colorOver(below))), turned: t.b !== 0, dark });
   });
 })();

@@ -31,32 +31,41 @@ def saved(tmp_path_factory):
     return {name: rf.save_html(folder / f"{name}.html", view).as_uri() for name, view in views.items()}
 
 
-@pytest.fixture(params=["light", "dark"])
-def page(browser, request):
-    context = browser.new_context(color_scheme=request.param)
+SCHEMES = ("light", "dark")
+
+
+@pytest.fixture
+def page(browser):
+    context = browser.new_context()
     made = context.new_page()
     made.add_init_script(RECORD)
     yield made
     context.close()
 
 
-def faults(page) -> list[str]:
-    page.evaluate(SETTLED)
-    return page.evaluate(FAULTS)
-
-
-def test_nothing_is_cut_covered_pale_or_too_wide(page, saved):
+def faults(page, schemes=SCHEMES) -> list[str]:
+    """The faults in each colour scheme, one after the other: a page that changes to it is as one that is opened in it."""
     found = []
-    for width in (900, 1280):
-        page.set_viewport_size({"width": width, "height": 900})
-        for name, address in saved.items():
-            page.goto(address)
-            found += [f"{name}, {width}: {fault}" for fault in faults(page)]
-            for mode in ("text", "arcs") if name.startswith("attention") else ():
-                button = page.locator(f"[data-do={mode}]").first
-                if button.is_visible():
-                    button.click()
-                    found += [f"{name}, {width}, {mode}: {fault}" for fault in faults(page)]
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme)
+        page.evaluate(SETTLED)
+        found += [f"{scheme}: {fault}" for fault in page.evaluate(FAULTS)]
+    return found
+
+
+@pytest.mark.parametrize(("width", "schemes"), [(900, SCHEMES), (1280, SCHEMES[::-1])])
+def test_nothing_is_cut_covered_pale_or_too_wide(page, saved, width, schemes):
+    found = []
+    page.set_viewport_size({"width": width, "height": 900})
+    for name, address in saved.items():
+        page.emulate_media(color_scheme=schemes[0])
+        page.goto(address)
+        found += [f"{name}, {fault}" for fault in faults(page, schemes)]
+        for mode in ("text", "arcs") if name.startswith("attention") else ():
+            button = page.locator(f"[data-do={mode}]").first
+            if button.is_visible():
+                button.click()
+                found += [f"{name}, {mode}, {fault}" for fault in faults(page, schemes)]
     assert found == []
 
 
@@ -92,9 +101,11 @@ def test_each_fault_is_found(page, tmp_path):
     )
     page.set_viewport_size({"width": 900, "height": 900})
     page.goto((tmp_path / "page.html").as_uri())
-    text = "\n".join(faults(page))
-    for words in (
-        "px too wide", '"a text that is cut" is cut', 'lies upon x: "above"', '"pale" has too little contrast',
-        'canvas "a label that is cut" is cut by', 'canvas "faint" has contrast 1.',
-    ):  # fmt: skip
-        assert words in text, text
+    for scheme in SCHEMES:
+        text = "\n".join(faults(page, [scheme]))
+        for words in (
+            "px too wide", '"a text that is cut" is cut', 'lies upon x: "above"', '"pale" has too little contrast',
+            'canvas "a label that is cut" is cut by', 'canvas "faint" has contrast 1.',
+        ):  # fmt: skip
+            assert words in text, text
+        assert ('canvas "faint" is of the other scheme' in text) == (scheme == "dark"), text

@@ -50,6 +50,7 @@ class DiffView extends PanedView<Head, Position, Layout> {
     this.readout.after(this.table.box, this.card, this.below);
     on(this.maps, "pointermove", (event) => this.tellCell(event));
     this.unwatch = onResize(this.card, () => this.paintCard());
+    ctx.onTheme(() => this.paintCard());
   }
 
   override destroy(): void {
