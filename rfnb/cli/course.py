@@ -1,6 +1,6 @@
-"""The course: where it lies, and a copy of it for whoever works on it.
+"""The course: where it lies, and a copy of it to work on.
 
-In a checkout it is the folders `notebooks/` and `docs/`. A wheel has them inside of the package, where nobody should write.
+In a checkout it is the folders `notebooks/` and `docs/`. A wheel has them inside the package, which should not be written to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOT_COURSE = {".ipynb_checkpoints", "__pycache__"}
 
 
 def checkout() -> Path | None:
-    """The folder of the checkout that the package is in; None: it is installed from a wheel."""
+    """The folder of the checkout that contains the package; None if it is installed from a wheel."""
     root = _PACKAGE.parent
     return root if (root / CONTENTS).is_file() and (root / "pyproject.toml").is_file() else None
 
@@ -93,7 +93,7 @@ def _is_for_teachers(path: Path) -> bool:
 
 
 def _has_answers(path: Path) -> bool:
-    """Whether a file of the course is Python that a lesson runs, and nobody is to read before: checks, solutions, patients."""
+    """True for a course file with Python that a lesson runs but students should not read first: checks, solutions, patients."""
     return path.parts[0] == "notebooks" and path.suffix == ".py"
 
 

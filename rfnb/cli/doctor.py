@@ -118,7 +118,7 @@ def inside() -> Iterator[ReportLine]:
 
 
 def _requirements() -> list[str] | None:
-    """The lines of what rfnb needs; None: it is not installed."""
+    """The requirements of rfnb, one per line; None if it is not installed."""
     try:
         return [line for line in metadata.requires("rfnb") or [] if "extra ==" not in line]
     except metadata.PackageNotFoundError:

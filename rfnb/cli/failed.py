@@ -2,4 +2,4 @@
 
 
 class Failed(Exception):
-    """A sentence for whoever typed the command: what failed, and what to type next."""
+    """A message for the user of the command: what failed, and what to type next."""

@@ -91,7 +91,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """The error in words."""
+    """The error as text."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{Path(os.fsdecode(error.filename))}: {error.strerror}."
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != "rfnb":

@@ -70,7 +70,7 @@ def switch_on(value: float) -> Poison:
 
 
 def switch_off(poison: Poison) -> FloatingPointError | None:
-    """Plain attributes again. What has poison keeps it: what is in padding never means anything. A second time does nothing.
+    """Raise an error if a tensor with unused NaN in real frames still exists.
 
     Returns:
         An error if somebody still has a tensor with NaN in real frames that nothing has used.
@@ -106,7 +106,7 @@ _plain_copy_masked = Tensor.copy_masked
 
 
 def _copy_masked(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Give the padding to whoever asks for a value in it."""
+    """Expose the padding if a value in it is requested."""
     out = _plain_copy_masked(tensor, *args, **kwargs)
     if current() is not None:
         out.__dict__[_DONE] = out.__dict__["_raw"]

@@ -110,7 +110,7 @@ def train_live(
 
     Args:
         seconds: The time to use; the last evaluation may take a little more.
-        steps: At most so many steps, also if there is time left.
+        steps: The maximum number of steps, even if there is time left.
         every: Steps between two reports.
         dev_every: Seconds between two measurements on the first `dev_words` dev words; also before the last report.
         word: The word whose attention is drawn, every `word_every` seconds; also in the last report.

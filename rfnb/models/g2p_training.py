@@ -9,8 +9,8 @@ The same (model seed, recipe, examples, number of threads) give the same weights
 saved and taken up again in between; on a GPU as far as its kernels add up in a fixed order. Under `torchrun` each process
 trains on its part of every batch, and the gradient is that of the whole batch.
 
-It trains where the parameters are. No step waits for that device: batches go there from pinned memory, and the losses stay
-until somebody asks for them, of many steps at once by `losses_of`.
+It trains where the parameters are. No step waits for that device: batches go there from pinned memory, and the losses stay there until
+`losses_of` fetches those of many steps at once.
 """
 
 from __future__ import annotations

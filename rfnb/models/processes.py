@@ -97,7 +97,7 @@ def device_of_process(device: str) -> str:
 
 
 def current() -> Processes:
-    """The processes of the group that has been made, by `joined` or by somebody else; else this one alone."""
+    """The processes of the current group, made by `joined` or by other code; else this one alone."""
     if not (distributed.is_available() and distributed.is_initialized()):
         return Processes()
     return Processes(distributed.get_rank(), distributed.get_world_size())

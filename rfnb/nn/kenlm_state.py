@@ -33,7 +33,7 @@ class KenLmState(Module):
         lm_file: ARPA (also with gzip), or KenLM's binary format, which needs the package `kenlm`; or a function that gives the path.
         vocab_file: The texts of the labels: a list, a Dim with a vocab, or a file with one label per line or a Python dict
             label -> index.
-        vocab_unknown_label: A label that has to be in the vocabulary; None: none has to. It is scored as it is written.
+        vocab_unknown_label: A label that must be in the vocabulary, or None. It is scored as it is written.
         bpe_merge_symbol: What labels end in that go on in the next one, as "@@". A word that is not complete is scored as it
             stands, and again when it has grown. Without it each label is a word.
         input_step_offset: So many first labels are skipped.

@@ -45,7 +45,7 @@ def specaugment(
         only_on_train: False masks outside of training too.
         max_consecutive_spatial_dims: Most frames in a run; at least 1.
         max_consecutive_feature_dims: Most features in a run. Default: a fifth of them.
-        num_spatial_mask_factor: One more run of frames for so many frames.
+        num_spatial_mask_factor: The number of frames per additional run of masked frames.
         num_masks_per_seq: In place of max(length // num_spatial_mask_factor, 2).
         steps: Of training, in rising order.
 

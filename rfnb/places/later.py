@@ -152,7 +152,7 @@ def load(name: str) -> Any:
 
 
 def put_when_loaded(package: dict[str, Any]) -> None:
-    """Put the names into the package when their modules are loaded, whoever asks for these first."""
+    """Put the names into the package when their modules are loaded, regardless of which is requested first."""
 
     def put(module: ModuleType) -> None:
         names = {name: getattr(module, name) for name in LATER.get(module.__name__, "").split()}

@@ -1,7 +1,7 @@
 """Loading the package without looking for garbage.
 
-Nothing that an import makes is garbage, but it makes so many objects that Python would look through all there are for some. Where torch
-is loaded before, this takes as long as everything else.
+An import creates no garbage, but such numbers of objects that Python would search all existing ones for some. If torch is already loaded,
+this takes as long as everything else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import gc
 
 
 class NoCollection:
-    """From when it is made to its `end`, or until nobody holds it any more: then an import has failed."""
+    """Active from its creation to its `end`, or until it is released because an import has failed."""
 
     def __init__(self) -> None:
         self._was_on = gc.isenabled()

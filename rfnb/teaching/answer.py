@@ -59,11 +59,11 @@ class Answer(ABC):
 
     @abstractmethod
     def words(self, answer: Any) -> str:
-        """An answer, or the truth, in words."""
+        """An answer, or the truth, as text."""
 
     @abstractmethod
     def judge(self, answer: Any, truth: Any) -> tuple[bool | None, str]:
-        """Whether an answer is right (None: nobody can tell by rule), and what is wrong with it; "" if nothing needs to be said."""
+        """Whether an answer is right (None if no rule can tell), and what is wrong with it; "" if nothing needs to be said."""
 
     @abstractmethod
     def asked(self) -> str:
@@ -118,7 +118,7 @@ class Answer(ABC):
 
     @property
     def passed(self) -> bool | None:
-        """Whether the answer is right; None before the truth is known, and where nobody can tell by rule."""
+        """Whether the answer is right; None before the truth is known, and if no rule can tell."""
         if self._given_truth is _NO_TRUTH:
             return None
         return False if self._answer is None else self.judge(self._answer, self._truth())[0]

@@ -41,7 +41,7 @@ def brief(value: Any, most: int = 120) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a value, in words that tell the tensors of rf and torch apart."""
+    """The kind of a value as text, distinguishing the tensors of rf and torch."""
     kind = type(value)
     if value is None:
         return "None"

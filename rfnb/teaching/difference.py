@@ -1,4 +1,4 @@
-"""Differences of a result from what it should be, in words: values by dim, whatever their order and the library of the array.
+"""Differences between a result and its expected value as text: values by dim, whatever their order and the array's library.
 
 found = difference(got, expected)     # None, or what differs and the lines that show it
 """

@@ -150,7 +150,7 @@ def _said(error: BaseException) -> str:
 
 
 def _crash(exercise: Exercise, answer: Any, error: BaseException, last: Sequence[list[tuple[str, object]]]) -> str:
-    """The error of an answer in words: the line of the answer, and the input."""
+    """The error of an answer as text: the line of the answer, and the input."""
     kind, said = type(error).__name__, _said(error)
     own = list(_own_lines(error.__traceback__, answer, exercise))
     rows: list[tuple[str, object]] = []

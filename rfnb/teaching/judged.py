@@ -1,4 +1,4 @@
-"""Judges answers to questions of the `question` view, in words. The mirror image of widgets/src/question/layout.ts."""
+"""Judges answers to questions of the `question` view, as text. The mirror image of widgets/src/question/layout.ts."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Result:
     Attributes:
         lesson, exercise, title: What was checked.
         status: "passed", "wrong", "error" (the answer raised one) or "unsolved".
-        message: What is wrong, in words.
+        message: A description of what is wrong.
         points: What the exercise counts in a grade.
         answer: The source of a function or class, else its repr.
     """

@@ -29,7 +29,7 @@ def for_a_kernel(cgroup: Path = _CGROUP) -> int:
 
 
 def limit_threads(most: int | None = None) -> None:
-    """Let torch compute with as many threads as there is room for, unless somebody has said how many; or with that many at most."""
+    """Let torch use as many threads as there are free cores, unless the user has set a number, which is then the maximum."""
     if any(name in os.environ for name in VARIABLES):
         return
     torch = sys.modules.get("torch")

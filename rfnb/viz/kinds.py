@@ -147,7 +147,7 @@ def html_of(spec: Any) -> str:
 
 
 def drawing_of(spec: Any, width: float = WIDE, *more: Any) -> Drawing:
-    """The spec as a drawing, its description in words with it.
+    """The spec as a drawing with its description.
 
     Args:
         width: In units of which text has 11 in height; some kinds take less or more.
@@ -162,7 +162,7 @@ def drawing_of(spec: Any, width: float = WIDE, *more: Any) -> Drawing:
 
 
 def _drawn(spec: Any, draw: Callable[[], Any], sentence: Callable[[str], Any]) -> Any:
-    """The view; a sentence where its spec has a fault, or nothing in it.
+    """Draw a foreign spec, which may contain anything; showing it never breaks a cell.
 
     A spec of somebody else may hold anything, and showing it ends nobody's cell.
     """

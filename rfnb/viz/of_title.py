@@ -55,7 +55,7 @@ def _beam(history: Any, step: int) -> int:
 
 
 def _ran(trace: Any, names: Sequence[str]) -> str:
-    """The run in words, where nothing was searched: the steps of its loop, or its calls."""
+    """A description of the run if nothing was searched: the steps of its loop, or its calls."""
     loops: dict[str, set[int]] = {}
     for event in trace.select():
         if event.step is not None:

@@ -178,7 +178,7 @@ class PathRun:
 
     @property
     def text(self) -> str:
-        """The place of the run among those of its path, in words."""
+        """The place of the run among those of its path, as text."""
         return f", run {self.number + 1} of {self.count}" if self.count > 1 else ""
 
 

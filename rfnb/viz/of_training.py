@@ -90,7 +90,7 @@ def _curves(training: Training, path: Any, live: bool) -> Spec:
 
 
 def _style(entry: dict[str, Any], of: Spec) -> dict[str, Any]:
-    """The entries for how a module is drawn: as a row of a strip among many, with no line over updates in which nobody looked."""
+    """The entries for how a module is drawn: as a row of a strip if there are many, with no line over updates that were not observed."""
     at = of.blocks[entry["x"]]
     gap = max(3 * float(np.median(np.diff(at))), float(at[-1] - at[0]) / 5) if len(at) > 1 else 0.0
     many = sum(other["label"] == entry["label"] for other in of.head["series"]) > _MOST_LINES

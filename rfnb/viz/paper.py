@@ -72,7 +72,7 @@ def _drawn(kind: str, drawing: Drawing, paper: Any, points: float, dpi: float) -
 
 
 def for_paper(spec: Any, width: float) -> tuple[Drawing, float]:
-    """The drawing of a spec, exactly so many inches wide, with its notes below it, and the points in a unit of it."""
+    """The drawing of a spec at an exact width in inches, with its notes below it, and the number of points in one of its units."""
     room = width * 72 / _POINTS - 2 * _RIM
     drawing = drawing_of(spec, room)
     if drawing.width * _LARGER < room:  # in the middle of the paper

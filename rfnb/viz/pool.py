@@ -80,7 +80,7 @@ def _blocks(values: np.ndarray, factors: tuple[int, int], merge: Pooling) -> np.
 
 
 def largest_in(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    """Values [row, col] in at most so many cells, each the largest of a block of them (NaN only if all are).
+    """Values [row, col] reduced to at most the given number of cells, each the largest of a block (NaN only if all are).
 
     Blocks differ by at most one row and column: each cell has a block of its own, and none is empty.
     """

@@ -10,7 +10,9 @@ _ONE = 1e-6  # from 1, as far as sums of float32 are
 
 
 def share(value: float, digits: int = 2) -> str:
-    """A part of 1 with so many digits: "0.25", "<.01", ">.99"; other numbers likewise, those just above 1 with more digits."""
+    """A fraction of 1 with the given number of digits: "0.25", "<.01", ">.99"; other numbers likewise, those just above 1 with more
+    digits.
+    """
     text = f"{value:.{digits}f}"
     size = abs(value)
     if not math.isfinite(value) or float(text) not in (0, 1, -1) or value == 0 or abs(size - 1) <= _ONE:

@@ -94,7 +94,7 @@ def aligned(rows: list[list[str]], most: int | None = None) -> list[str]:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text of at most so many columns, cut at its end."""
+    """A text cut at the end to the given number of columns."""
     if len(text) <= width and columns_of(text) <= width:
         return text
     return _prefix(text, width - 1) + "…"
@@ -105,7 +105,7 @@ def _filled(text: str, width: int) -> str:
 
 
 def _prefix(text: str, width: int) -> str:
-    """The longest beginning that fits into so many columns."""
+    """The longest prefix that fits into the given number of columns."""
     taken, at = 0, 0
     for at, letter in enumerate(text):
         taken += columns_of(letter)
@@ -142,7 +142,7 @@ def tokens_of(text: str) -> int:
 
 
 def brief(text: str, most: int = _TOKENS) -> str:
-    """The text, or of a long one as much as fits into so many tokens.
+    """The text, or as much of it as fits into the given number of tokens.
 
     Each section (a line, and what is indented below it) keeps as many lines as there is room for in all of them; where one line each is
     too much, sections in the middle go. What is left out is said, with the number of its lines.
@@ -180,7 +180,7 @@ def _ends(sections: list[list[str]], count: int) -> list[list[str]]:
 
 
 def _joined(sections: list[list[str]], most: int) -> str:
-    """The lines of the sections, of each at most so many."""
+    """The lines of the sections, each limited to the given number."""
     out: list[str] = []
     for section in sections:
         cut = len(section) - most

@@ -202,7 +202,7 @@ class View(NearNames):
         return self
 
     def _stay(self) -> None:
-        """Go on following while nobody but a page has it."""
+        """Keep following while only a page refers to it."""
         if self._kept == []:
             self._kept.append(self)
 

@@ -97,7 +97,7 @@ DIALECT = re.compile(
     r"\b(?:[Ss]ome|[Nn]o)body\b|\b[Ww]hoever\b|\bin words\b|\bso many\b|\b(?:is|are) told\b"
     r"|\b(?:None|False): (?:nobody|it is|it does|there (?:is|are) none|not known|none|they)\b"
 )
-STILL = {
+STILL = {"interop": 99, "viz": 6, "models": 3, "data": 2, "debugging": 1, "teaching": 1}
     "interop": 99,
     "viz": 71,
     "nn": 20,
@@ -111,7 +111,7 @@ STILL = {
 
 
 def test_docstrings_say_it_as_a_native_writer_would():
-    """The rooms that are not in `STILL` have none of it, and in the others it only gets less."""
+    """The rooms that are not in `STILL` have none of it ("a number in words" is one in words), and in the others it only gets less."""
     found = Counter()
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):

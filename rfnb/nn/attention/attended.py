@@ -1,10 +1,9 @@
-"""The one place that attention weights pass before something attends with them: for who changes them, and for who records them.
+"""Single hook point for attention weights, used for editing and recording.
 
     weights = attended(softmax(energy, axis=time), axis=time)
     out = matmul(weights, values, reduce=time)
 
-Where nobody has hold of the run and nobody records this is a look at two variables. An attention without weights, in a fused kernel,
-asks `are_edited` first.
+Without a hold and a recording this only reads two variables. An attention without weights, in a fused kernel, calls `are_edited` first.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from rfnb.trace.probe import listening, probe
 def attended(
     weights: Tensor, *, axis: Dim, values: Tensor | None = None, target: Dim | None = None, seen: Tensor | None = None
 ) -> Tensor:
-    """The weights to attend with: `weights`, or what who holds the run has put into the place of some of their rows.
+    """The weights to attend with: `weights`, or with some rows replaced by a hold on the run.
 
-    What was put there is a constant for gradients, and of the dims and the dtype of `weights`.
+    Replaced rows are constants for gradients, with the dims and dtype of `weights`.
 
     Args:
         weights: {..., axis}, before dropout.
         axis: Attended over.
-        values: What is attended to, which tells where in the weights the query positions are (`attending_dim`).
-        target: Their dim, for who knows it.
+        values: The values attended to, which determine the dim of the query positions (`attending_dim`).
+        target: The dim of the query positions, if known.
         seen: bool {..., axis}: where a query may look besides the padding of `axis`. Default: everywhere.
 
     Probes:
@@ -54,7 +53,7 @@ def _attended(weights: Tensor, seen: Tensor | None, *, axis: Dim, target: Dim | 
 
 
 def offer(weights: Tensor, axis: Dim, target: Dim | None) -> None:
-    """Let whoever records have the weights that a fused kernel has attended with; it is too late to change them."""
+    """Send the weights used by a fused kernel to recordings; they can no longer be changed."""
     if listening("attention"):
         probe("attention", weights=weights, axis=axis, target=target)
 
@@ -66,7 +65,7 @@ def attending_dim(weights: Tensor, values: Tensor, axis: Dim) -> Dim | None:
 
 
 def are_edited() -> bool:
-    """Whether weights that are made here are to be others: then they are made one by one, and passed through `attended`."""
+    """True if weights computed here are to be edited: they are then computed explicitly and passed through `attended`."""
     hold = holding()
     return (hold is not None and hold.edits_attention()) or bool(weights_edits())
 

@@ -1,7 +1,7 @@
-"""Scaled dot-product attention in one kernel of the backend, where the dims allow it. Nobody sees the weights there.
+"""Scaled dot-product attention in one kernel of the backend, where the dims allow it. The weights are not accessible there.
 
-For few queries without gradients, as in a step of a search, that kernel has nothing to save on a CPU; there it is done in three, which
-leave the weights for whoever looks.
+For few queries without gradients, as in a step of a search, that kernel saves nothing on a CPU; there three kernels are used, which
+leave the weights accessible.
 """
 
 from __future__ import annotations
@@ -157,17 +157,17 @@ def _is_one_step(axis: Dim, *queries: Dim) -> bool:
 
 
 def _is_plain_causal(causal_dim: Dim, axis: Dim) -> bool:
-    """Whether query i sees the keys 0 .. i. Then no real query sees padding, so nothing else needs a mask."""
+    """True if query i sees the keys 0 .. i. No real query then sees padding, so no further mask is needed."""
     return causal_dim.extent == axis.extent and not np.any(keys_before(causal_dim, axis)[0])
 
 
 def _hides(causal_dim: Dim, axis: Dim) -> bool:
-    """Whether some query does not see all keys, since these come later."""
+    """True if some query does not see all keys, because some come later."""
     return not np.all(np.asarray(keys_before(causal_dim, axis)[0]) >= axis.extent - 1)
 
 
 def _blinds(causal_dim: Dim, axis: Dim) -> bool:
-    """Whether some query sees no key, since all come later."""
+    """True if some query sees no key, because all come later."""
     return bool(np.any(keys_before(causal_dim, axis)[0] < 0))
 
 

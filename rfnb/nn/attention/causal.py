@@ -39,10 +39,11 @@ class CausalSelfAttention(SelfAttentionBase):
 
         Args:
             source: {..., axis, in}; of one step {..., in}.
-            state: Of the frames before. None: there are none.
+            state: The state of the previous frames; None if there are none.
 
         Returns:
-            {..., axis, out}, and the state with the frames of source. All ways to cut a sequence give the same numbers.
+            {..., axis, out}, and the state with the frames of source. Results are independent of how a sequence is divided into
+                calls.
 
         Raises:
             DimError: If source has no in_dim or no axis.

@@ -1,4 +1,4 @@
-"""Attention functions. The weights of each pass through `attended`: for who changes them, and for who records them."""
+"""Attention functions. The weights of each pass through `attended`, for editing and recording."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def dot_attention(
         attention: weights {..., axis}, non-negative, sum to 1 over axis.
 
     One fused kernel computes it where the dims allow that and no weights are dropped or changed from outside; the weights are then
-    computed only if somebody records, and the result is the same either way. On a CPU torch has no second derivative of that kernel: choose
-    another one by `torch.nn.attention.sdpa_kernel(SDPBackend.MATH)` for it.
+    computed only for a recording, with the same result. On a CPU torch has no second derivative of that kernel: if you need it, select
+    another one by `torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation (1).
     """

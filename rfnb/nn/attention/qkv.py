@@ -75,7 +75,7 @@ class QKVSelfAttention(SelfAttentionBase):
 
         Args:
             source: {..., axis, in}; of one step {..., in}.
-            state: Of the frames before, which all frames of source see. None: there are none.
+            state: The state of the previous frames, which all frames of source see; None if there are none.
             key_shift: Added to the keys, {axis, keys, key_per_head}; of one step {keys, key_per_head}. The dim keys is
                 `keys_dim(axis, state)`, as of `RelativePositionalEncoding`.
             state_var_lengths: int {...}: how many frames of the state are valid, those at its end. In the new state each
@@ -166,7 +166,7 @@ class QKVSelfAttention(SelfAttentionBase):
 
 
 def _valid_frames(state: CausalSelfAttentionState, lengths: Tensor) -> CausalSelfAttentionState:
-    """The last frames of the state, so many for each sequence, as a ragged history."""
+    """The last frames of the state for each sequence, as a ragged history."""
     k, v, old = state.k_accum, state.v_accum, state.accum_axis
     assert k is not None and v is not None and old is not None
     if not old.extent:

@@ -1,4 +1,4 @@
-"""The interface of encoders for whoever builds on them, whatever is inside."""
+"""The interface of encoders, whatever is inside."""
 
 from __future__ import annotations
 

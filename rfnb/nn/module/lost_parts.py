@@ -1,5 +1,6 @@
-"""Modules and parameters where nobody finds them (in a plain list or dict of a module, or of another library): a warning, with the
-line to type; and parameters that something else is put in the place of."""
+"""Unregistered modules and parameters (in a plain list or dict of a module, or of another library): a warning with the line to type; and
+parameters that were overwritten.
+"""
 
 from __future__ import annotations
 

@@ -402,8 +402,9 @@ def _explained(method: Callable[..., Any], error_of: Callable[..., TypeError | D
 
 
 def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a `__call__`: forward hooks of the instance, the `module` event if somebody listens, and an error
-    that names the argument that does not fit, is no Tensor, or is on another device."""
+    """Wraps a `__call__`: forward hooks of the instance, the `module` event for listeners, and an error that names an argument that
+    does not match, is not a Tensor, or is on another device.
+    """
 
     @functools.wraps(call)
     def wrapper(self: Module, first: Any = _nothing, /, *more: Any, **kwargs: Any) -> Any:

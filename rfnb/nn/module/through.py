@@ -1,9 +1,9 @@
-"""Calls of modules that somebody makes in their place: how a torch.nn.Module around a model calls its parts with their hooks.
+"""Lets another object take over a module's call: a torch.nn.Module around a model calls its parts with their hooks this way.
 
     with through({id(part): make}):
         model(x)           # where the model calls `part(x)`, `make(call, args, kwargs)` is called
 
-It costs nothing outside of such a block: a Module looks here only while somebody in any thread listens.
+It costs nothing outside of such a block: a Module checks for it only while any thread has a listener.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class through(Undone):
 
 
 def made_through(module: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of a call, by whoever makes it; the call itself is not made by anybody else."""
+    """The result of a call that another object has taken over."""
     makers = _makers.get()
     make = makers.get(id(module))
     if make is None:

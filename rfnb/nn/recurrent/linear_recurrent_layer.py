@@ -82,7 +82,7 @@ class LinearRecurrent(Module):
     Attributes:
         in_dim, out_dim: Of the frames, before and after.
         state_dims: Of the state of a sequence, beside its batch dims.
-        key_dim: The one of them that is contracted when the state is read; None: none.
+        key_dim: The dim that is contracted when the state is read, or None.
         conv: What features go through before; None: nothing.
     """
 

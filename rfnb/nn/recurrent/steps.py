@@ -34,7 +34,7 @@ def run_steps(
         transformed: What `transform_input` gives for all frames.
         batch: The dims that ride along, of the frames and the state.
         direction: -1: from the last frame to the first. Then the padding comes first, and a sequence starts at its last frame.
-        watched: Whether somebody looks at the states.
+        watched: Whether the states are observed.
 
     Returns:
         The output of each frame {spatial_dim, *batch, out}, 0 in the padding; the final state; if `watched`, the parts of the

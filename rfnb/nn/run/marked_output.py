@@ -1,4 +1,4 @@
-"""The order of the dims of a marked output, so that whoever reads its raw array knows the axes."""
+"""The order of the dims of a marked output, so that code that reads its raw array knows the axes."""
 
 from __future__ import annotations
 

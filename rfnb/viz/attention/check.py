@@ -1,4 +1,4 @@
-"""The faults of attention weights, in words: weight on padding, rows that do not sum to 1, NaN and infinity.
+"""The faults of attention weights, as text: weight on padding, rows that do not sum to 1, NaN and infinity.
 
 Only of weights that are meant to sum to 1 (most rows do) is a row that does not one to look at: energies, weights after dropout and
 a part of the columns are none of that. Rows of zeros (nothing may be seen) and rows of NaN (not computed yet) are as they should be.

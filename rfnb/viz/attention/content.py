@@ -94,7 +94,7 @@ def loudness(spec: Any, seq: int) -> np.ndarray | None:
 
 
 def heard(head: dict[str, Any], seq: int) -> list[str]:
-    """The rail of a sequence in words: what was drawn, and the words with the columns that they take."""
+    """The rail of a sequence as text: what was drawn, and the words with the columns that they take."""
     rail = head.get("rail")
     if not rail:
         return []
@@ -118,7 +118,7 @@ def real(spec: Any, entry: dict[str, Any], index: int) -> np.ndarray:
 
 
 def _maps(spec: Any) -> list[str]:
-    """A line for each map: how its weight is spread over the sources in bars, and what it does in words."""
+    """A line for each map: bars that show how its weight is spread over the sources, and a description of what it does."""
     head = spec.head
     shown = [entry for entry in head["maps"] if entry["seqs"]][:_MOST_MAPS]
     left = min(28, max(width_of(str(entry["label"])) for entry in shown))

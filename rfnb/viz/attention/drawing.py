@@ -185,7 +185,7 @@ _MOST_ROWS, _MOST_NAMES = 24, 40
 
 
 def description(spec: Any, panels: list[MapPanel]) -> str:
-    """The picture in words: for each target, where most of the weight is."""
+    """A description of the picture: for each target, where most of the weight is."""
     entry, index, seq = panels[0].entry, panels[0].index, panels[0].seq
     values = real(spec, entry, index)
     where = f"{short(entry['label'], 60)}, {short(seq['label'], 60)}"

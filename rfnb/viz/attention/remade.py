@@ -1,7 +1,7 @@
 """Maps of a recording that together are more than may stay in memory: what a view keeps of them are overviews.
 
-A recording has the queries and keys that weights are made of. So the view has a `RemadeBlock` where else an array is: the weights are made
-once more when somebody asks for some of them. What a head does, its faults and the range are of the exact weights.
+A recording has the queries and keys that weights are made of. So the view has a `RemadeBlock` where else an array is: the weights are
+recomputed on demand. What a head does, its faults and the range are of the exact weights.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Recent:
         return self._arrays[key]
 
     def keep(self, most: int) -> None:
-        """Keep so many from now on."""
+        """Set the number of entries to keep."""
         self.most = most
         while len(self._arrays) > most:
             del self._arrays[next(iter(self._arrays))]

@@ -112,6 +112,6 @@ def merged(array: Any, rows: Sequence[int], row_len: int, cols: Sequence[int], c
 
 
 def effect_labels(entry: dict[str, Any], index: int) -> list[list[str]] | None:
-    """The labels in the cells of a map of effects, [row][column]; None: it is none."""
+    """The labels in the cells of a map of effects, [row][column]; None for any other map."""
     effects = entry.get("effects")
     return None if not effects else effects[index]["labels"]

@@ -28,7 +28,7 @@ def merged(a: Mapping[str, Any], b: Mapping[str, Any], names: Sequence[str]) -> 
 
 
 def parting(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> int | None:
-    """The first step in which two searches do not keep the same hypotheses with the same scores; None: there is none."""
+    """The first step in which two searches keep different hypotheses or scores; None if there is none."""
     for index, (one, other) in enumerate(zip(a, b)):
         if any(one[name] != other[name] for name in _SAME):
             return index

@@ -88,7 +88,7 @@ def _of_tree(tree: BeamTree, width: float, beside: Beside) -> Drawing:
 
 
 def description(head: dict[str, Any], seq: dict[str, Any], tree: BeamTree) -> str:
-    """The picture in words."""
+    """A description of the picture."""
     name = labels.short(seq.get("label", "sequence"), 60)
     words = f"Beam search over {len(tree.nodes)} steps with up to {tree.width} hypotheses, {name}."
     if tree.arms:

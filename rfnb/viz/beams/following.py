@@ -82,7 +82,7 @@ def _is_complete(node: TreeNode | None) -> bool:
 
 
 def taken_from_winner(step: Mapping[str, Any], node: TreeNode) -> str:
-    """The part of the probability that the hypothesis which a node continues could not take, in words."""
+    """The fraction of probability that the hypothesis continued by a node was not allowed to take, as text."""
     share = (step.get("taken") or {}).get(str(node.parent.slot if node.parent else 0))
     return f"; not allowed: {percent(share)}" if share else ""
 

@@ -62,7 +62,7 @@ class Parts:
 
 
 def factors(steps: Steps, fields: Sequence[str]) -> np.ndarray | None:
-    """The factor of each field; None: there are none with which they add up to the scores, or they are not the only ones."""
+    """The factor of each field; None if no factors make them add up to the scores, or several do."""
     rows, gains = [], []
     for step in steps:
         if "base" not in step or any(name not in step for name in fields):

@@ -123,7 +123,7 @@ class Arms:
         return Arms(told["at"], told["split"], tuple(told["names"]), tuple(told["ends"]), best)
 
     def arm_of(self, node: TreeNode) -> int | None:
-        """The number of the arm that a node is in; None: it is in both."""
+        """The number of the arm that a node is in; None if it is in both."""
         return None if node.step < self.at else int(node.slot >= self.split)
 
     def tag(self, node: TreeNode) -> str:
@@ -250,7 +250,7 @@ def rank_of(tree: BeamTree, node: TreeNode) -> int:
 
 
 def verdict_of(tree: BeamTree, node: TreeNode) -> str:
-    """The fate of a hypothesis in words, as the page says it (`widgets/src/beams/verdict.ts`)."""
+    """The fate of a hypothesis as text, worded as in the page (`widgets/src/beams/verdict.ts`)."""
     present = tree.rivals(node)
     rank, behind = rank_of(tree, node), max(other.score for other in present) - node.score
     place = f"rank {rank} of {len(present)}, " + ("the best" if rank == 1 else f"{behind:.2f} nats behind the best")

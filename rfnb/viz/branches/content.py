@@ -1,4 +1,4 @@
-"""The `branches` view as a page: the tree as a picture and in words, results as tables, the views of the chosen pair."""
+"""The `branches` view as a page: the tree as a picture and as text, results as tables, the views of the chosen pair."""
 
 from __future__ import annotations
 

@@ -96,6 +96,6 @@ def views_of(spec: Any, pair: Any) -> list[Views]:
 
 
 def chosen(head: Any) -> dict[str, Any] | None:
-    """The pair that is looked at first; None: there is none."""
+    """The pair that is shown first, or None."""
     found = [pair for pair in head["pairs"] if pair["of"] == head.get("pair")]
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""The limits of the host of a kernel for a run that is held, in words; by what the hosts document."""
+"""Known limitations of notebook hosts (Colab, VS Code, ...) for held runs, according to their documentation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def note() -> str:
 
 
 def _ipykernel() -> tuple[int, int] | None:
-    """The version of the kernel that this runs in; None: there is none."""
+    """The version of the kernel that this runs in, or None."""
     if "ipykernel.kernelapp" not in sys.modules:
         return None
     major, minor = sys.modules["ipykernel"].__version__.split(".")[:2]

@@ -181,7 +181,7 @@ class RunView:
         return list(parts) if beside else in_order(parts)
 
     def _looked(self, page: str, there: bool) -> None:
-        """A page has been opened that shows it, or is closed: a question is not answered for nobody."""
+        """A page that shows the view was opened or closed: without a page, no question is answered."""
         (self._pages.add if there else self._pages.discard)(page)
         asked = self._asked
         if asked is not None and not self._pages and asked.going:
@@ -291,7 +291,7 @@ class Ghosts:
         self._lock = threading.Lock()  # of these two: a ghost ends in its own thread
 
     def hear(self, run: Run, number: Any, asked: Mapping[str, Any], answer: Callable[[str | None], None]) -> None:
-        """Begin or end a ghost, as a page asks; those that are asked for `in_turn` run one after another, and only their ends are told."""
+        """Begin or end a ghost at a page's request; those requested `in_turn` run one after another, and only their ends are reported."""
         fields = {name: value for name, value in asked.items() if name not in ("do", "in_turn")}
         if asked["do"] == "unghost":
             self._end(fields.get("of"))
@@ -314,7 +314,7 @@ class Ghosts:
             self._tell(number, ghost)
 
     def _next(self) -> None:
-        """Begin the one that has waited longest, if it is nobody's turn."""
+        """Begin the ghost that has waited longest, if none is running in turn."""
         with self._lock:
             if self._turn is not None or not self._in_turn:
                 return

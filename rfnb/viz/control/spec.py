@@ -24,7 +24,7 @@ def spec(run: Run, *, beside: Run | None = None, note: str = "", changed: Callab
 
     Args:
         beside: Another run of its tree, with which it is compared.
-        note: What the host cannot do, in words.
+        note: The limitations of the host, as text.
         changed: Called, in any thread, when more is known of its branches.
     """
     number = next(_serial)  # before anything is read: what has a higher one is newer

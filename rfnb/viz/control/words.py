@@ -1,4 +1,4 @@
-"""The state of a run in words: the same in a page, in a terminal, and in a notebook that was saved."""
+"""The state of a run as text: the same in a page, in a terminal, and in a saved notebook."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def curves_of(spec: Any) -> list[DrawnCurve]:
 
 
 def values_text(curve: DrawnCurve, x_name: str, *, span: bool = False) -> str:
-    """The first, last and best value in words.
+    """The first, last and best value as text.
 
     Args:
         span: Whether the least and the largest are said as well, where they are none of these.

@@ -1,6 +1,6 @@
 """The `curves` view as a drawing: panels under one axis of steps, many of them three abreast.
 
-Series that share a panel are told apart by dashes, marks and a legend, not by colour alone.
+Series that share a panel are distinguished by dashes, marks and a legend, not by colour alone.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class _PlotBox:
         return 8.0 if self.coarse else 1.0
 
     def is_dense(self, points: int) -> bool:
-        """Whether a line cannot show so many."""
+        """True if a line cannot show this many points."""
         return points * self.pixels > (2 if self.coarse else 4) * self.width
 
     def px(self, xs: np.ndarray) -> np.ndarray:
@@ -324,7 +324,7 @@ def _box(x: float, y: float, width: float, height: float) -> list[Point]:
 def _range(
     made: Drawing, curves: list[DrawnCurve], place: _PlotBox, scale: Ticks, pixels: float, color: str = "shade"
 ) -> None:
-    """From the lowest to the highest of all, in each so many units of width."""
+    """A polygon from the lowest to the highest value in each column of the given width."""
     count = max(1, int(place.width // pixels))
     low, high, blank = np.full(count, np.inf), np.full(count, -np.inf), np.zeros(count, bool)
     for curve in (curve for curve in curves if len(curve.known)):
@@ -357,7 +357,7 @@ def _range(
 
 
 def _columns(curve: DrawnCurve, place: _PlotBox, pixels: float, of: np.ndarray | None = None) -> np.ndarray:
-    """The column of some points, by default each that has a number, of columns of so many units."""
+    """The column of each point, by default of each that has a number, for columns of the given width."""
     count = max(1, int(place.width // pixels))
     x = curve.x[curve.known if of is None else of]
     return np.clip((place.x.shares(x) * count).astype(np.int64), 0, count - 1)
@@ -385,7 +385,7 @@ def _axis(made: Drawing, x: Ticks, left: float, name: str) -> None:
 
 
 def description(title: str, panels: list[Plot], x_name: str) -> str:
-    """The picture in words: the first, last and best value of each series that is drawn as a line."""
+    """A description of the picture: the first, last and best value of each series drawn as a line."""
     curves = [curve for panel in panels for curve in panel.curves]
     words = [f"{labels.short(curve.name, 60)}: {values_text(curve, labels.short(x_name))}." for curve in curves]
     return f"{labels.short(title, 120)} over {labels.short(x_name)}. " + " ".join(words)

@@ -192,5 +192,5 @@ def _lines(text: str) -> list[str]:
 
 
 def _cut(text: str) -> str:
-    """A sentence that somebody reads: labels may be as long as they like."""
+    """A sentence with long labels shortened."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -38,7 +38,7 @@ def drawing(spec: Any, width: float) -> Drawing:
 
 
 def description(head: dict[str, Any], chips: dict[int, str]) -> str:
-    """The picture in words: the dims, and those of each tensor."""
+    """A description of the picture: the dims, and those of each tensor."""
     words = ", ".join(chips[entry["id"]] for entry in head["dims"][:_MOST_DIMS])
     rows = [
         f"{labels.short(str(row.get('label', '')), _LONGEST)} {table.compact(row, chips)}"

@@ -48,8 +48,9 @@ def name_of(dim: Dim) -> str:
 
 
 def origin_of(dim: Dim) -> str | None:
-    """The arithmetic of a derived dim in words, the op that made it, and where; that its name was guessed; None for one that user code
-    made of nothing."""
+    """The origin of a dim as text: the arithmetic of a derived dim, the op that made it, and where; whether its name was guessed; None
+    for one that user code made directly.
+    """
     if dim.guessed or dim.remark:
         return "; ".join(filter(None, [dim.remark, 'guessed: rf.record(dims={"path": [...]}) says it' * dim.guessed]))
     by = dim.made_by

@@ -108,7 +108,7 @@ def remarks(row: dict[str, Any], names: dict[int, str], order: str) -> str:
     """The remarks on a row, what is wrong with its values before others.
 
     Args:
-        order: That of its dims, in words, if it is another one.
+        order: The order of its dims as text, if it differs.
     """
     sparse = f"indices into {names[row['sparse']]}" if row.get("sparse") is not None else ""
     stats = row.get("stats")

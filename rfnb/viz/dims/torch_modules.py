@@ -25,7 +25,7 @@ def is_torch_module(value: Any) -> bool:
 
 
 def unwrapped(module: Any) -> tuple[Any, list[str]]:
-    """The module inside of what compiles or distributes it, and what was around it, in words."""
+    """The module inside a compiling or distributing wrapper, and a description of the wrapper."""
     around = []
     while (known := _WRAPPERS.get(type(module).__name__)) is not None and hasattr(module, known[0]):
         around.append(known[1])
@@ -41,7 +41,7 @@ def title_of(module: Any) -> str:
 
 
 def values_looked_at(module: Any) -> bool:
-    """Whether the values are looked at unless somebody asks for it: those of a large model take seconds, those on a GPU wait for it."""
+    """True if values are read without being requested: for a large model this takes seconds, and on a GPU it waits."""
     parameters = [tensor for tensor in module.parameters() if not _lazy(tensor)]
     here = all(tensor.device.type in ("cpu", "meta") for tensor in parameters)
     return here and sum(tensor.numel() for tensor in parameters) <= MOST_CELLS

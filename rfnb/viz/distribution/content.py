@@ -142,7 +142,7 @@ def label_of(head: dict[str, Any], index: int) -> str | None:
 
 
 def step_of(spec: Any, seq: int, step: int, most: int) -> StepWords:
-    """One step, with at most so many of the best labels."""
+    """One step, with at most the given number of best labels."""
     head, blocks = spec.head, spec.blocks
     top, logs = blocks["top"][seq, step][:most].tolist(), blocks["top_log_probs"][seq, step].astype(np.float64)
     with np.errstate(invalid="ignore"):
@@ -213,7 +213,7 @@ def thin(spec: Spec, room: Room) -> Spec:
 
 
 def _fewer(spec: Spec, most: int) -> Spec:
-    """The spec with at most so many of the best labels of each step."""
+    """The spec with at most the given number of best labels in each step."""
     logs = spec.blocks["top_log_probs"].astype(np.float64)
     if most >= logs.shape[2]:
         return spec

@@ -106,7 +106,7 @@ def _bar(made: Drawing, step: StepWords, left: float, y: float) -> None:
 
 
 def description(spec: Any, seq: int) -> str:
-    """One sequence in words."""
+    """A description of one sequence."""
     entry = spec.head["seqs"][seq]
     words = f"Output of {labels.short(entry['label'], 60)} over {entry['len']} steps"
     said = of_seq(spec.head, seq)

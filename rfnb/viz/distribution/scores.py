@@ -1,7 +1,7 @@
 """Scores over a vocabulary: whether they are probabilities, their logs or logits, and what is shown of each row.
 
-Which of the three they are is told by the sums of the rows. What could be an accident (all in 0 to 1 and no sum of 1, as after a softmax
-over another dim) is refused, not taken for logits.
+The sums of the rows tell which of the three they are. Possible accidents (all values in 0 to 1 and no sum of 1, as after a softmax over
+another dim) are refused rather than taken for logits.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def _blocks(rows: ScoreRows, real: np.ndarray, reference: np.ndarray | None) -> 
 
 
 def _summary(blocks: dict[str, np.ndarray], seq: int, length: int, size: int) -> dict[str, Any]:
-    """The counts of right and of known labels of one sequence, their mean loss in nats, and what is odd, in words."""
+    """A summary of one sequence as text: the counts of right and of known labels, their mean loss in nats, and anomalies."""
     out: dict[str, Any] = {}
     said = []
     broken = np.flatnonzero(blocks["top"][seq, :length, :1].min(-1, initial=0) < 0)

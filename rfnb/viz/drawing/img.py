@@ -57,7 +57,7 @@ def smaller(most: int) -> Iterator[None]:
 
 
 def lighter(drawing: Drawing, cells: int = CELLS) -> Drawing:
-    """The drawing with at most about so many cells, each the strongest of those that it stands for."""
+    """The drawing with at most about the given number of cells, each the strongest of those it represents."""
     sizes = [shape.bytes.size for shape in drawing.shapes if isinstance(shape, Cells)]
     if sum(sizes) <= cells:
         return drawing

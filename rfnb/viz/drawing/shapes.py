@@ -123,7 +123,7 @@ class Drawing:
 
     Attributes:
         width: In units.
-        alt: The picture in words.
+        alt: A description of the picture.
         notes: Sentences that belong below it: what was left out, what is wrong.
     """
 

@@ -31,7 +31,7 @@ def _value(value: Any) -> str:
 
 
 def result_spec(result: Any) -> Spec | None:
-    """The spec of a result that has a view; None: it is text."""
+    """The spec of a result that has a view; None for a result shown as text."""
     if isinstance(result, View):
         return result.spec
     if isinstance(result, (Spec, Trace)) or kind_showing(result):

@@ -199,7 +199,7 @@ def _repeat(looks: Sequence[int], at: int) -> tuple[int, int]:
 
 
 def _cut(scene: Scene) -> Scene:
-    """The scene with at most so many stations: those in the middle are one."""
+    """The scene with at most the given number of stations; those in the middle are combined into one."""
     inner = [station for station in scene.stations if station.shape == "op"]
     into: dict[Station, Station] = {}
     if len(inner) > MOST:

@@ -45,7 +45,7 @@ def page_spec(spec: Spec, room: Room) -> Spec:
 
 
 def is_small(spec: Spec, size: int) -> bool:
-    """Whether the frame of a spec has at most so many bytes as it is."""
+    """True if the frame of a spec fits into the given number of bytes."""
     if is_long(spec):
         return False
     raw = sum(block.nbytes for block in spec.blocks.values())
@@ -101,7 +101,7 @@ def finest(choices: Sequence[Choice], make: Callable[[Choice], Spec], room: Call
 
 
 def lessened(spec: Spec, head: dict[str, Any], blocks: Any, codes: Any, *words: str) -> Spec:
-    """The spec with less in it, which its head says in words."""
+    """The spec with less content, which its head reports."""
     said = " ".join(filter(None, [spec.head.get("thinned"), *words]))
     return Spec(spec.kind, spec.head | head | ({"thinned": said} if said else {}), blocks, codes)
 

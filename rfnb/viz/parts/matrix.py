@@ -45,7 +45,7 @@ class Scale:
 
 
 def farthest(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    """Values [row, col] in at most so many cells, each what is farthest from 0 in a block of them, its sign kept."""
+    """Values [row, col] reduced to at most the given number of cells, each the entry of a block farthest from 0, with its sign."""
     if values.shape[0] <= rows and values.shape[1] <= cols:
         return values
     high, low = largest_in(values, rows, cols), -largest_in(-values, rows, cols)
@@ -80,7 +80,7 @@ def draw_matrix(drawing: Drawing, values: np.ndarray, place: MatrixBox, scale: S
 
 
 def draw_padding(drawing: Drawing, values: np.ndarray, place: MatrixBox, length: int) -> np.ndarray:
-    """Hatch what lies after so many columns; returns the values, without zeros there: padding is seen where something lies on it."""
+    """Hatch the columns after the given number; return the values without zeros there, so that padding shows up where it has values."""
     rows, cols = values.shape
     if cols <= length:
         return values

@@ -96,7 +96,7 @@ def _best(shares: np.ndarray) -> tuple[list[int], float]:
 
 
 def _most(shares: np.ndarray, names: list[str]) -> str:
-    """The columns that have the most weight of a row, in words."""
+    """The columns with the most weight in a row, as text."""
     most = [names[at] for at in np.flatnonzero(shares == shares.max())]
     if shares.max() > 0.5:
         return f"most of its weight is on {most[0]}"

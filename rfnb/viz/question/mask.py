@@ -32,7 +32,7 @@ def mask_spec(
         expected: {target, source} bool, or numbers 0 and 1: a Tensor, an array or nested lists.
         target, source: Labels.
         asked: What is to be done. Default: to draw what each row may see.
-        why: Called with row and column where an answer is wrong there, gives the reason in words, or None. Default, and for None:
+        why: Called with row and column where an answer is wrong there, returns the reason as text, or None. Default, and for None:
             the reason that shows in the mask: what is later, too far back, or seen by no row.
         **options: `target_dim`, `source_dim`, `dims` as of `rf.viz.attention`.
 

@@ -1,4 +1,4 @@
-"""The faults of the values of a state, in words: NaN, infinity, and values that move after the end of their sequence.
+"""The faults of the values of a state, as text: NaN, infinity, and values that move after the end of their sequence.
 
 After the end a state keeps its last value, is zero, or NaN where there is nothing; anything else means that padding was read as frames.
 """
@@ -35,7 +35,7 @@ def judge(values: np.ndarray, length: int, *, live: bool = False) -> str:
 
 
 def since(steps: np.ndarray, length: int) -> str:
-    """Some steps of a sequence in words: "from step 3 on"."""
+    """A range of a sequence's steps as text: "from step 3 on"."""
     if len(steps) > 1 and len(steps) == length - steps[0]:
         return f"from step {steps[0]} on"
     return f"in step {steps[0]}" if len(steps) == 1 else f"in {len(steps)} steps, first in step {steps[0]}"
@@ -126,7 +126,7 @@ def moving_after(values: np.ndarray, length: int) -> np.ndarray:
 
 
 def summary(units: np.ndarray, steps: np.ndarray) -> str:
-    """The flags of one sequence in words: "2 units dead, 1 saturated; 3 steps unchanged"; "" if there are none."""
+    """The flags of one sequence as text: "2 units dead, 1 saturated; 3 steps unchanged"; "" if there are none."""
     said = []
     for name, bits in (("unit", units), ("step", steps)):
         counts = [(int((bits & bit > 0).sum()), word) for bit, word in WORDS.items()]

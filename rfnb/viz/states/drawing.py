@@ -176,7 +176,7 @@ def _line(made: Drawing, norm: np.ndarray, change: np.ndarray, top: float, pitch
 
 
 def description(spec: Any, index: int) -> str:
-    """One sequence in words."""
+    """A description of one sequence."""
     seq = spec.head["seqs"][index]
     words = f"States of {labels.short(seq['label'], 60)} over {seq['len']} steps."
     for track in spec.head["tracks"][:_MOST_TRACKS]:
