@@ -98,20 +98,10 @@ DIALECT = re.compile(
     r"|\b(?:None|False): (?:nobody|it is|it does|there (?:is|are) none|not known|none|they)\b"
 )
 STILL = {"interop": 99, "viz": 6, "models": 3, "data": 2, "debugging": 1, "teaching": 1}
-    "interop": 99,
-    "viz": 71,
-    "nn": 20,
-    "teaching": 10,
-    "cli": 7,
-    "models": 6,
-    "places": 3,
-    "data": 2,
-    "debugging": 2,
-}
 
 
 def test_docstrings_say_it_as_a_native_writer_would():
-    """The rooms that are not in `STILL` have none of it ("a number in words" is one in words), and in the others it only gets less."""
+    """Rooms outside of `STILL` have none of it ("a number in words" is one in words); in the others it only gets less."""
     found = Counter()
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
