@@ -15,6 +15,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
+from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.lm.ngram import NGramLM
@@ -36,6 +37,7 @@ from rfnb.trace.probe import listening, trace_context
 _WHAT = "ctc_prefix_beam_search"
 
 
+@op
 def ctc_prefix_beam_search(
     logits: Tensor,
     *,

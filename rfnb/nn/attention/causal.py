@@ -83,7 +83,7 @@ def appended(state: CausalSelfAttentionState | None, k: Tensor, v: Tensor, axis:
     """The state with further frames k and v {..., axis, heads, ...}."""
     before = None if state is None else state.accum_axis
     both = history_and(before, axis)
-    if state is None or before is None or (before.is_static() and before.extent == 0):
+    if state is None or before is None or (axis is not history_dim(1) and before.is_static() and before.extent == 0):
         k, v = (  # the query has the axis itself
             part if both is axis else part._like(part._raw, tuple(both if dim is axis else dim for dim in part.dims))
             for part in (k, v)

@@ -25,6 +25,7 @@ from rfnb.ops.operands import need_tensors
 Rates = Callable[[int, float], np.ndarray]
 
 
+@op
 def sinusoidal_positional_encoding(
     *extra: Never,
     spatial_dim: Dim,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rfnb.core.errors import type_error
-from rfnb.core.op import all_ops
+from rfnb.core.op import Op
 from rfnb.core.tensor import Tensor
 from rfnb.nn.recurrent.lstm import LSTM
 from rfnb.ops.math import kind_of
@@ -18,8 +18,10 @@ TWO = """add sub mul truediv floordiv mod pow maximum minimum equal not_equal le
 squared_difference log_add_exp""".split()
 OVER = """reduce_sum reduce_mean reduce_max reduce_min reduce_logsumexp reduce_any reduce_all reduce_argmax softmax log_softmax
 reverse_sequence""".split()
-OTHER = """LSTM cast choice concat convert_to_tensor copy_compatible_to_dims copy_transpose dot_attention full gather get_beam_scores
-linear matmul ones ones_like range_over_dim replace_dim set_sparse_dim split squeeze stop_gradient where zeros zeros_like""".split()
+OTHER = """LSTM attended cast choice concat convert_to_tensor copy_compatible_to_dims copy_transpose ctc_prefix_beam_search cumsum
+dot_attention expand_dim full gather get_beam_scores linear matmul merge_dims ones ones_like range_over_dim replace_dim set_sparse_dim slice
+split split_dims squeeze stop_gradient where zeros zeros_like""".split()
+DECIDES = ["ctc_prefix_beam_search"]  # how many labels it gives is found while it runs
 OTHERWISE = ["combine", "combine_bc", "compare", "compare_bc", "concat_features"]  # these are some of the others there
 _ALWAYS = {"scores", "axis", "beam_size", "end_label"}
 _CHOICE = _ALWAYS | {
@@ -34,10 +36,12 @@ _MODULES: dict[type, Callable[[Any], Mapping[str, Any]]] = {
 }
 
 
-def known() -> dict[Any, str]:
-    """The name in a page, by the function of an op."""
-    names = {*ONE, *TWO, *OVER, *OTHER, *OTHERWISE}
-    return {op.fn: op.name for op in all_ops() if op.name in names and op.fn.__module__.startswith(_OF)}
+_NAMES = {*ONE, *TWO, *OVER, *OTHER, *OTHERWISE}
+
+
+def known(op: Op) -> str | None:
+    """Its name in a page, if it is there."""
+    return op.name if op.name in _NAMES and op.fn.__module__.startswith(_OF) else None
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,6 +72,24 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _of_alignments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a prefix search is given.
+
+    Raises:
+        TypeError: If a page does not have one of its options.
+    """
+    others = [name for name in ("lm", "label_bonus", "allowed") if given[name]]
+    if others:
+        raise type_error(
+            f"A page cannot search over alignments with {others[0]}.",
+            [("given", f"{others[0]}={given[others[0]]!r}"[:60])],
+            "What a page has of it: a beam over the logits alone.",
+            "rf.ctc_prefix_beam_search(logits, in_spatial_dim=time, blank_index=-1, beam_size=12)",
+        )
+    names = ("logits", "in_spatial_dim", "blank_index", "beam_size", "logits_normalized")
+    return {**{name: given[name] for name in names}, "classes": given["wb_target_dim"] or given["logits"].feature_dim}
+
+
 def lowered(op: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The name of an op in a page, and what it is given there: nothing that says nothing, a module as its weights."""
     if op in ("concat_features", "concat"):
@@ -75,6 +97,8 @@ def lowered(op: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         return "concat", {"sources": pairs}
     if op == "choice":
         return op, _options(given)
+    if op == "ctc_prefix_beam_search":
+        return op, _of_alignments(given)
     if op in ("combine", "combine_bc", "compare", "compare_bc"):
         return kind_of(given["kind"]), {"a": given["a"], "b": given["b"]}
     found: dict[str, Any] = {}

@@ -6,23 +6,29 @@ Ops that a page has are noted as they are (`lowered.py`); of all others the ops 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rfnb.backends import registry
+from rfnb.backends.raw_calls import ASK, MADE, RawCall
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
 from rfnb.core.intercept import Intercepted
 from rfnb.core.op import Op
-from rfnb.core.place import place_of_user, place_text
+from rfnb.core.place import in_package, place_of_user, place_text
 from rfnb.core.tensor import Tensor, with_raw
 from rfnb.core.tree import leaves, map_nested, values_in
+from rfnb.ops.default import has_fractions
+from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.rec.hold import Hold, held_by
 from rfnb.rec.loop_step import StepAround
 from rfnb.trace.probe import Place, listen, probe
 from rfnb.viz.runnable.lowered import ONE, OTHER, OVER, TWO, known, lowered
+from rfnb.viz.runnable.written import WRITTEN
 
 Ref = tuple[Any, ...]  # ("value", number) of a block, ("outer", number), ("state", path), ("constant", number), ...
 
@@ -34,14 +40,14 @@ class OpNote(NamedTuple):
         name: As the page knows it.
         given: By parameter: Refs, Dims and plain values.
         results: The numbers of what it gives.
-        dims: Of each of these, and its sparse dim.
+        kinds: Of each of these the dims, the sparse dim, and whether it has whole numbers.
         offers: What is offered inside of it, by kind, path and name: attention, states.
     """
 
     name: str
     given: Mapping[str, Any]
     results: tuple[int, ...]
-    dims: tuple[tuple[tuple[Dim, ...], Dim | None], ...]
+    kinds: tuple[tuple[tuple[Dim, ...], Dim | None, bool], ...]
     offers: tuple[tuple[str, str, str], ...] = ()
 
 
@@ -55,6 +61,7 @@ class StepNote:
         outputs: (value, whether only the last one is meant).
         end: The condition, and whether the step that ends belongs to a sequence.
         path: Of the loop, at which its states are offered.
+        dims, next_dims: Dims in the states at its begin and after it, by their paths: a history grows.
     """
 
     def __init__(self) -> None:
@@ -64,6 +71,8 @@ class StepNote:
         self.outputs: list[tuple[Ref, bool]] = []
         self.end: tuple[Ref, bool] | None = None
         self.path = ""  # of the loop
+        self.dims: dict[str, Dim] = {}
+        self.next_dims: dict[str, Dim] = {}
 
 
 class LoopNote:
@@ -85,11 +94,11 @@ class Notes(Hold):
     """
 
     def __init__(self) -> None:
-        self._known = known()
         self.blocks: list[OpNote | LoopNote] = []
         self.count = 0
         self.constants: list[Tensor] = []
         self._where: dict[int, Ref] = {}  # by id of a Tensor
+        self._of_raw: dict[int, Tensor] = {}  # by id of its array
         self._kept: list[Any] = []  # which keeps its id
         self._hidden: dict[int, tuple[str, str]] = {}  # made by an op that a page does not have: its name and place
         self._loop: LoopNote | None = None
@@ -102,6 +111,12 @@ class Notes(Hold):
     def ref(self, value: Tensor) -> Ref:
         """Say where a value comes from."""
         found = self._where.get(id(value))
+        same = None if found is not None else self._of_raw.get(id(value._raw))
+        if same is not None and not self.is_constant(same):  # the same array, whose axes were given other dims
+            source = self.ref(same)
+            given = {"source": source, "from": [*same.dims], "to": [*value.dims]}
+            self.add(OpNote("named", given, (self.new(value),), (_kind(value),)))
+            found = self._where[id(value)]
         if found is None:
             if id(value) in self._hidden:
                 raise _not_there(*self._hidden[id(value)])
@@ -114,12 +129,15 @@ class Notes(Hold):
 
     def is_constant(self, value: Tensor) -> bool:
         """Whether it does not depend on what ops have noted."""
+        if id(value) not in self._where and id(value._raw) in self._of_raw:
+            value = self._of_raw[id(value._raw)]
         return self._where.get(id(value), ("constant",))[0] == "constant" and id(value) not in self._hidden
 
     def put(self, value: Tensor, ref: Ref) -> None:
         """Say where a value comes from."""
         self._where[id(value)] = ref
-        self._kept.append(value)
+        self._of_raw[id(value._raw)] = value
+        self._kept += (value, value._raw)
 
     def new(self, value: Tensor) -> int:
         """A number for what an op gives."""
@@ -138,11 +156,17 @@ class Notes(Hold):
         if op.fn is probe or self.between:
             return op.plain(*args, **kwargs)
         given = [leaf for leaf in values_in((args, kwargs)) if isinstance(leaf, Tensor)]
-        its_name = self._known.get(op.fn)
-        if its_name is None or (given and all(map(self.is_constant, given)) and not op.decides):
+        its_name = known(op)
+        constant = given and all(map(self.is_constant, given)) and not op.decides
+        if op.fn in WRITTEN and not constant:
+            with Intercepted(self.call):
+                result = WRITTEN[op.fn](*args, **kwargs)
+            if result is not None:
+                return result
+        if its_name is None or constant:
             with Intercepted(self.call):
                 result = op.plain(*args, **kwargs)
-            self._unknown(op, given, result)
+            self._unknown(op, args, given, result)
             return result
         bound = _signature(op.plain).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -157,17 +181,17 @@ class Notes(Hold):
                 return result
             refs["value"] = np.asarray(found[0].numpy())
         out = tuple([self.new(leaf) for leaf in found])
-        dims = tuple([(leaf.dims, leaf.sparse_dim) for leaf in found])
-        self.add(OpNote(name, refs, out, dims, offers))
+        self.add(OpNote(name, refs, out, tuple(map(_kind, found)), offers))
         return result
 
-    def _unknown(self, op: Op, given: list[Tensor], result: Any) -> None:
+    def _unknown(self, op: Op, args: tuple[Any, ...], given: list[Tensor], result: Any) -> None:
         """An op that a page does not have: what it gives was made by the ops inside of it, or is constant, or cannot be made."""
         if all(map(self.is_constant, given)):
             return
         for leaf in values_in(result):
-            if isinstance(leaf, Tensor) and id(leaf) not in self._where:
-                self._hidden[id(leaf)] = (op.name, place_text(place_of_user(1)))
+            if isinstance(leaf, Tensor) and id(leaf) not in self._where and id(leaf._raw) not in self._of_raw:
+                name = type(args[0]).__name__ if op.fn.__name__ == "__call__" else op.name
+                self._hidden[id(leaf)] = (name, place_text(place_of_user(1)))
                 self._kept.append(leaf)
 
     def _noted(self, value: Any) -> Any:
@@ -235,6 +259,7 @@ class _Noted(StepAround):
         for path, leaf in _tensors(now):
             notes.put(leaf, ("state", path))
         notes._loop, notes._step = note, StepNote()
+        notes._step.dims = _dims(now)
         note.steps.append(notes._step)
 
     def read(self, name: str) -> Any:
@@ -249,6 +274,7 @@ class _Noted(StepAround):
         assert step is not None
         for path, leaf in _tensors({name: value}):
             step.next[path] = self._notes.ref(leaf)
+        step.next_dims |= _dims({name: value})
         self.inner.write(name, value)
 
     def frame(self, source: Tensor) -> Tensor:
@@ -309,6 +335,40 @@ def noted(fn: Callable[..., Any], *args: Any) -> tuple[Notes, Any]:
     return notes, result
 
 
+def outside_of_ops(fn: Callable[..., Any], *args: Any) -> list[tuple[str, str]]:
+    """What the user's own code computes with arrays of torch, which no op tells of: (name, place)."""
+    found: list[tuple[str, str]] = []
+    inside: list[Op] = []
+
+    class Calls(list[RawCall]):
+        def append(self, call: RawCall) -> None:
+            frame = sys._getframe(2)  # of who called torch
+            while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "torch":
+                frame = frame.f_back
+            if not inside and not in_package(frame.f_code) and call.kind not in (ASK, MADE) and _reads(call):
+                found.append((call.fn.__name__, place_text((frame.f_code, frame.f_lasti))))
+
+    def op_called(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        inside.append(op)
+        try:
+            return op.plain(*args, **kwargs)
+        finally:
+            inside.pop()
+
+    trace: Any = registry.selected().trace_calls()
+    if trace is None:
+        return []
+    trace.calls = Calls()
+    with stop_gradient_scope(), Intercepted(op_called), trace:
+        fn(*args)
+    return found
+
+
+def _reads(call: RawCall) -> bool:
+    """Whether it is given arrays."""
+    return any(registry.is_raw_tensor_type(type(value)) for value in values_in((call.args, call.kwargs)))
+
+
 def _stop_of(search: Any) -> dict[str, Any] | None:
     """The rule by which a search stops early, as a page has it."""
     stop = search.stop
@@ -318,6 +378,14 @@ def _stop_of(search: Any) -> dict[str, Any] | None:
     return (
         None if stop is None or not stop.safe else {"best": stop.num_best, "exponent": stop.exponent, "rule": stop.rule}
     )
+
+
+def _kind(value: Tensor) -> tuple[tuple[Dim, ...], Dim | None, bool]:
+    return value.dims, value.sparse_dim, not has_fractions(value.dtype)
+
+
+def _dims(value: Any) -> dict[str, Dim]:
+    return {path: leaf for path, leaf in leaves(value) if isinstance(leaf, Dim)}
 
 
 def _tensors(value: Any) -> list[tuple[str, Tensor]]:

@@ -32,7 +32,7 @@ from rfnb.viz.explore.inputs import Input, inputs_of
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.hands import Hands
 from rfnb.viz.page.output import held
-from rfnb.viz.runnable.program import PageProgram
+from rfnb.viz.runnable.program import PageProgram, units_of
 from rfnb.viz.runnable.weights import CodedWeights
 from rfnb.viz.save import write_page
 from rfnb.viz.spec import Spec, pack
@@ -256,7 +256,7 @@ def _bound(part: Spec, program: PageProgram, text: str) -> dict[str, Any] | None
         if part.kind == "attention"
         else [(head["step_dim"], seq["steps"])]
     ):
-        along[dim["name"]] = "text" if list(names) == list(text) else "numbers"
+        along[dim["name"]] = "text" if list(names) == units_of(text, program.spec["unit"]) else "numbers"
     if searched:
         along[there[0][0]["row_dim"]["name"] if part.kind == "attention" else head["step_dim"]["name"]] = "search"
     return {"kind": part.kind, "head": head, "looks": [look for _, look in there], "along": along}

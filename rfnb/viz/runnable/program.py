@@ -7,6 +7,7 @@ that grows with the text is an affine function of its length. What is neither is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,12 +15,14 @@ import numpy as np
 
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import value_error
+from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
+from rfnb.ops.default import has_fractions
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.viz.axes import Axis
-from rfnb.viz.runnable.noted import LoopNote, Notes, OpNote, StepNote, noted
+from rfnb.viz.runnable.lowered import DECIDES
+from rfnb.viz.runnable.noted import LoopNote, Notes, OpNote, StepNote, noted, outside_of_ops
 
 _FORMAT = 1
 
@@ -55,44 +58,99 @@ class PageProgram:
         """
         first = {name: value for name, (value, _) in (numbers or {}).items()}
         texts = [PageCall(each, first) for each in _like(text)]
-        texts += [PageCall(text, {**first, name: other}) for name, (_, other) in (numbers or {}).items()]
+        texts += [PageCall(texts[0].text, {**first, name: other}) for name, (_, other) in (numbers or {}).items()]
         with stop_gradient_scope():
             calls = [_Encoded(*noted(lambda each=each: fn(each.text, **each.numbers))) for each in texts]
-        made = _together([each.spec for each in calls], texts, "")
-        for block in made["blocks"]:
-            _whole_alphabet(block, made["dims"])
-        spec = {"format": _FORMAT, **made}
-        tensors = calls[0].tensors
-        if any(len(each.tensors) != len(tensors) for each in calls):
-            raise _differs("the weights", [len(each.tensors) for each in calls], texts)
-        return PageProgram(spec, tensors)
+        try:
+            return _program(calls, texts)
+        except ValueError:
+            words = [each._replace(by="word") for each in texts]
+            with suppress(ValueError):
+                if any(map(str.isspace, text)):
+                    return _program(calls, words)
+            beside = outside_of_ops(lambda: fn(texts[0].text, **first))
+            if beside:
+                raise _of_torch(beside) from None
+            raise
+
+
+def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgram:
+    """What is the same in all calls, and how the rest depends on the text.
+
+    Raises:
+        ValueError: If that is not known.
+    """
+    if not calls[0].spec["result"] and not calls[0].spec["blocks"]:
+        raise value_error(
+            "A page cannot run this: it computes nothing by ops of rfnb.",
+            [("called with", str(texts[0]))],
+            "A page repeats the ops that the function calls.",
+        )
+    made = _together([each.spec for each in calls], texts, "")
+    by = texts[0].by
+    for block in made["blocks"]:
+        _whole_alphabet(block, made["dims"], by)
+    # A constant that is another one each time was made of the text, out of sight.
+    for constant, *tensors in zip(made["constants"], *(each.tensors for each in calls), strict=True):
+        if any(each is not tensors[0] for each in tensors):
+            value = _array([each.numpy() for each in tensors], texts, "an array that no op has made")
+            if "values" not in value:
+                constant["value"] = value
+    return PageProgram({"format": _FORMAT, "unit": by, **made}, calls[0].tensors)
 
 
 class PageCall(NamedTuple):
-    """The arguments of one call."""
+    """The arguments of one call; the text is read by its letters or by its words."""
 
     text: str
     numbers: Mapping[str, float]
+    by: str = "letter"
+
+    @property
+    def units(self) -> list[str]:
+        return units_of(self.text, self.by)
 
     def __str__(self) -> str:
         return ", ".join([repr(self.text), *(f"{name}={value}" for name, value in self.numbers.items())])
 
 
+def units_of(text: str, by: str) -> list[str]:
+    """The letters or words of a text."""
+    return text.split() if by == "word" else list(text)
+
+
 def _like(text: str) -> list[str]:
-    """The text, and others of its letters: by these it is seen what depends on it."""
-    turned = text[::-1] if text[::-1] != text else text[1:] + text[:1]
-    return list(dict.fromkeys([text, turned, text + text[:1], text + text[:3], text[: max(1, len(text) - 1)]]))
+    """The text, if it is not very short, and others of its letters or words: by these it is seen what depends on it."""
+    units, join = (text.split(), " ") if len(text.split()) > 1 else (list(text), "")
+    while 0 < len(units) < 3:
+        units += units
+    turned = units[::-1] if units[::-1] != units else units[1:] + units[:1]
+    return list(dict.fromkeys(map(join.join, (units, turned, units + units[:1], units + units[:3], units[:-1]))))
+
+
+class _Each(NamedTuple):
+    """One dim of each step of a loop: of a state before or after the step, or one that the step makes."""
+
+    loop: int
+    when: str
+    which: str
 
 
 class _Encoded:
     """The notes of one call as plain data; arrays in it where the text may be."""
 
     def __init__(self, notes: Notes, result: Any):
-        self._dims: dict[Dim, int] = {}
+        self._dims: dict[Dim | _Each, int] = {}
+        self._same: dict[Dim, _Each] = {}  # which of its kind a dim is, in the step that is encoded
+        self._alike: dict[_Each, list[Dim]] = {}
         self.tensors: list[Tensor] = []
         self._numbers: dict[int, int] = {}
         self._notes = notes
+        self._loops: list[LoopNote] = []
         self._open = {block.axis for block in notes.blocks if isinstance(block, LoopNote) and not block.given}
+        for block in notes.blocks:  # as many labels as were found
+            if isinstance(block, OpNote) and block.name in DECIDES:
+                self._open |= {dim for dims, _, _ in block.kinds for dim in dims if dim.is_dynamic()}
         blocks = [self._block(block) for block in notes.blocks]
         found = [self._value(notes.ref(leaf)) for leaf in values_in(result) if isinstance(leaf, Tensor)]
         constants = [self._constant(number) for number in self._numbers]
@@ -104,19 +162,51 @@ class _Encoded:
 
     def _op(self, op: OpNote) -> dict[str, Any]:
         made = {"op": op.name, "given": {name: self._value(value) for name, value in op.given.items()}}
-        dims = [
-            {"dims": [self._at(dim) for dim in dims], "sparse": None if sparse is None else self._at(sparse)}
-            for dims, sparse in op.dims
+        kinds = [
+            {
+                "dims": [self._at(dim) for dim in dims],
+                "sparse": None if sparse is None else self._at(sparse),
+                "whole": whole,
+            }
+            for dims, sparse, whole in op.kinds
         ]
-        return {**made, "results": list(op.results), "as": dims, "offers": [list(each) for each in op.offers]}
+        return {**made, "results": list(op.results), "as": kinds, "offers": [list(each) for each in op.offers]}
 
     def _loop(self, loop: LoopNote) -> dict[str, Any]:
         noted = loop.steps[:-1] if len(loop.steps) > 1 and loop.stop and not loop.steps[-1].ops else loop.steps
-        steps = [self._step(step) for step in noted]
+        grows = {
+            path: dim for path, dim in loop.steps[0].dims.items() if loop.steps[0].next_dims.get(path, dim) is not dim
+        }
+        grows = {
+            path: dim for dim, path in {dim: path for path, dim in reversed(grows.items())}.items()
+        }  # one for each dim
+        initial = {path: self._value(ref) for path, ref in loop.initial.items()}
+        number, before = len(self._loops), dict(self._same)
+        self._loops.append(loop)
+        begin = {path: self._at(dim) for path, dim in grows.items()}
+        seen = [self._dims_in(step) for step in noted]
+        steps = []
+        for step, own in zip(noted, seen, strict=True):
+            others = {dim for each in seen if each is not own for dim in each}
+            self._same = {dim: each for dim, each in before.items() if dim not in step.dims.values()}
+            for dims, when in ((step.dims, "before"), (step.next_dims, "after")):
+                for path in grows:
+                    self._is(dims.get(path), _Each(number, when, path))
+            if len(noted) > 1:
+                made = [dim for dim in own if dim not in others and dim not in self._dims and dim not in self._same]
+                for at, dim in enumerate(made):
+                    self._is(dim, _Each(number, "made", str(at)))
+            steps.append(self._step(step))
+        renamed = [
+            [begin[path], *(self._number(_Each(number, when, path)) for when in ("before", "after"))] for path in grows
+        ]
+        self._same = before
+        for path in grows:
+            self._is(noted[-1].next_dims.get(path), _Each(number, "before", path))
         usual = steps[1:] or steps
         if not any(step["next"] or step["outputs"] for step in usual):  # a recorded loop says that once
             usual = [{**step, **{name: steps[0][name] for name in ("next", "outputs", "end")}} for step in usual]
-        _same(usual, loop)
+        _same(usual, loop, len(steps) - len(usual) + 1)
         if [op["op"] for op in steps[0]["ops"]] != [op["op"] for op in usual[0]["ops"]]:
             raise _differs(f'loop "{loop.name}"', ["its first step", "the next"], ())
         most = loop.most
@@ -127,9 +217,23 @@ class _Encoded:
             "most": None if most is None else int(most.numpy().max()) if isinstance(most, Tensor) else int(most),
             "path": loop.steps[0].path,
             "stop": loop.stop,
-            "initial": {path: self._value(ref) for path, ref in loop.initial.items()},
+            "initial": initial,
+            "grows": renamed,
             **usual[0],
         }
+
+    def _is(self, dim: Dim | None, each: _Each) -> None:
+        if dim is not None and dim not in self._same:
+            self._same[dim] = each
+            self._alike.setdefault(each, []).append(dim)
+
+    def _dims_in(self, step: StepNote) -> list[Dim]:
+        """The dims that ops of a step are given or give, in their order."""
+        found = [*step.dims.values(), *step.next_dims.values()]
+        for op in step.ops:
+            found += [each for given in op.given.values() for each in _leaves(given) if isinstance(each, Dim)]
+            found += [dim for dims, sparse, _ in op.kinds for dim in (*dims, sparse) if dim is not None]
+        return list(dict.fromkeys(found))
 
     def _step(self, step: StepNote) -> dict[str, Any]:
         return {
@@ -160,9 +264,16 @@ class _Encoded:
             return "beam"
         if dim is single_step_dim:
             return "single"
+        return self._number(self._same.get(dim, dim))
+
+    def _number(self, dim: Dim | _Each) -> int:
         return self._dims.setdefault(dim, len(self._dims))
 
-    def _dim(self, dim: Dim) -> dict[str, Any]:
+    def _dim(self, key: Dim | _Each) -> dict[str, Any]:
+        dim = self._alike[key][0] if isinstance(key, _Each) else key
+        sizes = {each.extent for each in self._alike[key]} if isinstance(key, _Each) else ()
+        if len(sizes) > 1 or (isinstance(key, _Each) and key.when != "made"):
+            return {"name": dim.name or "", "kind": dim.kind, "size": None, "vocab": None}
         vocab = None if dim.vocab is None else list(dim.vocab)
         return {
             "name": dim.name or "",
@@ -175,17 +286,27 @@ class _Encoded:
         value = self._notes.constants[number]
         self.tensors.append(value)
         sparse = None if value.sparse_dim is None else self._at(value.sparse_dim)
-        return {"dims": [self._at(dim) for dim in value.dims], "sparse": sparse, "dtype": value.dtype}
+        whole = not has_fractions(value.dtype)
+        return {"dims": [self._at(dim) for dim in value.dims], "sparse": sparse, "whole": whole}
 
 
-def _same(steps: Sequence[Any], loop: LoopNote) -> None:
-    for number, step in enumerate(steps):
-        if step != steps[0]:
+def _same(steps: Sequence[Any], loop: LoopNote, first: int) -> None:
+    """Refuse steps that differ; `first`: the number of the first one."""
+    for number, step in enumerate(steps, first):
+        if not _is_same(step, steps[0]):
             raise value_error(
                 f'A page cannot run loop "{loop.name}": its steps are not the same.',
-                [("step 1", f"{len(steps[0]['ops'])} ops"), (f"step {number + 1}", f"{len(step['ops'])} ops")],
+                [(f"step {at}", f"{len(each['ops'])} ops") for at, each in ((first, steps[0]), (number, step))],
                 "A page repeats one step. What Python decides in the loop, an op has to decide.",
             )
+
+
+def _is_same(one: Any, two: Any) -> bool:
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(_is_same(one[name], two[name]) for name in one)
+    if isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)):
+        return len(one) == len(two) and all(map(_is_same, one, two))
+    return np.array_equal(one, two) if isinstance(one, np.ndarray) else bool(one == two)
 
 
 def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> Any:
@@ -213,7 +334,7 @@ def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> An
 
 def _affine(found: Sequence[int], texts: Sequence[PageCall], where: str) -> dict[str, Any]:
     """A number that is a x length + b."""
-    lengths = [len(each.text) for each in texts]
+    lengths = [len(each.units) for each in texts]
     other = next((at for at, length in enumerate(lengths) if length != lengths[0]), None)
     if other is not None:
         slope, rest = divmod(found[other] - found[0], lengths[other] - lengths[0])
@@ -228,39 +349,63 @@ def _array(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -
     first = found[0]
     if all(each.shape == first.shape and np.array_equal(each, first) for each in found):
         return {"values": first.ravel().tolist(), "shape": list(first.shape), "dtype": str(first.dtype)}
-    if not np.issubdtype(first.dtype, np.integer):
-        raise _differs(where, [f"{each.dtype} {each.shape}" for each in found], texts)
-    before = after = None
+    for read in (_labels, _counts, _sizes) if np.issubdtype(first.dtype, np.integer) else (_counts, _sizes):
+        value = read(found, texts, where)
+        if value is not None:
+            return {**value, "dtype": str(first.dtype)}
+    raise _differs(where, [_shown(each) for each in found], texts)
+
+
+def _labels(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any] | None:
+    """The labels of the units, between others that are always the same."""
+    rest = None
     labels: dict[str, int] = {}
-    for each, (text, _) in zip(found, texts, strict=True):
-        flat, more = each.ravel().tolist(), each.size - len(text)
-        if more < 0 or (before is not None and more != before[0]):
-            raise _differs(where, [f"{each.size} values" for each in found], texts)
-        before = (more, flat)
-        at = next((begin for begin in range(more + 1) if _spells(flat[begin : begin + len(text)], text, labels)), None)
-        if at is None:
-            raise _differs(where, [str(each.ravel().tolist())[:40] for each in found], texts)
-        rest = flat[:at], flat[at + len(text) :]
-        if after is not None and after != rest:
-            raise _differs(where, [str(each.ravel().tolist())[:40] for each in found], texts)
-        after = rest
-    assert after is not None
-    return {"letters": labels, "before": after[0], "after": after[1], "dtype": str(first.dtype)}
+    for each, call in zip(found, texts, strict=True):
+        flat, units = each.ravel().tolist(), call.units
+        more = len(flat) - len(units)
+        at = next(
+            (begin for begin in range(more + 1) if _spells(flat[begin : begin + len(units)], units, labels)), None
+        )
+        if at is None or (rest is not None and rest != (flat[:at], flat[at + len(units) :])):
+            return None
+        rest = flat[:at], flat[at + len(units) :]
+    return None if rest is None else {"letters": labels, "before": rest[0], "after": rest[1]}
 
 
-def _whole_alphabet(block: Any, dims: Sequence[Any]) -> None:
-    """All letters of the vocabulary, where those of the text are labelled as it says."""
+def _counts(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any] | None:
+    """0, 1, 2, ... from some number on."""
+    begin = found[0].ravel()[:1].tolist()
+    if begin and all(np.array_equal(each.ravel(), np.arange(each.size) + begin[0]) for each in found):
+        return {"from": begin[0]}
+    return None
+
+
+def _sizes(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any] | None:
+    """As many numbers each time, which grow with the text."""
+    if any(each.shape != found[0].shape or not np.array_equal(each, np.round(each)) for each in found):
+        return None
+    columns = zip(*(each.ravel().astype(int).tolist() for each in found), strict=True)
+    sizes = [_together(column, texts, where) for column in columns]
+    return {"sizes": sizes, "shape": list(found[0].shape)}
+
+
+def _shown(array: np.ndarray) -> str:
+    return str(array.ravel().tolist())[:40] if array.dtype.kind in "iu" else f"{array.dtype} {array.shape}"
+
+
+def _whole_alphabet(block: Any, dims: Sequence[Any], by: str) -> None:
+    """All letters or words of the vocabulary, where those of the text are labelled as it says."""
     value = block.get("given", {}).get("value")
     if isinstance(value, dict) and "letters" in value:
         vocab = dims[block["as"][0]["sparse"]]["vocab"] if block["as"][0]["sparse"] is not None else None
         if vocab is not None and all(vocab[label] == letter for letter, label in value["letters"].items()):
-            value["letters"] = {letter: label for label, letter in enumerate(vocab) if len(letter) == 1}
+            value["letters"] = {letter: label for label, letter in enumerate(vocab) if units_of(letter, by) == [letter]}
 
 
-def _spells(values: Sequence[int], text: str, labels: dict[str, int]) -> bool:
-    """Whether these are labels of the letters, the same for the same letter in all texts."""
+def _spells(values: Sequence[int], units: Sequence[str], labels: dict[str, int]) -> bool:
+    """Whether these are labels of the letters or words, the same for the same one in all texts."""
     trial = dict(labels)
-    if any(trial.setdefault(letter, value) != value for letter, value in zip(text, values, strict=True)):
+    if any(trial.setdefault(unit, value) != value for unit, value in zip(units, values, strict=True)):
         return False
     if len(set(trial.values())) != len(trial):
         return False
@@ -273,5 +418,25 @@ def _differs(where: str, found: Sequence[Any], texts: Sequence[PageCall]) -> Val
     return value_error(
         f"A page cannot run this: {where.strip('.')} depends on the text in a way that is not known.",
         rows,
-        "A page knows the letters of a text, and numbers that grow with how many there are.",
+        "A page knows the letters or words of a text, and numbers that grow with how many there are.",
+    )
+
+
+def _leaves(value: Any) -> list[Any]:
+    """What is noted of a value, without its containers."""
+    if isinstance(value, Mapping):
+        return [leaf for each in value.values() for leaf in _leaves(each)]
+    return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, (list, tuple)) else [value]
+
+
+def _of_torch(found: Sequence[tuple[str, str]]) -> TypeError:
+    name, place = found[0]
+    others = list(dict.fromkeys(each for each, _ in found if each != name))
+    rows = [("called in", place), *([("and", ", ".join(others)[:60])] if others else [])]
+    return type_error(
+        f"A page cannot run {name} of torch.",
+        rows,
+        "A page repeats ops of rfnb, whose axes have names: of an array of torch nobody knows which axis gets longer with the text.\n"
+        "A module of rfnb takes the weights of one of torch:",
+        "linear = rf.Linear(in_dim, out_dim)\nlinear.weight.assign(module.weight.T.detach())      # rfnb: {in, out}",
     )

@@ -74,6 +74,9 @@ export function each(
 /** The same values with axes in this order; an axis that the array does not have is new, as long as is said. */
 export function ordered(array: Named, dims: Axis[], shape = shapeOf(dims, [array])): Named {
   if (dims.length === array.dims.length && dims.every((axis, at) => axis === array.dims[at])) return array;
+  const long = dims.filter((_, at) => shape[at] !== 1),
+    own = array.dims.filter((_, at) => array.shape[at] !== 1);
+  if (long.length === own.length && long.every((axis, at) => axis === own[at])) return { ...array, dims, shape };
   const values = like(array.values, sizeOf(shape));
   each(dims, shape, [array], (places, entry) => {
     values[entry] = array.values[places[0]!]!;
@@ -113,7 +116,9 @@ export function combined(a: Named, b: Named, fn: (a: number, b: number) => numbe
     shape = shapeOf(dims, arrays),
     values = whole ? new Int32Array(sizeOf(shape)) : new Float32Array(sizeOf(shape)),
     [one, two] = [a.values, b.values];
-  if (isEnd(a.dims, dims) && isEnd(b.dims, dims) && values.length)
+  if (one.length === two.length && one.length === values.length && isEnd(a.dims, dims) && isEnd(b.dims, dims))
+    for (let at = 0; at < values.length; at++) values[at] = fn(one[at]!, two[at]!);
+  else if (isEnd(a.dims, dims) && isEnd(b.dims, dims) && values.length)
     for (let at = 0; at < values.length; at++) values[at] = fn(one[at % one.length]!, two[at % two.length]!);
   else
     each(dims, shape, arrays, (places, entry) => {

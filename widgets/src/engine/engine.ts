@@ -1,15 +1,27 @@
 // Runs a program for a text: what the kernel would compute, with nothing but this page.
 
 import type { Axis, Named } from "./array";
-import { lengthOf, named, ordered, picked, strideOf } from "./array";
+import { lengthOf, named, ordered, picked, sizeOf, strideOf } from "./array";
 import type { Command } from "../run";
 import type { Change } from "./changes";
 import { Decisions, withRows, withSet } from "./changes";
 import { Kernel } from "./kernel";
 import type { Call } from "./ops";
 import { OPS, stacked, without } from "./ops";
-import type { Given, Letters, Literal, LoopSpec, OpSpec, ProgramSpec, Ref, Size } from "./program";
-import { isLoop } from "./program";
+import type {
+  Counted,
+  Given,
+  Kind,
+  Letters,
+  Literal,
+  LoopSpec,
+  OpSpec,
+  ProgramSpec,
+  Ref,
+  Size,
+  Sizes,
+} from "./program";
+import { isLoop, unitsOf } from "./program";
 import type { Beams, Decided, Options } from "./search";
 import { Stop, choose, hypotheses, wayOf } from "./search";
 
@@ -56,13 +68,7 @@ export class Engine {
   ) {
     this.kernel = new Kernel(plain);
     this.constants = spec.constants.map(({ dims, sparse }, at) =>
-      named(
-        dims,
-        dims.map((axis) => this.size(axis, 0)),
-        weights[at]!,
-        0,
-        sparse,
-      ),
+      named(dims, spec.constants[at]!.value ? [] : dims.map((axis) => this.size(axis, 0)), weights[at]!, 0, sparse),
     );
   }
 
@@ -74,12 +80,17 @@ export class Engine {
     );
   }
 
-  /** The letters that the model knows. */
+  /** The letters or words that the model knows. */
   get letters(): string[] {
-    return this.spec.blocks.flatMap((block) => {
-      const value = isLoop(block) ? null : block.given["value"];
-      return value && typeof value === "object" && "letters" in value ? Object.keys(value.letters) : [];
-    });
+    const values = this.spec.blocks.map((block) => (isLoop(block) ? null : block.given["value"]));
+    return [...values, ...this.spec.constants.map(({ value }) => value)].flatMap((value) =>
+      value && typeof value === "object" && "letters" in value ? Object.keys(value.letters) : [],
+    );
+  }
+
+  /** The letters or words of a text. */
+  units(text: string): string[] {
+    return unitsOf(text, this.spec.unit);
   }
 
   /** Throws an Error with a sentence where it cannot be run for this text. */
@@ -98,18 +109,21 @@ export class Engine {
     changes: readonly Change[] = [],
     hidden?: number,
   ): Generator<undefined, Result> {
-    const letters = [...text];
-    if (!letters.length && this.letters.length) throw new Error("There is nothing to read yet: type a letter or more.");
+    const letters = this.units(text),
+      { unit } = this.spec;
+    if (!letters.length && this.letters.length)
+      throw new Error(`There is nothing to read yet: type a ${unit} or more.`);
     if (letters.length > MOST_LETTERS)
-      throw new Error(`These are ${letters.length} letters; a page reads at most ${MOST_LETTERS}.`);
+      throw new Error(`These are ${letters.length} ${unit}s; a page reads at most ${MOST_LETTERS}.`);
     return new Run(this, letters, inputs, changes, hidden).work();
   }
 
-  size(axis: Axis, length: number, inputs: Inputs = {}): number {
+  size(axis: Axis, length: number, inputs: Inputs = {}, found?: number): number {
     if (axis === "beam" || axis === "single") return 1;
     const { size, name } = this.spec.dims[axis]!;
-    if (size === null) throw new Error(`the dim ${name} has no size`);
-    return sizeIn(size, length, inputs);
+    if (size !== null) return sizeIn(size, length, inputs);
+    if (found === undefined) throw new Error(`the dim ${name} has no size`);
+    return found;
   }
 
   constant(number: number): Named {
@@ -126,6 +140,8 @@ class Run {
   private readonly values: Named[] = [];
   private readonly loops: Looped[] = [];
   private readonly offers: Offers = {};
+  private readonly made = new Map<number, Named>(); // constants that are of the text
+  private readonly found = new Map<Axis, number>(); // sizes that arrays have told
   private step: StepRun | null = null;
   private readonly letters = new Map<number, number>(); // which values are those of the text, and what stands before it in them
 
@@ -149,13 +165,20 @@ class Run {
   }
 
   private size(axis: Axis): number {
-    return this.engine.size(axis, this.text.length, this.inputs);
+    return this.engine.size(axis, this.text.length, this.inputs, this.found.get(axis));
+  }
+
+  private note({ dims, shape }: Named): void {
+    for (let at = 0; at < dims.length; at++) this.found.set(dims[at]!, shape[at]!);
   }
 
   private op(spec: OpSpec, into: Named[], number: number, offers: Offers): void {
-    const made = spec.op === "convert_to_tensor" ? [this.given(spec)] : this.called(spec, number, offers);
+    const made =
+      spec.op === "convert_to_tensor"
+        ? [this.given(spec.given["value"] as Letters, spec.as[0]!, spec.results[0]!)]
+        : this.called(spec, number, offers);
     if (this.hidden !== undefined && spec.op === "gather") made[0] = this.hiding(spec, made[0]!);
-    spec.results.forEach((number, at) => (into[number] = made[at]!));
+    spec.results.forEach((number, at) => this.note((into[number] = made[at]!)));
   }
 
   private called(spec: OpSpec, number: number, offers: Offers): Named[] {
@@ -218,11 +241,19 @@ class Run {
   }
 
   private at([kind, at, path]: Ref): Named {
-    if (kind === "constant") return this.engine.constant(at as number);
+    if (kind === "constant") return this.constant(at as number);
     if (kind === "output") return this.output(at as number, path as number);
     if (kind === "final") return this.loops[at as number]!.states.at(-1)![path as string]!;
     if (kind === "outer" || !this.step) return this.values[at as number]!;
     return this.step.at(kind as string, at!);
+  }
+
+  private constant(number: number): Named {
+    const spec = this.engine.spec.constants[number]!;
+    if (!spec.value) return this.engine.constant(number);
+    const made = this.made.get(number) ?? this.given(spec.value, spec);
+    this.made.set(number, made);
+    return made;
   }
 
   /** What a loop has collected, along the way that each hypothesis went. */
@@ -245,35 +276,37 @@ class Run {
     );
   }
 
-  private given(spec: OpSpec): Named {
-    const value = spec.given["value"] as Letters | Literal | number,
-      [{ dims, sparse }] = spec.as as [OpSpec["as"][0]];
+  /** An array that the function makes; `result`: its number, if it is what an op gives. */
+  private given(
+    value: Letters | Literal | Sizes | Counted | number,
+    { dims, sparse, whole }: Kind,
+    result?: number,
+  ): Named {
+    const shape = dims.map((axis) => this.size(axis));
     let values: number[];
     if (typeof value === "object" && "letters" in value) {
       const found = this.text.map((letter) => {
         const label = value.letters[letter] ?? value.letters[letter.toLowerCase()]; // as the command reads capitals
         if (label === undefined)
           throw new Error(
-            `“${letter}” is none of the letters that the model knows: ${Object.keys(value.letters).join(" ")}`,
+            `“${letter}” is none of the ${this.engine.spec.unit}s that the model knows: ${someOf(Object.keys(value.letters))}`,
           );
         return label;
       });
       values = [...value.before, ...found, ...value.after];
-      this.letters.set(spec.results[0]!, value.before.length);
-    } else values = typeof value === "object" ? value.values : [value];
-    const array =
-      sparse !== null || values.every(Number.isInteger) ? Int32Array.from(values) : Float32Array.from(values);
-    return named(
-      dims,
-      dims.map((axis) => this.size(axis)),
-      array,
-      0,
-      sparse,
-    );
+      if (result !== undefined) this.letters.set(result, value.before.length);
+    } else if (typeof value !== "object") values = [value];
+    else if ("sizes" in value) values = value.sizes.map((size) => sizeIn(size, this.text.length, this.inputs));
+    else if ("from" in value) values = Array.from({ length: sizeOf(shape) }, (_, at) => value.from + at);
+    else values = value.values;
+    const array = whole ? Int32Array.from(values) : Float32Array.from(values);
+    return named(dims, shape, array, 0, sparse);
   }
 
   private *loop(spec: LoopSpec): Generator<undefined, void> {
-    const states = Object.fromEntries(Object.entries(spec.initial).map(([path, ref]) => [path, this.at(ref)])),
+    const grown = (from: 0 | 2) => new Map<Axis, Axis>(spec.grows.map((axes) => [axes[from], axes[1]])),
+      states = mapped(spec.initial, (ref) => withAxes(this.at(ref), grown(0))),
+      after = grown(2),
       most = spec.over ? this.size(spec.axis) : sizeIn(spec.most ?? 0, this.text.length, this.inputs),
       looped: Looped = {
         name: spec.loop,
@@ -298,6 +331,7 @@ class Run {
           if (!now[name]) throw new Error(`There is no state ${name}.`);
           looped.states[looped.states.length - 1] = { ...now, [name]: withSet(now[name], command, this.engine.spec) };
         }
+      for (const state of Object.values(looped.states.at(-1)!)) this.note(state);
       const step = (this.step = new StepRun(looped, spec, (ref) => this.at(ref), commands));
       const offers: Offers = {};
       looped.offers.push(offers);
@@ -305,7 +339,7 @@ class Run {
         if (op.op === "choice") step.choose(this.givenTo(op), op, this.engine.spec);
         else this.op(op, step.values, number, offers);
       const { beams } = looped;
-      step.finish();
+      step.finish(after);
       this.step = null;
       looped.made++;
       stopped = stop?.after(looped.steps.at(-1)!, beams, looped.made) ?? false;
@@ -319,7 +353,7 @@ class Run {
   }
 
   private givenTo(op: OpSpec): Record<string, unknown> {
-    return Object.fromEntries(Object.entries(op.given).map(([name, value]) => [name, this.value(value)]));
+    return mapped(op.given, (value) => this.value(value));
   }
 }
 
@@ -383,6 +417,7 @@ class StepRun {
     const { decided, looped } = this,
       slots = [...(decided?.parents ?? [])].flatMap((parent, slot) => (looped.beams?.ended[parent] ? [slot] : []));
     if (!slots.length || !next.dims.includes("beam")) return next;
+    if (old.dims.some((axis) => !next.dims.includes(axis))) return next; // it has grown: that has no place in the old one
     const values = next.values.slice(),
       before = ordered(old, next.dims, next.shape).values,
       inner = strideOf(next, "beam"),
@@ -393,7 +428,8 @@ class StepRun {
     return { ...next, values };
   }
 
-  finish(): void {
+  /** `after`: the axes of states that have grown, as they are called before the next step. */
+  finish(after: Map<Axis, Axis>): void {
     const { looped, spec, decided } = this,
       before = looped.states.at(-1)!;
     const ends = spec.end ? this.brought(this.valueOf(spec.end.value)).values : null;
@@ -402,7 +438,7 @@ class StepRun {
         const ref = spec.next[path],
           old = this.brought(before[path]!),
           value = ref ? this.kept(this.brought(this.valueOf(ref)), old) : old;
-        return [path, { ...value, turn: 0 }];
+        return [path, withAxes({ ...value, turn: 0 }, after)];
       }),
     );
     spec.outputs.forEach(({ value }, at) => looped.outputs[at]!.push({ ...this.valueOf(value), turn: 0 }));
@@ -420,6 +456,13 @@ class StepRun {
     looped.states.push(next);
   }
 }
+
+const withAxes = (array: Named, axes: Map<Axis, Axis>): Named =>
+  axes.size ? { ...array, dims: array.dims.map((axis) => axes.get(axis) ?? axis) } : array;
+const mapped = <From, To>(values: Record<string, From>, fn: (value: From) => To): Record<string, To> =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, fn(value)]));
+const someOf = (names: string[]): string => names.slice(0, SOME).join(" ") + (names.length > SOME ? " …" : "");
+const SOME = 60;
 
 const isArray = (value: unknown): value is Named =>
   typeof value === "object" && value !== null && "values" in value && "dims" in value;

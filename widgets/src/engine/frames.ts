@@ -10,7 +10,7 @@ import { wordsOf } from "./changes";
 import type { Looped, Result } from "./engine";
 import type { ProgramSpec } from "./program";
 import type { Decided } from "./search";
-import { isLoop } from "./program";
+import { isLoop, unitsOf } from "./program";
 
 /** Where the values of a map or a track are: inside of an op, or a state of a loop. */
 export interface Look {
@@ -174,7 +174,7 @@ export class Frames {
   }
 
   private names(along: string | undefined, count: number, text: string, best: Best | null): string[] {
-    const letters = [...text];
+    const letters = unitsOf(text, this.page.program.unit);
     if (along === "search" && best) return best.labels;
     return Array.from({ length: count }, (_, at) => (along === "text" ? (letters[at] ?? "") : String(at)));
   }

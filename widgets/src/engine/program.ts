@@ -3,6 +3,12 @@
 import type { Axis } from "./array";
 import type { StopSpec } from "./search";
 
+export type Unit = "letter" | "word";
+
+/** The letters or words of a text. */
+export const unitsOf = (text: string, unit: Unit): string[] =>
+  unit === "word" ? text.split(/\s+/).filter(Boolean) : [...text];
+
 /** A number, one that grows with the length of the text, or one that a person gives. */
 export type Size = number | { times: number; plus: number } | { input: string };
 export interface DimSpec {
@@ -23,8 +29,10 @@ export type Given =
   | null
   | Letters
   | Literal
+  | Sizes
+  | Counted
   | { input: string };
-/** The labels of a text: one for each letter, between others. */
+/** The labels of a text: one for each letter or word, between others. */
 export interface Letters {
   letters: Record<string, number>;
   before: number[];
@@ -34,11 +42,26 @@ export interface Literal {
   values: number[];
   shape: number[];
 }
+/** Numbers of which some grow with the text. */
+export interface Sizes {
+  sizes: Size[];
+  shape: number[];
+}
+/** Whole numbers from one on. */
+export interface Counted {
+  from: number;
+}
+/** What an array is: its axes, what its values are labels of, whether they are whole numbers. */
+export interface Kind {
+  dims: Axis[];
+  sparse: Axis | null;
+  whole: boolean;
+}
 export interface OpSpec {
   op: string;
   given: Record<string, Given>;
   results: number[];
-  as: { dims: Axis[]; sparse: Axis | null }[];
+  as: Kind[];
   offers: [kind: string, path: string, name: string][]; // what is seen inside of it
 }
 export interface LoopSpec {
@@ -48,6 +71,8 @@ export interface LoopSpec {
   over: boolean; // whether it runs over the axis, else until it ends
   most: Size | null;
   initial: Record<string, Ref>;
+  /** Axes of states that get longer: before the loop, before and after a step. */
+  grows: [initial: number, before: number, after: number][];
   ops: OpSpec[];
   next: Record<string, Ref>;
   outputs: { value: Ref; last: boolean }[];
@@ -56,8 +81,10 @@ export interface LoopSpec {
 }
 export interface ProgramSpec {
   format: number;
+  unit: Unit; // what a text is read by
   dims: DimSpec[];
-  constants: { dims: Axis[]; sparse: Axis | null; dtype: string }[];
+  /** Weights, and what was made of the text. */
+  constants: (Kind & { value?: Letters | Sizes | Counted })[];
   blocks: (OpSpec | LoopSpec)[];
   result: Ref[]; // the arrays that the function gives
 }

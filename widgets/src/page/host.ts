@@ -203,7 +203,7 @@ export class Host {
     const asking = {
       search,
       result: shown.result,
-      letters: [...typed.text],
+      letters: this.engine!.units(typed.text),
       attention: (step: number) => this.frames!.attendedIn(search.path, shown.result, step),
       again,
     };

@@ -1,0 +1,181 @@
+"""Whole models in the engine of a page besides the shipped one: dates by words, CTC, Transformers with histories, LSTMs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from viz.runnable import run_in_node
+
+import rfnb as rf
+from rfnb.core.errors import parts_of
+from rfnb.models import dates
+from rfnb.models.number_words import padded_rows
+from rfnb.viz.runnable.program import PageProgram
+
+LETTERS = "abcdefgh"
+letter = rf.Dim(8, name="letter", vocab=list(LETTERS))
+classes = rf.Dim(9, name="class", vocab=[*LETTERS, "-"])
+TEXTS = ["abcd", "h", "gfedcbaabcdd", "bbbb"]
+DATES = ["3 march not 5 may 2021", "2021", "5 may 2009", "may not march 3 3 2010 2011"]
+
+
+def read(text):
+    batch = rf.Dim(1, name="batch", kind="batch")
+    return batch, *padded_rows([[LETTERS.index(one) for one in text]], batch, "time", letter, None)
+
+
+def label_searched(step, state, batch, beam_size=4):
+    """What `step` (label, state) -> logits, state goes on with, until "a"."""
+    loop = rf.Loop(max_seq_len=7, name="search")
+    loop.state.label = rf.zeros([batch], dtype="int64", sparse_dim=letter)
+    loop.state.inner = state
+    for _ in loop:
+        logits, loop.state.inner = step(loop.state.label, loop.state.inner)
+        loop.state.label = rf.choice(rf.log_softmax(logits * 4.0, axis=letter), axis=letter, beam_size=beam_size)
+        loop.end(loop.state.label == 0, include_eos=True)
+        labels = loop.stack(loop.state.label)
+    return labels, rf.get_beam_scores(labels)
+
+
+def models():
+    """By name a function of a text, and the texts."""
+    rf.set_random_seed(3)
+    of_dates = dates.DateModel("zeros", units=16)
+    net = rf.TransformerDecoder(None, letter, 12, num_layers=2, num_heads=2, ff_dim=16)
+    encoder = rf.TransformerEncoder(letter, 8, num_layers=1, num_heads=2, ff_dim=8)
+    both = rf.TransformerDecoder(encoder.model_dim, letter, 8, num_layers=1, num_heads=2, ff_dim=8)
+    embedding = rf.Embedding(letter, rf.Dim(6, name="embedding"))
+    lstm = rf.LSTM(embedding.out_dim, rf.Dim(8, name="units"))
+    output, frames = rf.Linear(lstm.out_dim, letter), rf.Linear(lstm.out_dim, classes)
+
+    def a_date(text):
+        batch, words_dim, words = dates.batch_of([text.split()])
+        encoded = of_dates.encode(words, spatial_dim=words_dim)
+        loop = rf.Loop(axis=dates.iso_dim, name="search")
+        loop.state.label = rf.zeros([batch], dtype="int64", sparse_dim=dates.character_dim)
+        loop.state.decoder = encoded.start
+        for _ in loop:
+            logits, loop.state.decoder = of_dates(
+                loop.state.label, encoded, state=loop.state.decoder, spatial_dim=rf.single_step_dim
+            )
+            log_probs = rf.log_softmax(logits, axis=dates.character_dim)
+            loop.state.label = rf.choice(log_probs, axis=dates.character_dim, beam_size=3)
+            labels = loop.stack(loop.state.label)
+        return labels, rf.get_beam_scores(labels)
+
+    def decoder(text):
+        batch, time, ids = read(text)
+        _, state = net(ids, spatial_dim=time, state=net.default_initial_state(batch_dims=[batch]))
+        return label_searched(
+            lambda label, state: net(label, spatial_dim=rf.single_step_dim, state=state), state, batch
+        )
+
+    def from_nothing(text):
+        batch, time, ids = read(text)
+        loop = rf.Loop(axis=time, name="lm")
+        loop.state.net = net.default_initial_state(batch_dims=[batch])
+        for _ in loop:
+            logits, loop.state.net = net(loop.unstack(ids), spatial_dim=rf.single_step_dim, state=loop.state.net)
+            out = loop.stack(rf.log_softmax(logits, axis=letter))
+        return out
+
+    def whole(text):
+        batch, time, ids = read(text)
+        return net(ids, spatial_dim=time, state=net.default_initial_state(batch_dims=[batch]))[0]
+
+    def encoder_decoder(text):
+        batch, time, ids = read(text)
+        source = both.transform_encoder(encoder(ids, spatial_dim=time), axis=time)
+        return label_searched(
+            lambda label, state: both(label, spatial_dim=rf.single_step_dim, state=state, encoder=source),
+            both.default_initial_state(batch_dims=[batch]), batch, beam_size=3,
+        )  # fmt: skip
+
+    def lstm_of(ids, time, batch):
+        return lstm(embedding(ids), state=lstm.default_initial_state(batch_dims=[batch]), spatial_dim=time)
+
+    def of_text(text):
+        batch, time, ids = read(text)
+        logits = output(lstm_of(rf.shift_right(ids, axis=time, pad_value=0), time, batch)[0])
+        log_probs = rf.gather(rf.log_softmax(logits, axis=letter), indices=ids, axis=letter)
+        return log_probs, rf.reduce_sum(log_probs, axis=time)
+
+    def going_on(text):
+        batch, time, ids = read(text)
+
+        def step(label, state):
+            out, state = lstm(embedding(label), state=state, spatial_dim=rf.single_step_dim)
+            return output(out), state
+
+        return label_searched(step, lstm_of(ids, time, batch)[1], batch)
+
+    def ctc(text):
+        batch, time, ids = read(text)
+        logits = frames(lstm_of(ids, time, batch)[0]) * 8.0
+        return rf.ctc_prefix_beam_search(logits, in_spatial_dim=time, blank_index=-1, beam_size=5)[:2]
+
+    return {
+        "dates with attention": (a_date, DATES),
+        "a Transformer decoder after a prompt": (decoder, TEXTS),
+        "a Transformer decoder from its begin": (from_nothing, TEXTS),
+        "a Transformer decoder at once": (whole, TEXTS),
+        "a Transformer encoder and decoder": (encoder_decoder, TEXTS),
+        "an LSTM language model of a text": (of_text, TEXTS),
+        "an LSTM language model that goes on": (going_on, TEXTS),
+        "CTC with prefix search": (ctc, TEXTS),
+    }
+
+
+MODELS = models()
+
+
+def same_values(program, answer, wanted):
+    """What the engine gives is what the function gives, by dims."""
+    leaves = [each for each in wanted if isinstance(each, rf.Tensor)] if isinstance(wanted, tuple) else [wanted]
+    for value, own in zip(answer["values"], leaves, strict=True):
+        names = [at if at == "beam" else program.spec["dims"][at]["name"] for at in value["dims"]]
+        got = np.array([float(one.replace("Infinity", "inf")) for one in value["values"]]).reshape(value["shape"])
+        got = got.transpose([names.index(dim.name) for dim in own.dims])
+        np.testing.assert_allclose(got, own.numpy().astype(float), atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """By model its program, and what the engine says."""
+    programs = {name: PageProgram.of(fn, texts[0]) for name, (fn, texts) in MODELS.items()}
+    found = {}
+    for texts in (TEXTS, DATES):
+        own = {name: program for name, program in programs.items() if MODELS[name][1] is texts}
+        told = run_in_node(own, texts, tmp_path_factory.mktemp("models"))
+        found |= {name: (program, told[name]) for name, program in own.items()}
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_computes_in_a_page_what_it_does_here(name, answers):
+    (fn, texts), (program, told) = MODELS[name], answers[name]
+    assert told["missing"] == []
+    for text, answer in zip(texts, told["answers"], strict=True):
+        assert "error" not in answer, answer
+        with rf.stop_gradient_scope():
+            same_values(program, answer, fn(text))
+
+
+def test_a_model_of_torch_is_refused_by_the_line_that_calls_it():
+    net = torch.nn.Sequential(torch.nn.Embedding(8, 4), torch.nn.Linear(4, 8))
+
+    def alone(text):
+        return net(torch.tensor([LETTERS.index(one) for one in text]))
+
+    def inside(text):
+        batch, time, ids = read(text)
+        return rf.reduce_sum(rf.convert_to_tensor(net(ids.raw_tensor), dims=[batch, time, letter]), axis=time)
+
+    for fn in (alone, inside):
+        with pytest.raises(TypeError, match="cannot run embedding of torch") as refused:
+            PageProgram.of(fn, "abcd")
+        what, rows, rule, line = parts_of(refused.value)
+        line_of = fn.__code__.co_firstlineno + (1 if fn is alone else 2)
+        assert dict(rows) == {"called in": f"test_runnable_models.py:{line_of}", "and": "linear"}
+        assert "rf.Linear" in line
