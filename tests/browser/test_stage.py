@@ -37,6 +37,8 @@ _FITTED = """() => {
     const seen = [...document.querySelectorAll(".rfnb-on-stage .rfnb-part")].filter((e) => e.offsetWidth);
     return seen.length && seen.every((e) => e.dataset.fitted);
 }"""
+_SHARP = """() => [...document.querySelectorAll(".rfnb-on-stage .rfnb-pane canvas")].filter((e) => e.offsetWidth)
+    .every((e) => Math.abs(e.width - e.getBoundingClientRect().width) <= 2)"""
 _SIGHT = """() => {
     const stage = document.querySelector(".rfnb-on-stage"), seen = (list) => [...list].filter((e) => e.offsetWidth);
     const of = (e) => { const box = e.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom].map(Math.round); };
@@ -109,6 +111,7 @@ def test_the_stage_by_keys(page, saved):
     page.keyboard.press("2")
     expect(page.locator('.rfnb-part[data-kind="beams"]')).to_be_hidden()
     expect(weights).to_be_visible()
+    page.wait_for_function(_SHARP)
     page.keyboard.press("0")
     expect(page.locator('.rfnb-part[data-kind="beams"]')).to_be_visible()
     page.keyboard.press("ArrowDown")

@@ -9,6 +9,7 @@ const LARGEST = 1.9, // times the usual size
   ALONE = 3.2, // of one view
   LEAST = { states: 1.7, others: 0.9 }, // what does not fit then is cut off
   BESIDE = 2, // views below the search
+  WIDE = 1920, // pixels of the window for which the least sizes are; a smaller one is nearer
   STILL = 3, // frames in which a view has to fit
   PLAY = 900, // ms from a step to the next
   HEAD_SHARE = 0.52; // of the height, for the search above the rest
@@ -298,7 +299,7 @@ export class Stage {
     if (there === key || (this.hides && there.startsWith(`${room},`))) return; // nothing jumps when more is revealed
     box.dataset["fits"] = key;
     delete box.dataset["fitted"];
-    const least = kind === "states" ? LEAST.states : LEAST.others;
+    const least = (kind === "states" ? LEAST.states : LEAST.others) * Math.min(1, innerWidth / WIDE);
     let zoom = this.alone === null ? LARGEST : ALONE;
     put(zoom);
     const shrink = (tries: number, still = 0): void => {
@@ -306,7 +307,11 @@ export class Stage {
         if (!this.on || box.dataset["fits"] !== key) return; // a later fit has begun
         const over = Math.max(box.scrollHeight / Math.max(1, height / zoom), this.overflow(root)),
           fits = over <= 1.0005 || zoom <= least;
-        if (!tries || (fits && still === STILL)) return void (box.dataset["fitted"] = "true");
+        if (!tries || (fits && still === STILL)) {
+          // As large as before in its own pixels, a pane does not draw again by itself, and would be blurred.
+          for (const pane of root.querySelectorAll(".rfnb-pane")) pane.dispatchEvent(new Event("scroll"));
+          return void (box.dataset["fitted"] = "true");
+        }
         if (fits) return shrink(tries, still + 1); // the view may draw once more
         zoom = Math.max(least, zoom / Math.min(1.35, Math.sqrt(over) * 1.01));
         put(zoom);
