@@ -1,4 +1,5 @@
-"""Fixtures of the browser tests: `server`, `browser` and `profile` live for the session, `lab` is one fresh page per test."""
+"""Fixtures of the browser tests: `server`, `browser` and `profile` live for the session, `lab` is one page of JupyterLab per test:
+that of the test before it in the file, as it was when it was opened."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from browser.jupyter import Lab, Server
+from browser.jupyter import SIZE, Lab, Server
 from waiting import ms
 
 CHROMIUM = os.environ.get("RFNB_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -55,7 +56,7 @@ def profile(chromium, tmp_path_factory):
     """A context that keeps what it has compiled of JupyterLab: a fifth of the work of a page."""
     kind, options = chromium
     folder = tmp_path_factory.mktemp("profile")
-    context = kind.launch_persistent_context(str(folder), **options, viewport={"width": 1280, "height": 1400})
+    context = kind.launch_persistent_context(str(folder), **options, viewport=SIZE)
     yield context
     context.close()
 
@@ -67,21 +68,48 @@ def server(tmp_path_factory):
     running.stop()
 
 
+@pytest.fixture(scope="module")
+def lab_of_file(server, profile):
+    """One page of JupyterLab for all tests of a file."""
+    server.usual_settings()
+    driver = Lab(profile.new_page(), server)
+    yield driver
+    with contextlib.suppress(Exception):
+        driver.leave()
+    driver.page.close()
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """The page that the tests of a file go on with, each with notebooks and kernels of its own: to start JupyterLab is most of a test."""
+    found: list[Lab] = []
+    yield found
+    for lab in found:
+        lab.page.close()
+
+
 @pytest.fixture
-def lab(server, profile, request):
-    (blank, *_), page = profile.pages, profile.new_page()
-    driver = Lab(page, server)
+def own_page():
+    """For a test that changes more of its page than notebooks and theme, or asks what another page makes of it: no other test has it."""
+
+
+@pytest.fixture
+def lab(server, profile, kept, request):
+    blank, alone = profile.pages[0], "own_page" in request.fixturenames
+    driver = kept.pop() if kept and not alone else Lab(profile.new_page(), server)
+    others = {*profile.pages} - {driver.page}
     before = {*server.root.iterdir()}
     server.usual_settings()
     yield driver
     with contextlib.suppress(Exception):  # a page that has crashed must not hide the test's own failure
         driver.screenshot(SHOTS / (re.sub(r"[^\w.-]+", "_", request.node.name) + ".png"))
     with contextlib.suppress(Exception):
-        driver.shut_down_kernels()
+        if driver.leave() and not alone:
+            kept.append(driver)
     forget = profile.new_cdp_session(blank)  # what a page has stored, but not what is compiled
     forget.send("Storage.clearDataForOrigin", {"origin": server.url, "storageTypes": "cookies,local_storage,indexeddb"})
     forget.detach()
-    for opened in {*profile.pages} - {blank}:
+    for opened in {*profile.pages} - others - {lab.page for lab in kept}:
         opened.close()
     for left in {*server.root.iterdir()} - before:  # what one test has written is not read by the next
         shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)

@@ -33,6 +33,24 @@ _CELLS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
 # `test_curves_page.py` has one in a page where it is never in time.
 _TOO_SLOW = "[anywidget] Failed to initialize model."
 _OUTSIDE = re.compile(r"(https?|wss?)://(?!127\.0\.0\.1[:/])")
+# Opens a notebook in a page where others were closed: alone, as in a page of its own.
+_OPEN = """async path => {
+    const { commands, shell } = window.jupyterapp, opened = await commands.execute('docmanager:open', { path });
+    for (const other of [...shell.widgets('main')]) if (other !== opened) other.dispose();
+}"""
+# Closes all notebooks, then ends all kernels: no page hears that they have gone. Says whether the page is as it was.
+_LEAVE = """async () => {
+    const { commands, serviceManager, shell } = window.jupyterapp;
+    for (const panel of [...shell.widgets('main')]) panel.dispose();
+    for (const name of Object.getOwnPropertySymbols(window)) // what was chosen in views that are linked
+        if (name.description.startsWith('rfnb ')) window[name].clear();
+    await serviceManager.sessions.shutdownAll();
+    await commands.execute('filebrowser:go-to-path', { path: '/', dontShowBrowser: true });
+    if (document.body.dataset.jpThemeLight !== 'true')
+        await commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' });
+    return !document.querySelector('.jp-NotebookPanel, .jp-Dialog, .rfnb-root');
+}"""
+SIZE = {"width": 1280, "height": 1400}
 _DONE = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells].filter(c => c.type === 'code')
     .every(c => c.executionState === 'idle' && c.executionCount)"""
 
@@ -97,6 +115,7 @@ class Lab:
 
     def __init__(self, page, server: Server) -> None:
         self.page, self.server, self.errors = page, server, []
+        self._started = False  # JupyterLab, with nothing open
         page.set_default_timeout(1000 * LONG)
         page.on("pageerror", lambda error: self._failed(str(error)))
         page.on("console", self._on_console)
@@ -131,8 +150,12 @@ class Lab:
 
     def open(self, name: str) -> None:
         """Opens a notebook of the server's folder, in a workspace of its own (no tabs of other tests); waits for its kernel."""
-        workspace = f"{self.server.url}/lab/workspaces/t{os.urandom(4).hex()}/tree/{name}"
-        self.page.goto(workspace, wait_until="domcontentloaded")
+        if self._started:
+            self.page.evaluate(_OPEN, name)
+        else:
+            workspace = f"{self.server.url}/lab/workspaces/t{os.urandom(4).hex()}/tree/{name}"
+            self.page.goto(workspace, wait_until="domcontentloaded")
+        self._started = False
         self.page.wait_for_function(READY)
 
     def start(self, command: str) -> None:
@@ -159,6 +182,14 @@ class Lab:
         """Takes a picture of what is on the screen."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=path)
+
+    def leave(self) -> bool:
+        """Closes all notebooks and ends all kernels; says whether the page is as a new one, for another test."""
+        unharmed = "/lab/workspaces/" in self.page.url and not self.errors
+        self.page.set_viewport_size(SIZE)
+        self.page.mouse.move(1, 1)
+        self._started = self.page.evaluate(_LEAVE) and unharmed
+        return self._started
 
     def shut_down_kernels(self) -> None:
         """Ends all kernels of the server."""

@@ -111,7 +111,7 @@ TOO_SLOW = """AbortSignal.timeout = () => {
 };"""
 
 
-def test_curves_grow_while_their_cell_runs_also_in_a_slow_page(lab):
+def test_curves_grow_while_their_cell_runs_also_in_a_slow_page(lab, own_page):
     lab.page.add_init_script(TOO_SLOW)
     lab.open(lab.write("curves.ipynb", *GROWING))
     lab.run_all()

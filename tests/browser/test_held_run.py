@@ -53,7 +53,7 @@ def test_clicks_hold_a_run(lab, opened, cells):
     assert lab.errors == []
 
 
-def test_a_page_that_a_cell_holds_up_follows_the_run_and_is_heard_later(lab, opened):
+def test_a_page_that_a_cell_holds_up_follows_the_run_and_is_heard_later(lab, own_page, opened):
     """As in VS Code, and in JupyterLab until it has a subshell for what pages say."""
     view = opened(CELLS["another cell is busy"], subshells=False)
     expect(view).to_contain_text("a cell holds it up")
@@ -85,7 +85,7 @@ def test_clicks_hold_a_run_in_other_kernels(lab, opened, cells, python):
     expect(view).to_have_attribute("data-state", "stopped")
 
 
-def test_a_run_is_the_same_in_a_page_that_is_opened_again_and_in_a_second_one(lab, opened):
+def test_a_run_is_the_same_in_a_page_that_is_opened_again_and_in_a_second_one(lab, own_page, opened):
     view = opened([SETUP])
     lab.wait_cells()
     lab.start("docmanager:save")

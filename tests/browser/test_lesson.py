@@ -6,7 +6,6 @@ import json
 
 import pytest
 from browser.conftest import SHOTS
-from browser.jupyter import Lab
 from playwright.sync_api import expect
 from teaching.conftest import write_course
 
@@ -21,17 +20,15 @@ FURTHER = [
 
 
 @pytest.fixture(scope="module")
-def page(server, browser):
-    write_course(server.root, FURTHER[:2])
-    context = browser.new_context(viewport={"width": 1280, "height": 1500})
-    lab = Lab(context.new_page(), server)
+def page(lab_of_file):
+    lab = lab_of_file
+    write_course(lab.server.root, FURTHER[:2])
+    lab.page.set_viewport_size({"width": 1280, "height": 1500})
     lab.open("99_small.ipynb")
     lab.run_all()
     lab.wait_cells()
     yield lab
     lab.screenshot(SHOTS / "lesson.png")
-    lab.shut_down_kernels()
-    context.close()
 
 
 def cards(lab):
@@ -107,11 +104,9 @@ def test_checks_say_how_it_stands_and_hold_what_was_tried(page):
     assert page.errors == []
 
 
-def test_a_cell_out_of_order_is_explained_with_the_name_of_the_cell(server, browser):
-    (server.root / "order").mkdir()
-    write_course(server.root / "order", FURTHER[2:])
-    context = browser.new_context(viewport={"width": 1280, "height": 1500})
-    lab = Lab(context.new_page(), server)
+def test_a_cell_out_of_order_is_explained_with_the_name_of_the_cell(lab):
+    (lab.server.root / "order").mkdir()
+    write_course(lab.server.root / "order", FURTHER[2:])
     lab.open("order/99_small.ipynb")
     run_cell(lab, "rf.lesson")
     run_cell(lab, "lesson.use")
@@ -119,6 +114,3 @@ def test_a_cell_out_of_order_is_explained_with_the_name_of_the_cell(server, brow
     expect(cards(lab).last).to_contain_text('number 2 of the cells of code, under "Build: a sum"')
     run_cell(lab, "early + 1")
     expect(cards(lab).last).to_contain_text('"early" is made by a cell further down.')
-    lab.screenshot(SHOTS / "order.png")
-    lab.shut_down_kernels()
-    context.close()

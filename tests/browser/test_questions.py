@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from browser.conftest import SHOTS
-from browser.jupyter import Lab
 from playwright.sync_api import expect
 from viz.questions import all_questions
 
@@ -22,16 +21,14 @@ RECORD = "application/vnd.rfnb.lesson+json"
 
 
 @pytest.fixture(scope="module")
-def lab(server, browser):
-    context = browser.new_context(viewport={"width": 1280, "height": 1600})
-    made = Lab(context.new_page(), server)
+def lab(lab_of_file):
+    made = lab_of_file
+    made.page.set_viewport_size({"width": 1280, "height": 1600})
     made.open(made.write("questions.ipynb", *CELLS))
     made.run_all()
     made.wait_cells()
     yield made
     made.screenshot(SHOTS / "questions.png")
-    made.shut_down_kernels()
-    context.close()
 
 
 def view(lab, form):

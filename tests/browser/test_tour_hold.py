@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from browser.conftest import SHOTS
-from browser.jupyter import Lab
 from browser.tour import VIEWS, Tour, hovered, number, source
 from browser.what_if import find, press
 from control.plain_search import Decision, plain_search
@@ -56,13 +55,13 @@ def plain() -> PlainG2P:
 
 
 @pytest.fixture(scope="module")
-def tour(server, browser):
+def tour(lab_of_file):
     """The first cell of the tour and the two parts."""
     notebook = source()
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
     notebook.cells = [first, *(cell for cell in notebook.cells if cell.id.startswith(("tour-word", "tour-hold")))]
-    context = browser.new_context(viewport={"width": 1180, "height": 860})
-    lab = Lab(context.new_page(), server)
+    lab = lab_of_file
+    lab.page.set_viewport_size({"width": 1180, "height": 860})
     tour = Tour(lab)
     lab.open(tour.write("held.ipynb", notebook))
     lab.run_all()
@@ -72,10 +71,8 @@ def tour(server, browser):
     try:
         yield tour
         tour.moving.save()
-        lab.shut_down_kernels()
     finally:
         lab.screenshot(SHOTS / "tour-hold.png")
-        context.close()
 
 
 def typed(tour, word):

@@ -234,7 +234,7 @@ def test_a_finger_drags_what_it_has_tapped_and_scrolls_elsewhere(touched):
     assert [one[0] for one in touched.made()["branches"]] == ["EH: 1 on h"]
 
 
-def test_without_subshells_ghosts_come_too_and_while_a_cell_runs_the_page_says_what_it_waits_for(lab):
+def test_without_subshells_ghosts_come_too_and_while_a_cell_runs_the_page_says_what_it_waits_for(lab, own_page):
     busy = 'import pathlib, time\nwhile not pathlib.Path("go_on").exists():\n    time.sleep(0.05)\nrun.state'
     page = Page(lab, without_subshells, (RUN, busy))
     page.find(page.tree, "1,cut0", "cursor")
