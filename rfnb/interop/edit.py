@@ -40,7 +40,7 @@ def edit(model: Any, edits: Mapping[str, Any], *, dims: Mapping[str, Any] | None
     behind it is something else of the call: `.input`, one of several results by its name or number (`.logits`, `.0`), and of an attention
     `.weights` {batch, head, target, source}, `.queries` {..., target, feature}, `.keys` and `.values` {..., source, feature}, and
     `.heads` {..., target, feature}, what each head gives; of a recurrent unit of rfnb that makes a step its gates
-    (`.forget_gate`). Brackets choose entries by the names of dims, and one step.
+    (`.forget_gate`). Brackets choose entries by the names of dims, one step, and one `turn` of a layer of a looped model.
 
     Args:
         model: A Module of rfnb or of torch (also of transformers), or a dict of these by the name that their paths begin with.
@@ -131,7 +131,7 @@ def _all_made(text: str, value: Any, modules: Mapping[str, Any]) -> list[ValueEd
     made = []
     for each in chosen:
         own = _made(f"{path}.{each % count}.weights", value, modules)
-        own.text, own.entries, own.step = text, entries, place.step
+        own.text, own.entries, own.step, own.turn = text, entries, place.step, place.turn
         made.append(own)
     return made
 
@@ -150,8 +150,11 @@ def _made(text: str, value: Any, modules: Mapping[str, Any]) -> ValueEdit:
     found = ValueEdit(text, modules[path], path, last if last == "weights" else part, place.entries, place.step, value)
     if name and last == "weights":  # of one of several attentions, which has the name of a variable
         found.name = name
+    found.turn = place.turn
     if hasattr(found.module, "module_path"):
         found.put = partial(put, found)
+        if place.turn is not None:  # loops of rfnb have steps
+            found.turn, found.entries = None, {**found.entries, "turn": place.turn}
     source = value if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], Trace) else (value, None)
     if isinstance(source[0], Trace):
         found.value = _recorded(found, *source)

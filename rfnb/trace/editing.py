@@ -21,7 +21,7 @@ from rfnb.trace.probe import trace_context
 
 OF_ATTENTION = ("queries", "keys", "values", "weights", "heads")
 """What an attention makes: of queries and keys the weights, of weights and values what each head gives."""
-OF_STATES = ("matrix", "forget_gate", "write_gate")
+OF_STATES = ("matrix", "normaliser", "forget_gate", "write_gate")
 """The parts of a linear recurrence of a model of torch: its state behind each step, and its gates."""
 OF_UNITS = re.compile(r"(input|forget|output|reset|update|transform|write)_gate(_\d+)?|cell_input")
 """The names of the gates that recurrent units of rfnb make in a step."""
@@ -42,11 +42,13 @@ class EditPlace:
         path: Path of a module, optionally with a part of its call.
         entries: By dim name: an index, a list of indices, a slice, or a label.
         step: Step of a loop or of `generate`, else the number of the call in the block; None means all.
+        turn: Number of the call of a looped model's layer in the outermost call; None means all.
     """
 
     path: str
     entries: Mapping[str, Any] = field(default_factory=dict)
     step: int | None = None
+    turn: int | None = None
 
     @staticmethod
     def of(text: str) -> EditPlace:
@@ -64,15 +66,15 @@ class EditPlace:
                 found = None
                 break
             entries[entry["name"]], rest = _index(entry["at"]), rest[entry.end() :]
-        step = entries.pop("step", None)
-        if found is None or not (step is None or isinstance(step, int)):
+        step, turn = (entries.pop(name, None) for name in ("step", "turn"))
+        if found is None or not all(each is None or isinstance(each, int) for each in (step, turn)):
             raise value_error(
                 "edit: this says no place.",
                 [("given", repr(text))],
                 "A place is the path of a module, what of its call it is, and entries by the names of dims: an index, a range, a list.",
                 '"transformer.h.1.attn.weights[head=[0, 3], target=-1]"',
             )
-        return EditPlace(found["path"], entries, step)
+        return EditPlace(found["path"], entries, step, turn)
 
 
 def _index(text: str) -> Any:
@@ -105,6 +107,8 @@ class ValueEdit:
         name: Name of one of several attentions computed in a module's own code.
         done: How often it was applied.
         calls: How many calls of the module have begun.
+        turn: As of `EditPlace`.
+        turns: How many calls of the module have begun in the outermost call that runs.
     """
 
     text: str
@@ -119,11 +123,15 @@ class ValueEdit:
     name: str = ""
     done: int = 0
     calls: int = 0
+    turn: int | None = None
+    turns: int = 0
 
     @property
     def is_now(self) -> bool:
         """True if it applies to the current step or call."""
         if self.when is not None and not self.when():
+            return False
+        if self.turn is not None and self.turn != self.turns - 1:
             return False
         if self.step is None:
             return True

@@ -129,7 +129,7 @@ class Looked:
         return len(seen) or None
 
     def states(self) -> Any:
-        return len(self.trace.by_path("states")) or None
+        return len([path for path in self.trace.by_path("states") if not path.endswith("turns")]) or None
 
     def generated(self, **options: Any) -> torch.Tensor:
         torch.manual_seed(3)

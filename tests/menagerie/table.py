@@ -27,7 +27,7 @@ which goes on where it was stopped. {others}
 |---|---|
 | bits | outputs are the same to the last bit while it is recorded |
 | attention | how many maps were recorded. Each is within 1e-5 of one that the model makes with `attn_implementation="eager"`, and each that it returns with `output_attentions=True` is among them. "named": it is told which modules are not seen |
-| states | places with states |
+| states | places with states; turns of layers that are gone through several times are none of their own |
 | beams | greedy search and a beam of 2 are recorded, with the same results; "greedy": it has no beam search |
 | held | labels that a held `generate` has waited for, with the same results |
 | edited | a head (else a state) is taken away: it is away in the recording, results are others, and as before afterwards |

@@ -76,6 +76,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "Zamba2Config": {
         "mamba_headdim": 16, "n_mamba_heads": 8, "num_mem_blocks": 1, "attention_hidden_size": 128, "attention_head_dim": 32,
     },
+    "xLSTMConfig": {"hidden_size": 128, "embedding_dim": 128, "num_heads": 4, "num_blocks": 2, "chunk_size": 16},
     "GPTNeoConfig": {"attention_types": [[["global", "local"], 1]]},
     "ReformerConfig": {"is_decoder": True, "attn_layers": ["local", "lsh"], "num_buckets": 4, "axial_pos_embds": False},
     "LongcatFlashConfig": {"head_dim": 16, "qk_rope_head_dim": 16, "qk_head_dim": 32},

@@ -41,6 +41,7 @@ EDITED = "edited weights"
 LEARNED = "learned softmaxes"
 """In `Call.seen` of an outermost call: by path of each softmax in a call of it, in their order, the way to weights with names; None of what
 is no attention."""
+_CALLED = "edited calls"  # in `Call.seen` of an outermost call: how many there were of each module
 _OUTSIDE = "edited outside"  # in `Call.seen`: queries, keys, values and heads are those of a function around the kernel
 _AXES = ("batch", "head", "target", "source")
 _FAST = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
@@ -54,8 +55,10 @@ def edited_call(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict
         ValueError, DimError, IndexError, ShapeError: What cannot be put there.
     """
     edits = edits_of(call.module)
+    turns = call.root.seen.setdefault(_CALLED, {})
+    turns[call.module] = turns.get(call.module, 0) + 1
     for edit in edits:
-        edit.calls += 1
+        edit.calls, edit.turns = edit.calls + 1, turns[call.module]
     edits = [edit for edit in edits if edit.is_now]
     if edits:
         _refuse_checkpoints(call, edits[0])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,12 +13,14 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.hf_inputs import DECODER, MODEL
+from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.snapshot import ValueSnapshot, say_changed
 from rfnb.interop.seen.streams import dims_of, stream_of
-from rfnb.trace.probe import Later, listening, probe_later
+from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
 DONE = "logits"
+_TURNS = "turns"  # in `Call.seen` of an outermost call: by path what its layers have offered, call by call
 LAYER = "transformers.modeling_layers.GradientCheckpointingLayer"
 
 
@@ -37,7 +41,42 @@ def hidden(call: Call, result: Any) -> None:
     tensor = call.names.tensor(raw, roles, call)
     if time not in tensor.dims:
         return
-    _later("states", call.path, tensor.dims, raw, lambda kept: {"hidden": _held(kept, time), "axis": time})
+    later = _later("states", call.path, tensor.dims, raw, lambda kept: {"hidden": _held(kept, time), "axis": time})
+    call.root.seen.setdefault(_TURNS, {}).setdefault(call.path, []).append(weakref.ref(later))
+
+
+@reads(MODEL)
+def turns(call: Call, result: Any) -> None:
+    """The hidden states of layers that were called several times in an outermost call, as a loop over these: a step for each turn."""
+    if call.outer is not None:
+        return
+    for path, made in call.seen.pop(_TURNS, {}).items():
+        laters = [later for each in made if (later := each()) is not None]  # others were offered to nobody
+        if len(laters) > 1:
+            before = trace_context.enter_module(partial("{}.turns".format, path))
+            try:
+                probe_later("states", Later(partial(_by_turn, laters, call.names), 0))
+            finally:
+                trace_context.leave_module(before)
+
+
+def _by_turn(laters: Sequence[Later], names: Names) -> dict[str, Any]:
+    """The hidden states of the turns, {batch, turn, time, feature}; of each position their norm, and how far they are from those of the
+    last turn, beside the norm of these: 0 where they stay as they are."""
+    states: list[Tensor] = [later["hidden"] for later in laters]
+    batch, *rest = states[-1].dims
+    turn = Dim(len(states), name="turn")
+    raw = torch.stack([state.raw_tensor for state in states], 1)
+    axis = 2 + next(place for place, dim in enumerate(rest) if dim.kind == "feature")
+    norm = torch.linalg.vector_norm(raw.float(), dim=axis)
+    apart = torch.linalg.vector_norm(raw.float() - raw[:, -1:].float(), dim=axis)
+    outer = [batch, turn, *(dim for dim in rest if dim.kind != "feature")]
+    return {
+        "hidden": names.seen(raw, (batch, turn, *rest), "hidden"),
+        "norm": names.seen(norm, outer, "norm"),
+        "from_last": names.seen(apart / norm[:, -1:].clamp_min(1e-30), outer, "from_last"),
+        "axis": turn,
+    }
 
 
 @reads(MODEL)
@@ -74,7 +113,7 @@ def _held(hidden: Tensor, time: Dim) -> Tensor:
     return Tensor("hidden", list(hidden.dims), raw_tensor=raw.gather(1, at[..., None].expand_as(raw)).movedim(1, place))
 
 
-def _later(kind: str, path: str, dims: Sequence[Dim], raw: torch.Tensor, values: Any) -> None:
+def _later(kind: str, path: str, dims: Sequence[Dim], raw: torch.Tensor, values: Any) -> Later:
     """Offer what a call has returned, which the model may still change in place."""
     kept = ValueSnapshot(raw)
 
@@ -86,7 +125,9 @@ def _later(kind: str, path: str, dims: Sequence[Dim], raw: torch.Tensor, values:
         made: dict[str, Any] = values(Tensor(kind, list(dims), raw_tensor=there))
         return made
 
-    probe_later(kind, Later(make, raw.numel() * raw.element_size()))
+    later = Later(make, raw.numel() * raw.element_size())
+    probe_later(kind, later)
+    return later
 
 
 def _vocabulary(call: Call, size: int) -> Dim:

@@ -2,17 +2,20 @@
 
     S_t = exp(log_decay_t) S_{t-1} + strength_t key_t value_t;    read_t = query_t . S_t
 
+Where what is read is divided by a normaliser, this is one more column of the state, which each step writes a one to; and states are divided
+by exp(scale_t), as the papers do, so that no exponential is too large. The state of a convolution is the inputs that its filter covers.
+
 A kernel gives what is read and the last state. What it was given says all states, so these are made when somebody looks, a block of steps
 at a time. Each family is a function of `KERNELS`, by the name of the kernel and of its arguments, that gives the values above.
 
 Sources: Yang et al. 2024, "Gated Delta Networks"; Gu and Dao 2023, "Mamba"; Dao and Gu 2024, "Transformers are SSMs"; De et al. 2024,
-"Griffin".
+"Griffin"; Peng et al. 2023, "RWKV", section 3.1.2; Beck et al. 2024, "xLSTM", section 2.3 and appendix A.2.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +37,10 @@ class Recurrence:
         value: [batch, time, head, value].
         first: The state before the first step, [batch, head, key, value]; None: zeros.
         delta: Whether what the key had is erased to the same degree.
+        bonus: [batch, time, head]; read is the state before the step, and with this strength what it writes. None: the state behind it.
+        scale: [batch, time, head], the log of what states are divided by; None: there is no normaliser.
+        least: [batch, time, head], what the normaliser is at least.
+        changes: What is made of the state behind a step.
         marks: States by their steps, from which others are made.
     """
 
@@ -44,19 +51,44 @@ class Recurrence:
     query: torch.Tensor
     first: torch.Tensor | None = None
     delta: bool = False
+    bonus: torch.Tensor | None = None
+    scale: torch.Tensor | None = None
+    least: torch.Tensor | None = None
+    changes: Callable[[torch.Tensor, int], torch.Tensor] | None = None
     marks: dict[int, torch.Tensor] = field(default_factory=dict, init=False, repr=False)
 
     def step(self, state: torch.Tensor, index: int) -> torch.Tensor:
         """The state behind a step."""
+        state = self._stepped(state, index)
+        return state if self.changes is None else self.changes(state, index)
+
+    def _stepped(self, state: torch.Tensor, index: int) -> torch.Tensor:
         key, value = self.key[:, index, ..., None], self.value[:, index, :, None]
         state = state * self._decay(index)
         if self.delta:
             value = value - (key * state).sum(-2, keepdim=True)
         return state + self.strength[:, index, :, None, None] * key * value
 
-    def read(self, state: torch.Tensor, index: int) -> torch.Tensor:
-        """[batch, head, value] of a state."""
-        return (self.query[:, index, ..., None] * state).sum(-2)
+    def read(self, before: torch.Tensor, after: torch.Tensor, index: int) -> torch.Tensor:
+        """[batch, head, value], what a step reads of the states before and behind it."""
+        seen = self._seen(before, after, index)
+        return seen if self.least is None else seen[..., :-1] / self._normaliser(seen[..., -1:], index)
+
+    def _seen(self, before: torch.Tensor, after: torch.Tensor, index: int) -> torch.Tensor:
+        seen = (self.query[:, index, ..., None] * (after if self.bonus is None else before)).sum(-2)
+        return seen if self.bonus is None else seen + self.bonus[:, index, :, None] * self.value[:, index]
+
+    def _normaliser(self, seen: torch.Tensor, index: int) -> torch.Tensor:
+        assert self.least is not None
+        return torch.maximum(seen.abs(), self.least[:, index, :, None])
+
+    def gates(self) -> dict[str, torch.Tensor]:
+        """Give by name what stays of the state in a step and what is written, [batch, time, head] (or with an axis of keys behind)."""
+        return {"forget_gate": self.log_decay.exp(), "write_gate": self.strength}
+
+    def content(self, state: torch.Tensor) -> torch.Tensor:
+        """A state, or several, without the normaliser."""
+        return state if self.scale is None else state[..., :-1]
 
     def _decay(self, index: int) -> torch.Tensor:
         decay = self.log_decay[:, index].exp()
@@ -100,7 +132,7 @@ class Recurrence:
         they are equally strong.
         """
         norms, ranks = [], []
-        for states in self.blocks():
+        for states in map(self.content, self.blocks()):
             wide = states.shape[-1] > states.shape[-2]
             square = states @ states.mT if wide else states.mT @ states
             total = square.diagonal(dim1=-2, dim2=-1).sum(-1)
@@ -114,11 +146,26 @@ class Recurrence:
         decay = self.log_decay.transpose(1, 2).cumsum(2)
         times = torch.arange(self.steps, device=decay.device)
         strength = self.strength.transpose(1, 2)
+        if self.bonus is not None:  # read is what was there one step before
+            seen = _faded(query[:, :, 1:], key[:, :, :-1], decay[:, :, :-1], times[1:, None] >= times[1:])
+            seen = F.pad(seen, (0, 1, 1, 0)) * strength[:, :, None] + self.bonus.transpose(1, 2).diag_embed()
+            return self._divided(seen)
         seen = _faded(query, key, decay, times[:, None] >= times)
         if self.delta:  # what is written is the value, without what was there for the key
             had = _faded(key, key, decay, times[:, None] > times) * strength[..., None]
             seen = seen @ _inverse(had)
-        return seen * strength[:, :, None]
+        return self._divided(seen * strength[:, :, None])
+
+    def _divided(self, weights: torch.Tensor) -> torch.Tensor:
+        """Weights divided by the normaliser of each target."""
+        if self.least is None:
+            return weights
+        before, sums = self.zeros() if self.first is None else self.first, []
+        for index in range(self.steps):
+            after = self.step(before, index)
+            sums.append(self._normaliser(self._seen(before, after, index)[..., -1:], index))
+            before = after
+        return weights / torch.stack(sums, 2)
 
 
 def _faded(query: torch.Tensor, key: torch.Tensor, decay: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
@@ -145,22 +192,23 @@ class Kernel:
 
     Attributes:
         read: Gives the recurrence of its arguments, by their names.
-        state: The argument that has the state before; None: it has none.
-        inward, outward: The state of the kernel as [batch, head, key, value], and back.
+        state: The arguments that have the state before; what they hold is written to, there or in a cache.
+        outward: What the kernel gives as its last state, of that as [batch, head, key, value].
         in_place: Whether it writes the new state where the old one was.
         head: What its heads are called.
-        time: Which axis of its first argument has the steps; None: it makes one step, and gives what is read alone.
+        time: Which axis of its arguments has the steps; None: it makes one step, and gives what is read alone.
         has_strength: Whether it is told how much is written; else that is in the values.
+        cached: The place in the module's cache that has the last state, where the kernel does not give it.
     """
 
     read: Callable[[Mapping[str, Any]], Recurrence]
-    state: str | None = None
-    inward: Callable[[torch.Tensor], torch.Tensor] = lambda state: state
-    outward: Callable[[torch.Tensor], torch.Tensor] = lambda state: state
+    state: Sequence[str] = ()
+    outward: Callable[[torch.Tensor, Recurrence], Any] = lambda state, made: state
     in_place: bool = False
     head: str = "head"
     time: int | None = 1
     has_strength: bool = True
+    cached: str | None = None
 
 
 def _delta_rule(given: Mapping[str, Any]) -> Recurrence:
@@ -219,6 +267,104 @@ def _rg_lru(given: Mapping[str, Any]) -> Recurrence:
     return Recurrence(decay.clamp_min(1e-30).log(), torch.ones_like(value[..., 0]), one, value, one, first)
 
 
+def _rwkv(given: Mapping[str, Any]) -> Recurrence:
+    """Each channel is a head, with a weighted sum of values and the sum of their weights as its state. A step reads before it writes."""
+    decay, bonus, key, value = (_wide(given[name]) for name in ("time_decay", "time_first", "key", "value"))
+    decay, own = -decay.exp(), key + bonus
+    first, begins = None, torch.minimum(key, own)[:, 0]
+    if given.get("state") is not None:
+        *sums, before = map(_wide, given["state"])
+        first = torch.stack(sums, -1)[:, :, None]
+        begins = torch.where(first.any(-1)[..., 0], before, begins)
+    scale, faded, written = _scaled(decay.expand_as(key), key, begins)
+    before = torch.cat([begins[:, None], scale[:, :-1]], 1)
+    most = torch.maximum(before, own)
+    query, one = (before - most).exp()[..., None], torch.ones_like(value[:, :, :1, None])
+    return Recurrence(
+        faded, written, one, _with_ones(value[..., None]), query, first,
+        bonus=(own - most).exp(), scale=scale, least=torch.zeros_like(scale),
+    )  # fmt: skip
+
+
+def _mlstm(given: Mapping[str, Any]) -> Recurrence:
+    """Gates are [batch, head, time]; the forget gate is a sigmoid, the write gate an exponential."""
+    query, key, value = (_wide(given[name]).transpose(1, 2) for name in ("query", "key", "value"))
+    write, forget = _wide(given["igate"]).mT, F.logsigmoid(_wide(given["fgate"])).mT
+    state, begins, first = given.get("c_initial"), write[:, 0], None
+    if state is not None:
+        begins = _wide(given["m_initial"]).reshape(begins.shape)
+        first = torch.cat([_wide(state), _wide(given["n_initial"])[..., None]], -1)
+    scale, faded, written = _scaled(forget, write, begins)
+    return Recurrence(
+        faded,
+        written,
+        key,
+        _with_ones(value),
+        query * query.shape[-1] ** -0.5,
+        first,
+        scale=scale,
+        least=(-scale).exp(),
+    )
+
+
+def _scaled(decay: torch.Tensor, write: torch.Tensor, before: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The log of what states are divided by, so that none is too large, and the log decay and the strength of such states."""
+    scales = [before]
+    for index in range(decay.shape[1]):
+        scales.append(torch.maximum(scales[-1] + decay[:, index], write[:, index]))
+    all_scales = torch.stack(scales, 1)
+    scale = all_scales[:, 1:]
+    return scale, decay + all_scales[:, :-1] - scale, (write - scale).exp()
+
+
+def _last_scale(made: Recurrence) -> torch.Tensor:
+    assert made.scale is not None
+    return made.scale[:, -1]
+
+
+def _with_ones(value: torch.Tensor) -> torch.Tensor:
+    return torch.cat([value, torch.ones_like(value[..., :1])], -1)
+
+
+class Window(Recurrence):
+    """The last inputs of each channel, as many as the filter of a causal convolution has taps: a step moves them by one, and reads them."""
+
+    bias: torch.Tensor | None = None
+    activation: str | None = None
+
+    def _stepped(self, state: torch.Tensor, index: int) -> torch.Tensor:
+        return torch.cat([state[:, :, 1:], self.value[:, index, :, None]], 2)
+
+    def read(self, before: torch.Tensor, after: torch.Tensor, index: int) -> torch.Tensor:
+        """The result of the convolution, behind its activation."""
+        seen = super().read(before, after, index)
+        seen = seen if self.bias is None else seen + self.bias[:, None]
+        return F.silu(seen) if self.activation in ("silu", "swish") else seen
+
+    def gates(self) -> dict[str, torch.Tensor]:
+        """There is none."""
+        return {}
+
+    def weights(self) -> torch.Tensor:
+        """The filter, along the diagonals."""
+        taps, times = self.query[0, 0], torch.arange(self.steps, device=self.query.device)
+        place = taps.shape[-1] - 1 - (times[:, None] - times)
+        seen = taps[:, place.clamp(0, taps.shape[-1] - 1)] * ((place >= 0) & (times[:, None] >= times))
+        return seen.expand(len(self.value), *seen.shape)
+
+
+def _convolution(given: Mapping[str, Any]) -> Recurrence:
+    """Each channel is a head; the filter is [channel, tap]."""
+    value, taps = _wide(given["hidden_states"]).mT[..., None], _wide(given["weight"])
+    none, first = torch.zeros_like(value[..., 0]), _given(given, "conv_state")
+    made = Window(
+        none, none, torch.zeros_like(taps[:1]).expand(*value.shape[:2], 1, -1), value, taps.expand(1, value.shape[1], *taps.shape),
+        None if first is None else first[..., None],
+    )  # fmt: skip
+    made.bias, made.activation = _given(given, "bias"), given.get("activation")
+    return made
+
+
 def _step_size(step: torch.Tensor, bias: torch.Tensor | None, softplus: Any) -> torch.Tensor:
     step = step if bias is None else step + _wide(bias)
     return F.softplus(step) if softplus else step
@@ -233,20 +379,29 @@ def _wide(raw: torch.Tensor) -> torch.Tensor:
     return raw if raw.dtype == torch.float64 else raw.float()
 
 
-_DELTA = Kernel(_delta_rule, "initial_state")
+_DELTA = Kernel(_delta_rule, ("initial_state",))
+CONVOLUTIONS = {
+    "causal_conv1d_fn": Kernel(_convolution, (), lambda s, _: s[..., 0], head="channel", time=2, cached="conv_states"),
+    "causal_conv1d_update": Kernel(
+        _convolution, ("conv_state",), lambda s, _: s[..., 0], in_place=True, head="channel", time=2
+    ),
+}
+"""As `KERNELS`, in files of models that have none of these: else they are a part of a layer whose state is a matrix."""
 KERNELS = {
     **dict.fromkeys(("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule"), _DELTA),
     **dict.fromkeys(("chunk_kimi_delta_attention", "recurrent_kimi_delta_attention"), _DELTA),
-    "mamba_selective_scan": Kernel(_selective_scan, None, lambda s: s[..., None], lambda s: s[..., 0], head="channel", time=2),
+    "mamba_selective_scan": Kernel(_selective_scan, (), lambda s, _: s[..., 0], head="channel", time=2),
     "mamba_selective_state_update": Kernel(
-        _selective_step, "state", lambda s: s[..., None], lambda s: s[..., 0], in_place=True, head="channel", time=None
+        _selective_step, ("state",), lambda s, _: s[..., 0], in_place=True, head="channel", time=None
     ),
-    "mamba2_chunk_scan": Kernel(_chunk_scan, "initial_states", lambda s: s.mT, lambda s: s.mT),
-    "mamba2_selective_state_update": Kernel(
-        _chunk_step, "state", lambda s: s.mT, lambda s: s.mT, in_place=True, time=None
-    ),
+    "mamba2_chunk_scan": Kernel(_chunk_scan, ("initial_states",), lambda s, _: s.mT),
+    "mamba2_selective_state_update": Kernel(_chunk_step, ("state",), lambda s, _: s.mT, in_place=True, time=None),
     "_rnn_scan": Kernel(
-        _rg_lru, "recurrent_states", lambda s: s[..., None, None], lambda s: s[..., 0, 0], head="channel", has_strength=False
+        _rg_lru, ("recurrent_states",), lambda s, _: s[..., 0, 0], head="channel", has_strength=False
+    ),
+    "rwkv_linear_attention": Kernel(_rwkv, ("state",), lambda s, made: [*s[:, :, 0].unbind(-1), _last_scale(made)], head="channel"),
+    "xLSTMBackend.forward": Kernel(
+        _mlstm, ("c_initial", "n_initial", "m_initial"), lambda s, made: (s[..., :-1], s[..., -1], _last_scale(made)[..., None]), time=2
     ),
 }  # fmt: skip
-"""By the name of the function in the file of the model, or of the method of the module."""
+"""By the name of the function in the file of the model, or of the method of the module; or by class and method of a module inside."""

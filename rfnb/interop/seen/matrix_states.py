@@ -7,11 +7,12 @@ what it adds to the result of the kernel is added there.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,13 +25,15 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.edited import applied, attention_edits
 from rfnb.interop.seen.function_calls import _in_model, looking, opens
-from rfnb.interop.seen.linear_recurrences import KERNELS, Kernel, Recurrence
+from rfnb.interop.seen.linear_recurrences import CONVOLUTIONS, KERNELS, Kernel, Recurrence
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replaced import Place, Replaced
+from rfnb.interop.seen.sides import around
 from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.interop.seen.streams import attention_dims, head_dim
 from rfnb.trace.editing import OF_STATES, ValueEdit, editing
 from rfnb.trace.probe import Later, LaterStates, listening, probe_later, trace_context
+from rfnb.viz.dims.of_transformers import cache_in
 
 _MOST_KEPT, _MOST_WEIGHTS, _MOST_HEADS = 1 << 20, 1 << 22, 64
 _replaced = Replaced()
@@ -47,8 +50,12 @@ def kernels_by_name(modules: list[torch.nn.Module]) -> Undone:
 def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
     kinds = {cls for module in modules for cls in type(module).__mro__}
     for owner in [*kinds, *(sys.modules[name] for name in {cls.__module__ for cls in kinds} & sys.modules.keys())]:
-        for name in KERNELS.keys() & vars(owner).keys():
-            yield owner, name, partial(_seeing, KERNELS[name])
+        names = KERNELS.keys() & vars(owner).keys()
+        for name in names or CONVOLUTIONS.keys() & vars(owner).keys():
+            yield owner, name, partial(_seeing, {**KERNELS, **CONVOLUTIONS}[name])
+    for module in modules:
+        if (kernel := KERNELS.get(f"{type(module).__name__}.forward")) is not None:
+            yield module, "forward", partial(_seeing, kernel)
 
 
 def _seeing(kernel: Kernel, function: Any) -> Any:
@@ -63,8 +70,7 @@ def _seeing(kernel: Kernel, function: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = {name: value for name, value in bound.arguments.items() if name not in ("self", "kwargs")}
-        if kernel.state and given.get(kernel.state) is not None:  # it is written to, there or in a cache
-            given[kernel.state] = given[kernel.state].clone()
+        given |= {name: _copied(given[name]) for name in kernel.state}
         with looking():
             result = function(*args, **kwargs)
             if edits:
@@ -93,7 +99,7 @@ def _offer(call: Call, kernel: Kernel, given: dict[str, Any], result: Any) -> No
                 {name: each.read() if isinstance(each, ValueSnapshot) else each for name, each in kept.items()}
             )
 
-    first = next(value for value in given.values() if isinstance(value, torch.Tensor))
+    first = next(value for value in given.values() if isinstance(value, torch.Tensor) and value.ndim > 1)
     steps = 1 if kernel.time is None else int(first.shape[kernel.time])
     dims = _dims(call, int(first.shape[0]), steps)
     count = first.numel() * first.element_size()
@@ -111,23 +117,21 @@ def _states(call: Call, kernel: Kernel, made: Recurrence, dims: Sequence[Dim]) -
     batch, time, _ = dims
     names, heads = call.names, Dim(made.value.shape[2], name=kernel.head)
     norm, rank = made.sizes()
-    forget = made.log_decay.exp()
-    values = {
-        "norm": norm,
-        "rank": rank,
-        "forget_gate": forget if forget.ndim == 3 else forget.mean(-1),
-        "write_gate": made.strength,
-    }
+    gates = {name: gate if gate.ndim == 3 else gate.mean(-1) for name, gate in made.gates().items()}
+    values = {"norm": norm, "rank": rank, **gates}
     given: dict[str, Any] = {name: names.seen(raw, (batch, time, heads), name) for name, raw in values.items()}
     state = made.zeros()
     if not kernel.has_strength:
         del given["write_gate"]
-    if min(made.key.shape[-1], made.value.shape[-1]) == 1:
+    if min(made.content(state).shape[-2:]) == 1:
         del given["rank"]
     if state.numel() * made.steps <= _MOST_KEPT:
-        given["matrix"] = names.seen(
-            torch.cat(list(made.blocks()), 1), (batch, time, heads, *_dims_of(state)), "matrix"
-        )
+        states = torch.cat(list(made.blocks()), 1)
+        outer = batch, time, heads
+        key, value = _dims_of(made.content(state))
+        given["matrix"] = names.seen(made.content(states), (*outer, key, value), "matrix")
+        if made.scale is not None:
+            given["normaliser"] = names.seen(states[..., -1], (*outer, key), "normaliser")
     return {**given, "axis": time}
 
 
@@ -137,7 +141,7 @@ def _dims_of(state: torch.Tensor) -> list[Dim]:
 
 @torch.no_grad()
 def _state(call: Call, kernel: Kernel, made: Recurrence, dims: Sequence[Dim], step: int) -> Tensor:
-    state = made.at(range(made.steps)[step])
+    state = made.content(made.at(range(made.steps)[step]))
     heads = Dim(state.shape[1], name=kernel.head)
     return call.names.seen(state, (dims[0], heads, *_dims_of(state)), "matrix")
 
@@ -145,11 +149,12 @@ def _state(call: Call, kernel: Kernel, made: Recurrence, dims: Sequence[Dim], st
 @torch.no_grad()
 def _attention(kernel: Kernel, made: Recurrence, dims: Sequence[Dim]) -> dict[str, Any]:
     batch, target, source = dims
-    weights, remark = made.weights(), _EXACT
+    weights, exact = made.weights(), _EXACT if made.scale is None else f"{_EXACT} {_NORMALISED}"
+    remark = exact
     if weights.shape[1] > _MOST_HEADS or weights.numel() > _MOST_WEIGHTS:
         weights, remark = (
             weights.mean(1, keepdim=True),
-            f"A heuristic: the mean over {weights.shape[1]} {kernel.head}s. {_EXACT}",
+            f"A heuristic: the mean over {weights.shape[1]} {kernel.head}s. {exact}",
         )
     if made.first is not None:
         remark += " What the state before the first position adds is in no cell."
@@ -164,6 +169,7 @@ _EXACT = (
     "No softmax: how much of what each source writes is read at each target, which for a linear recurrence is exact. "
     "Cells may be negative, and rows sum to anything."
 )
+_NORMALISED = "Each row is divided by the normaliser of its target."
 
 
 def _dims(call: Call, batch: int, steps: int) -> tuple[Dim, Dim, Dim]:
@@ -177,16 +183,6 @@ def _dims(call: Call, batch: int, steps: int) -> tuple[Dim, Dim, Dim]:
 _MADE = "edited recurrence"  # in `Call.seen`: the one that is offered
 
 
-class _Edited(Recurrence):
-    """A recurrence some of whose states are others."""
-
-    changes: Callable[[torch.Tensor, int], torch.Tensor] = staticmethod(lambda state, index: state)
-
-    def step(self, state: torch.Tensor, index: int) -> torch.Tensor:
-        """The state behind a step, as it is edited."""
-        return self.changes(super().step(state, index), index)
-
-
 def _edited(
     call: Call,
     kernel: Kernel,
@@ -197,34 +193,45 @@ def _edited(
 ) -> Any:
     """The result of a kernel, with what edited gates and states add to it."""
     plain = kernel.read(given)
-    gates = {"forget_gate": plain.log_decay.exp(), "write_gate": plain.strength}
+    gates = plain.gates()
     axes: list[frozenset[str]] = [frozenset({each}) for each in ("batch", "time", kernel.head, "key", "value")]
     for edit in edits:
         if edit.part in gates:
             gates[edit.part] = applied(edit, gates[edit.part], axes[: gates[edit.part].ndim])
-    of_states = [edit for edit in edits if edit.part == "matrix"]
+    of_states = [
+        edit for edit in edits if edit.part == "matrix" or edit.part == "normaliser" and plain.scale is not None
+    ]
 
     def changes(state: torch.Tensor, index: int) -> torch.Tensor:
         for edit in of_states:
             if index in _steps(edit, plain.steps):
                 rest = replace(edit, entries={name: at for name, at in edit.entries.items() if name != "time"})
-                state = applied(rest, state, [axes[0], *axes[2:]])
+                if edit.part == "matrix":
+                    content = applied(rest, plain.content(state), [axes[0], *axes[2:]])
+                    state = torch.cat([content, state[..., content.shape[-1] :]], -1)
+                else:
+                    sums = applied(rest, state[..., -1], [axes[0], *axes[2:4]])
+                    state = torch.cat([state[..., :-1], sums[..., None]], -1)
                 edit.done += 1
         return state
 
-    parts = {each.name: getattr(plain, each.name) for each in fields(plain) if each.init}
-    parts |= {"log_decay": gates["forget_gate"].clamp_min(1e-30).log(), "strength": gates["write_gate"]}
-    made = _Edited(**parts)
-    if "forget_gate" not in {edit.part for edit in edits}:
-        made.log_decay = plain.log_decay
-    made.changes = changes
+    made = copy.copy(plain)
+    made.marks, made.changes = {}, changes
+    edited = {edit.part for edit in edits}
+    if "forget_gate" in edited & gates.keys():
+        made.log_decay = gates["forget_gate"].clamp_min(1e-30).log()
+    if "write_gate" in edited & gates.keys():
+        made.strength = gates["write_gate"]
     call.seen[_MADE] = made
     before = after = plain.zeros() if plain.first is None else plain.first
     added = []
     for index in range(plain.steps):
-        before, after = plain.step(before, index), made.step(after, index)
-        added.append(plain.read(after - before, index))
-    return _with_added(kernel, given, arguments, result, torch.stack(added, 1), after)
+        old, new = before, after
+        before, after = plain.step(old, index), made.step(new, index)
+        added.append(made.read(new, after, index) - plain.read(old, before, index))
+    if kernel.cached is not None:
+        _put_in_cache(call, kernel.cached, kernel.outward(before, plain), kernel.outward(after, made))
+    return _with_added(kernel, given, arguments, result, torch.stack(added, 1), kernel.outward(after, made))
 
 
 def _with_added(
@@ -233,7 +240,7 @@ def _with_added(
     arguments: dict[str, Any],
     result: Any,
     added: torch.Tensor,
-    last: torch.Tensor,
+    last: Any,
 ) -> Any:
     """The result of a kernel with more that is read [batch, time, head, value], and another last state."""
     several = isinstance(result, tuple)
@@ -241,17 +248,37 @@ def _with_added(
     if kernel.time is None:
         added = added[:, 0]
     elif kernel.time == 2:
-        added = added[..., 0].mT
+        added = added.transpose(1, 2)
     gate = given.get("z")
     added = added.reshape(out.shape)
     out = out + (added if gate is None else added * F.silu(gate)).to(out.dtype)
     if kernel.in_place:
-        old = arguments[kernel.state or ""]
-        old.copy_(kernel.outward(last))
+        arguments[kernel.state[0]].copy_(last)
         return out
-    if not several:
-        return out
-    return out, None if result[1] is None else kernel.outward(last).to(result[1].dtype), *result[2:]
+    return (out, _like(result[1], last), *result[2:]) if several else out
+
+
+def _like(old: Any, new: Any) -> Any:
+    """A last state in the dtypes that the kernel gives it; None where it gives none."""
+    if isinstance(old, (list, tuple)):
+        return type(old)(map(_like, old, new))
+    return None if old is None else new.to(old.dtype)
+
+
+def _copied(state: Any) -> Any:
+    if isinstance(state, (list, tuple)):
+        return [_copied(each) for each in state]
+    return None if state is None else state.clone()
+
+
+def _put_in_cache(call: Call, name: str, old: torch.Tensor, new: torch.Tensor) -> None:
+    """A last state in the place of the one that a module has made of its input itself."""
+    for each in around(call):
+        for layer in getattr(cache_in(each.inputs), "layers", ()):
+            for state in getattr(layer, name, {}).values():
+                if state is not None and state.shape == old.shape and torch.equal(state, old.to(state.dtype)):
+                    state.copy_(new)
+                    return
 
 
 def _steps(edit: ValueEdit, count: int) -> list[int]:

@@ -35,6 +35,13 @@ MODELS = {
         **_HYBRID, "num_hidden_layers": 3, "intermediate_size": 48, "lru_width": 16, "attention_window_size": 8, "head_dim": 8,
         "block_types": ["recurrent", "recurrent", "attention"],
     },
+    "Zamba2": {
+        **_HYBRID, "mamba_d_state": 4, "n_mamba_heads": 4, "mamba_headdim": 8, "mamba_ngroups": 2, "chunk_size": 4, "num_mem_blocks": 1,
+        "layers_block_type": ["mamba", "hybrid"], "attention_hidden_size": 32, "attention_head_dim": 16,
+    },
+    "Rwkv": {**_TINY, "attention_hidden_size": 16, "intermediate_size": 32},
+    "xLSTM": {**_TINY, "hidden_size": 128, "num_heads": 4, "chunk_size": 16},
+    "Lfm2": {**_HYBRID, "layer_types": ["conv", "full_attention"]},
 }  # fmt: skip
 STEPS, EDITED = 11, 5
 IDS = torch.randint(1, 50, (2, STEPS), generator=torch.Generator().manual_seed(3))
@@ -92,6 +99,59 @@ def chunk_scan(
     return read + D[:, None] * hidden_states, states[:, -1].mT
 
 
+def wkv(seen, edit, time_decay, time_first, key, value, state=None, return_state=False):
+    """RWKV, equation (16), as the recurrence of its appendix: numerator a, denominator b, and the largest exponent p."""
+    k, v, decay, bonus = (x.double() for x in (key, value, -time_decay.exp(), time_first))
+    a, b, p = (x.double() for x in state) if state is not None else (0 * v[:, 0], 0 * v[:, 0], 0 * v[:, 0] - 1e38)
+    a, b, read, states = a * p.exp(), b * p.exp(), [], []
+    for t in range(k.shape[1]):
+        own = (bonus + k[:, t]).exp()
+        read.append((a + own * v[:, t]) / (b + own))
+        first = t == 0 and state is None or not b.any()
+        p = torch.maximum(torch.minimum(k[:, t], k[:, t] + bonus) if first else p + decay, k[:, t])
+        a, b = decay.exp() * a + k[:, t].exp() * v[:, t], decay.exp() * b + k[:, t].exp()
+        a = edit(a[..., None, None], t)[..., 0, 0]
+        states.append((a / p.exp())[..., None, None])
+    read = torch.stack(read, 1).float()
+    seen.append((torch.stack(states, 1).float(), read[..., None], value[..., None]))
+    return read, [x.float() for x in (a / p.exp(), b / p.exp(), p)]
+
+
+def mlstm(seen, edit, module, query, key, value, igate, fgate, c_initial=None, n_initial=None, m_initial=None, **rest):
+    """xLSTM, equations (19) to (27); states are those of appendix A.2, times exp(-m)."""
+    q, k, v, i, f = (x.double() for x in (query, key, value, igate, F.logsigmoid(fgate)))
+    C, n = torch.zeros_like(k[:, :, 0, :, None] * v[:, :, 0, None]), torch.zeros_like(k[:, :, 0])
+    m = torch.zeros_like(i[..., 0])
+    if c_initial is not None:
+        m = m_initial.reshape(m.shape).double()
+        C, n = c_initial.double() * m[..., None, None].exp(), n_initial.double() * m[..., None].exp()
+    read, states = [], []
+    for t in range(q.shape[2]):
+        C = f[..., t, None, None].exp() * C + i[..., t, None, None].exp() * k[:, :, t, :, None] * v[:, :, t, None]
+        n = f[..., t, None].exp() * n + i[..., t, None].exp() * k[:, :, t]
+        m = torch.maximum(f[..., t] + m, i[..., t])
+        C, scaled = edit(C, t), q[:, :, t] / q.shape[-1] ** 0.5
+        read.append((scaled[..., None] * C).sum(-2) / (scaled * n).sum(-1).abs().clamp_min(1)[..., None])
+        states.append(C / m[..., None, None].exp())
+    scale = m[..., None].exp()
+    read = torch.stack(read, 2).float()
+    seen.append((torch.stack(states, 1).float(), read.transpose(1, 2), value.transpose(1, 2)))
+    return read, tuple(x.float() for x in (C / scale[..., None], n / scale, m[..., None]))
+
+
+def short_convolution(seen, edit, hidden_states, weight, bias=None, activation=None, **rest):
+    """A causal convolution of each channel, as a queue of the last inputs that each step reads."""
+    window, read, states = hidden_states.new_zeros(*hidden_states.shape[:2], weight.shape[1]), [], []
+    for t in range(hidden_states.shape[2]):
+        window = torch.cat([window[..., 1:], hidden_states[..., t, None]], -1)
+        window = edit(window[..., None], t)[..., 0]
+        states.append(window[..., None])
+        read.append((weight * window).sum(-1))
+    read = torch.stack(read, 2)
+    seen.append((torch.stack(states, 1), read.mT[..., None], hidden_states.mT[..., None]))
+    return read
+
+
 def rnn_scan(seen, edit, module, hidden_states, recurrent_gate, reset, recurrent_states, **rest):
     run = lambda a, x: (diagonal(a, x, None, lambda s, t: edit(s[..., None, None], t)[..., 0, 0]),)  # noqa: E731
     (states,) = _each(run, recurrent_gate * ~reset.bool(), hidden_states)
@@ -104,17 +164,28 @@ REFERENCES = {
     "mamba_selective_scan": selective_scan,
     "mamba2_chunk_scan": chunk_scan,
     "_rnn_scan": rnn_scan,
+    "rwkv_linear_attention": wkv,
+    "xLSTMBackend.forward": mlstm,
+    "causal_conv1d_fn": short_convolution,
 }
 
 
-def by_the_papers(model, run, edit=unedited):
-    """What `run` gives where the kernels of a model are the references, and the states of each kernel's call."""
+def by_the_papers(model, run, edit=unedited, edited=0):
+    """What `run` gives where the kernels of a model are the references, and the states of each call of one, of which one is edited."""
     seen, patches = [], []
     kinds = {type(module) for module in model.modules()}
     for owner in [*kinds, *(sys.modules[name] for name in {kind.__module__ for kind in kinds})]:
-        for name, reference in REFERENCES.items():
+        own = {name: each for name, each in REFERENCES.items() if name in vars(owner)}
+        if len(own) > 1:
+            own.pop("causal_conv1d_fn", None)
+        if f"{owner.__name__}.forward" in REFERENCES:
+            own["forward"] = REFERENCES[f"{owner.__name__}.forward"]
+        for name, reference in own.items():
             if name in vars(owner):
-                bound = lambda *args, reference=reference, **given: reference(seen, edit, *args, **given)  # noqa: E731
+
+                def bound(*args, reference=reference, **given):
+                    return reference(seen, edit if len(seen) == edited else unedited, *args, **given)
+
                 patches.append(patch.object(owner, name, bound))
     for each in patches:
         each.start()
@@ -156,13 +227,7 @@ def test_a_state_edited_at_a_step_has_the_future_of_the_papers_and_is_gone_on_fr
     with torch.no_grad(), rf.record(model=model) as trace:
         model(IDS)
     path = recurrent_paths(trace)[0]
-    calls = []
-
-    def halved(state, t):  # of the first kernel alone, which is the first to come to a step again
-        calls.append(t)
-        first = len(calls) <= STEPS * len(IDS)
-        return state * 0.5 if t == EDITED and first else state
-
+    halved = lambda state, t: state * 0.5 if t == EDITED else state  # noqa: E731
     expected, _ = by_the_papers(model, lambda: model(IDS).logits, halved)
     with torch.no_grad(), rf.edit(model, {f"{path}.matrix[time={EDITED}]": lambda state: state * 0.5}):
         got = model(IDS, use_cache=True)
@@ -185,8 +250,9 @@ def test_generate_is_the_same_and_goes_on_from_an_edited_state(model):
     assert trace.states[path]["norm"].raw_tensor.shape[0] == 4  # a step for each label
     with rf.edit(model, {f"{path}.matrix[time=-1]": 0.0}):  # of the prompt, and behind each step
         other = generate(**scored)
-    assert (plain.scores[0] - other.scores[0]).abs().max() > 1e-4
-    with rf.edit(model, {f"{path}.forget_gate": lambda gate: gate}):
+    assert (plain.scores[1] - other.scores[1]).abs().max() > 1e-4
+    part = "forget_gate" if "forget_gate" in trace.states[path] else "matrix"
+    with rf.edit(model, {f"{path}.{part}": lambda there: there}):
         same = generate(**scored)
     torch.testing.assert_close(plain.scores[-1], same.scores[-1], rtol=0, atol=1e-4)
 
@@ -195,18 +261,18 @@ def test_a_held_generate_goes_on_from_a_state_that_was_edited_between_two_tokens
     """Against one pass of the reference over the same labels, with the state halved behind the same one."""
     path = _first_recurrent(model)
     how = {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0, "output_scores": True, "return_dict_in_generate": True}  # fmt: skip
-    plain, calls = model.generate(IDS, **how), []
+    plain = model.generate(IDS, **how)
     run = rf.run(lambda: model.generate(IDS, **how), record={"model": model}, paused=True)
     run.step(2)
     run.at.edit({f"{path}.matrix": lambda state: state * 0.5}, steps=1)
     run.resume()
     labels = run.result.sequences[:, :-1]
-
-    def halved(state, t):  # of the first kernel alone
-        calls.append(t)
-        return state * 0.5 if t == STEPS + 1 and len(calls) <= labels.numel() else state
-
-    expected, _ = by_the_papers(model, lambda: model(labels).logits, halved)
+    if isinstance(model, T.RwkvForCausalLM):  # its generate, of this version, reads the last two tokens in each step
+        made, _ = by_the_papers(model, lambda: model.generate(IDS, **how), lambda state, t: state * 0.5, edited=4)
+        expected = torch.cat([torch.zeros(2, STEPS - 1, 50), torch.stack(made.scores, 1)], 1)
+    else:
+        halved = lambda state, t: state * 0.5 if t == STEPS + 1 else state  # noqa: E731
+        expected, _ = by_the_papers(model, lambda: model(labels).logits, halved)
     for step in range(5):
         same = torch.equal(run.result.scores[step], plain.scores[step])
         assert same == (step < 2)
