@@ -326,7 +326,7 @@ def _with_ones(value: torch.Tensor) -> torch.Tensor:
     return torch.cat([value, torch.ones_like(value[..., :1])], -1)
 
 
-class Window(Recurrence):
+class LastInputs(Recurrence):
     """The last inputs of each channel, as many as the filter of a causal convolution has taps: a step moves them by one, and reads them."""
 
     bias: torch.Tensor | None = None
@@ -357,7 +357,7 @@ def _convolution(given: Mapping[str, Any]) -> Recurrence:
     """Each channel is a head; the filter is [channel, tap]."""
     value, taps = _wide(given["hidden_states"]).mT[..., None], _wide(given["weight"])
     none, first = torch.zeros_like(value[..., 0]), _given(given, "conv_state")
-    made = Window(
+    made = LastInputs(
         none, none, torch.zeros_like(taps[:1]).expand(*value.shape[:2], 1, -1), value, taps.expand(1, value.shape[1], *taps.shape),
         None if first is None else first[..., None],
     )  # fmt: skip

@@ -103,7 +103,8 @@ def _offer(call: Call, kernel: Kernel, given: dict[str, Any], result: Any) -> No
     steps = 1 if kernel.time is None else int(first.shape[kernel.time])
     dims = _dims(call, int(first.shape[0]), steps)
     count = first.numel() * first.element_size()
-    call.root.seen[RAN] = True
+    if kernel not in CONVOLUTIONS.values():
+        call.root.seen[RAN] = True
     if listening("states"):
         at = lambda step: _state(call, kernel, recurrence(), dims, step)  # noqa: E731
         probe_later("states", LaterStates(lambda: _states(call, kernel, recurrence(), dims), at, steps, count))
