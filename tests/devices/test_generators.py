@@ -31,6 +31,16 @@ def test_a_state_has_the_devices_and_nothing_waits_for_it():
     np.testing.assert_array_equal([drawn(), drawn(device="cpu")], before)
 
 
+@pytest.mark.parametrize("seed", [0, 5, 2**40, -3])
+def test_a_seed_is_that_of_torch_and_formats_no_stack(seed, monkeypatch):
+    torch.manual_seed(seed)
+    expected, stacks = [drawn(), drawn(device="cpu")], []
+    monkeypatch.setattr("traceback.format_stack", lambda *args: stacks.append(args) or [])
+    torch_random.set_random_seed(seed)
+    assert stacks == []
+    np.testing.assert_array_equal([drawn(), drawn(device="cpu")], expected)
+
+
 def test_a_state_of_another_machine_is_put_back_as_far_as_its_devices_are_there():
     state = rf.get_random_state()
     before = drawn(device="cpu")
