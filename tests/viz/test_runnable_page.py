@@ -148,6 +148,16 @@ def test_branches_of_a_page_are_kept_moved_followed_and_let_go(page, tmp_path):
     assert [each["said"] for each in (kept[-1], moved[-1], followed[-1], gone[-1])] == [None] * 4
 
 
+def test_a_repair_of_several_labels_is_moved_with_all_of_them(page, tmp_path):
+    asked = [{"do": "why", "expected": "P EY R AA SH UW T"}, {"do": "repair", "number": 0},
+             {"do": "move", "number": 2, "step": 0}, {"do": "follow", "number": 3}]  # fmt: skip
+    told = told_in_node(page[0], [TYPED, *map(do, asked)], tmp_path, frames=True)
+    control, beams, *_ = next(each["frame"]["head"]["parts"] for each in told[-1] if each["rfnb"] == "frame")
+    assert [run["name"] for run in control["head"]["runs"]] == ["parachute", "EY R AA SH at 1", "EY R AA SH at 0"]
+    assert [step for step, _ in beams["head"]["hands"]] == [0, 1, 2, 3]
+    assert beams["head"]["seqs"][0]["result"] == "EY R AA SH UW T"
+
+
 TYPED = {"rfnb": "typed", "text": "parachute", "inputs": {"beam_size": 5}}
 
 

@@ -224,10 +224,7 @@ export class Host {
   private async repair(from: Branch, number: number): Promise<void> {
     const { words, changes } = this.why?.repairs[number] ?? { words: "", changes: [] };
     if (!changes.length) throw new Error("This is an option of the search, which is given where it is called.");
-    const all = [...before(from, changes[0]!), ...changes],
-      result = (await this.worked(this.typed, all, () => false))!;
-    this.add(this.unused(words), from, changes[0]!, all, result);
-    this.show(from);
+    await this.make(from, changes, words);
   }
 
   private unused(name: string): string {
@@ -257,17 +254,26 @@ export class Host {
 
   /** A change is made, in a branch. */
   private async keep(from: Branch, { step, path, then, name }: Asked): Promise<void> {
+    await this.make(from, [{ path, step, then }], name ?? `from step ${step}`);
+  }
+
+  /** A branch that begins with changes, the earliest first. */
+  private async make(from: Branch, own: Change[], name: string): Promise<void> {
     if (this.branches.length >= MOST) throw new Error(`A page has at most ${MOST} branches: let some go.`);
-    const change = { path, step, then },
-      result = await this.changed(from, change);
-    this.add(this.unused(name ?? `from step ${step}`), from, change, [...before(from, change), change], result);
+    const all = [...before(from, own[0]!), ...own],
+      result = (await this.worked(this.typed, all, () => false))!;
+    this.add(this.unused(name), from, own[0]!, all, result);
     this.show(from); // beside which it stands in the rail
   }
 
+  /** The same changes from another step on: all that a branch begins with keep their distance. */
   private async move(number: unknown, step: number): Promise<void> {
-    const { parent, change, name } = this.numbered(number);
+    const { parent, change, changes, name } = this.numbered(number);
     if (!parent || !change) throw new Error("This run has no change at its begin.");
-    await this.keep(parent, { do: "edit", ...change, step, name: name.replace(/ at \d+$/, ` at ${step}`) });
+    const own = changes
+      .filter((one) => !parent.changes.includes(one))
+      .map((one) => ({ ...one, step: one.step + step - change.step }));
+    await this.make(parent, own, name.replace(/ at \d+$/, ` at ${step}`));
   }
 
   private letGo(branch: Branch): void {
