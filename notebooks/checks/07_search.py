@@ -356,6 +356,80 @@ def nucleus(answer):
         )
 
 
+def _top_k(logits, temperature, k):
+    kept = torch.full_like(logits, -torch.inf)
+    kept[logits.topk(k).indices] = logits[logits.topk(k).indices] / temperature
+    return kept.softmax(0)
+
+
+_TOP_K_MISTAKES = [
+    (lambda logits, temperature, k: _top_k(logits, 1.0, k), "The temperature is not used: logits are divided by it."),
+    (lambda logits, temperature, k: _top_k(logits, 1 / temperature, k), "Logits are divided by the temperature, not multiplied."),
+    (lambda logits, temperature, k: _top_k(logits, temperature, len(logits)), "All labels are left: only the k best may be drawn."),
+    (lambda logits, temperature, k: _top_k(logits, temperature, min(k + 1, len(logits))), "One label too many is left."),
+    (lambda logits, temperature, k: _top_k(logits, temperature, max(k - 1, 1)), "One label too few is left."),
+    (
+        lambda logits, temperature, k: _top_k(logits.softmax(0), temperature, k),
+        "The temperature divides probabilities here, and a second softmax follows. It divides the logits.",
+    ),
+    (
+        lambda logits, temperature, k: (logits / temperature).softmax(0) * (_top_k(logits, 1.0, k) > 0),
+        "What is left has to sum to 1 again: divide by its sum.",
+    ),
+    (
+        lambda logits, temperature, k: _top_k(logits, temperature, k).sort(descending=True).values,
+        "The probabilities came back sorted, so they belong to other labels. The order is that of the vocabulary.",
+    ),
+    (
+        lambda logits, temperature, k: torch.where(_top_k(logits, 1.0, k) > 0, logits / temperature, 0).softmax(0),
+        "Logits of 0 are not probabilities of 0: a label that may not be drawn has the logit -inf.",
+    ),
+    (lambda logits, temperature, k: _top_k(-logits, temperature, k), "These are the k worst labels."),
+]  # fmt: skip
+
+
+@exercise(
+    "Top-k at a temperature",
+    hints=[
+        "logits.topk(k) gives the k largest and where they are.",
+        "A label that may not be drawn has the logit minus infinity: then one softmax does the rest.",
+        "The temperature divides logits, not probabilities. Does it matter whether that comes before or after top-k?",
+    ],
+)
+def top_k(answer):
+    generator = torch.Generator().manual_seed(4)
+    cases = [(torch.tensor([1.0, 3.0, 2.0, 0.5, -1.0]), 1.0, 2), (torch.tensor([1.0, 3.0, 2.5, -1.0]), 2.0, 3)]
+    cases += [(torch.tensor([-1.0, -4.0, -2.0, -0.5, -3.0]), 0.5, at) for at in (1, 3, 5)]
+    cases += [(torch.randn(40, generator=generator).mul(3), temperature, 7) for temperature in (0.7, 5.0)]
+    cases += [(torch.tensor([60.0, 64.0, 66.0, 10.0]), 0.5, 3)]  # exp of 132 is infinite
+    for logits, temperature, k in cases:
+        want = _top_k(logits, temperature, k)
+        got = torch.as_tensor(call(answer, logits.clone(), temperature, k)).detach().flatten()
+        rows = [
+            ("logits", _row(logits)),
+            ("temperature", temperature),
+            ("k", k),
+            ("got", _row(got)),
+            ("expected", _row(want)),
+        ]
+        if got.shape != want.shape:
+            wrong(
+                f"{len(logits)} logits go in and {len(got)} probabilities come out: those of other labels are 0.", rows
+            )
+        if torch.allclose(got.double(), want.double(), atol=1e-4):
+            continue
+        if got.isnan().any():
+            wrong(
+                "There is NaN in it: exp of a large logit is infinite.", rows, "softmax takes the largest away first."
+            )
+        for mistake, said in _TOP_K_MISTAKES:
+            if torch.allclose(got.double(), mistake(logits, temperature, k).double(), atol=1e-4):
+                wrong(said, rows)
+        wrong(
+            "These are other probabilities.", rows, "A softmax over logits / temperature, of the k best labels alone."
+        )
+
+
 # -- Words --------------------------------------------------------------------------------------------------------------
 
 

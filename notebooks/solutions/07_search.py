@@ -12,6 +12,7 @@ PREDICTIONS = {
     ],
     "alpha_0": "W IH P L AE SH",
     "alpha_1": "HH W IH P L AE SH",
+    "hot": "one of three, about equally often",
     "better": "1 to 20",
     "harm": "1 to 10",
     "why_worse": "The score is the model's opinion. Where it prefers a wrong pronunciation, missing it may be luck.",
@@ -49,3 +50,10 @@ beaten_word = "hsiao"
 
 # max(first_200, key=lambda word: abs(claimed - score(model, [word], [text])[0])) of winner(my_search(word, follow=False))
 lying_word = "burell"
+
+
+def top_k(logits, temperature, k):
+    best = logits.topk(k).indices
+    kept = torch.full_like(logits, -torch.inf)
+    kept[best] = logits[best] / temperature
+    return kept.softmax(0)

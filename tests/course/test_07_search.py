@@ -179,6 +179,25 @@ WRONG = {
         "those outside of the nucleus are 0": shorter,
         "p is no threshold": lambda probs, p: torch.where(probs >= p, probs, 0) / probs[probs >= p].sum().clamp(min=1e-9),
     },
+    "top_k": {
+        "The temperature is not used": lambda logits, temperature, k: course.solutions.top_k(logits, 1.0, k),
+        "not multiplied": lambda logits, temperature, k: course.solutions.top_k(logits, 1 / temperature, k),
+        "All labels are left": lambda logits, temperature, k: (logits / temperature).softmax(0),
+        "One label too many": lambda logits, temperature, k: course.solutions.top_k(logits, temperature, min(k + 1, len(logits))),
+        "divides probabilities": lambda logits, temperature, k: course.solutions.top_k(logits.softmax(0), temperature, k),
+        "has to sum to 1 again": lambda logits, temperature, k: (
+            (logits / temperature).softmax(0) * (course.solutions.top_k(logits, 1.0, k) > 0)
+        ),
+        "came back sorted": lambda *given: course.solutions.top_k(*given).sort(descending=True).values,
+        "Logits of 0": lambda logits, temperature, k: torch.where(
+            course.solutions.top_k(logits, 1.0, k) > 0, logits / temperature, 0
+        ).softmax(0),
+        "the k worst labels": lambda logits, temperature, k: course.solutions.top_k(-logits, temperature, k),
+        "those of other labels are 0": lambda logits, temperature, k: (logits.topk(k).values / temperature).softmax(0),
+        "exp of a large logit": lambda logits, temperature, k: (
+            lambda powers: powers / powers.sum()
+        )(torch.exp(logits / temperature) * (course.solutions.top_k(logits, 1.0, k) > 0)),
+    },
     "beaten_word": {
         "both are equally far": "abducting",
         "the beam of 8 is nearer": "loraine",
@@ -196,6 +215,11 @@ RIGHT = {
     "normalised": {"one power": lambda score, length, alpha: score * (6 / (5 + length)) ** alpha},
     "alpha_flip": {"exact": math.log(1.3089733 / 1.3748655) / math.log(12 / 13), "rounded up": 0.62},
     "nucleus": {"a loop in NumPy": in_a_loop},
+    "top_k": {
+        "a threshold": lambda logits, temperature, k: (
+            (logits / temperature).masked_fill(logits < logits.sort().values[-k], -torch.inf).softmax(0)
+        )
+    },
     "beaten_word": {"another one": "sagas"},
 }
 

@@ -117,6 +117,7 @@ RIGHT: dict[str, dict[str, dict[str, str]]] = {
         },
     },
     "07_search": {
+        "top_k": {"0 -> -1": "of one axis"},
         "nucleus": {
             "0 -> -1": "of one axis",
             **dict.fromkeys(
