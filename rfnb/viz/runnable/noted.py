@@ -372,7 +372,7 @@ def _reads(call: RawCall) -> bool:
 def _stop_of(search: Any) -> dict[str, Any] | None:
     """The rule by which a search stops early, as a page has it."""
     stop = search.stop
-    for is_so, what in ((search.leave, 'ended="leave"'), (stop is not None and stop.penalty is not None, "coverage")):
+    for is_so, what in ((search.leave, 'ended="leave"'), (stop is not None and stop.cover is not None, "coverage")):
         if is_so:
             raise _not_there(f"a search with {what}", place_text(place_of_user(1)))
     return (
