@@ -25,13 +25,16 @@ STATIC = Path(__file__).parent / "static"
 _LOADER = """export default {
   initialize: ({ model }) => void (async () => model.send({ rfnb: "here" }))().catch(() => {}),
   async render({ model, el, signal, host }) {
+    const say = (text) => void (el.textContent = text);
+    if (!host?.getWidget)
+      return say("This view needs anywidget 0.11 where JupyterLab runs: pip install --upgrade anywidget there, then reload the page.");
     const ref = (name) => String(model.get(name)).replace("IPY_MODEL_", "anywidget:");
     for (let left = 12; !signal.aborted; left--)
       try {
         const [carrier, channel] = [await host.getWidget(ref("_carrier")), await host.getModel(ref("_channel"))];
         return carrier.exports.render({ model: channel, el, signal });
       } catch (error) {
-        if (!left && !signal.aborted) throw error;
+        if (!left && !signal.aborted) return say(`This view was not loaded: ${error}. Reload the page, or run the cell again.`);
       }
   },
 };"""

@@ -11,6 +11,7 @@ from jupyter_core.paths import jupyter_path
 from viz.odd_views import all_kinds
 
 import rfnb as rf
+from rfnb.viz.widget import _LOADER
 
 # As VS Code's webviews of notebooks have it: inline scripts run, nothing is imported.
 VSCODE = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob: https:"
@@ -85,6 +86,23 @@ def test_stored_outputs_are_alive_in_a_frame_of_no_origin(opened, tmp_path):
     page, errors = opened(tmp_path / "page.html", f"<!doctype html><body>{frame}")
     check_alive(page.frame_locator("iframe"))
     assert errors == []
+
+
+RENDER = """async ([code, host]) => {
+    const { default: loader } = await import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
+    const el = document.createElement("div"), model = { get: () => "IPY_MODEL_1" }, { signal } = new AbortController();
+    await loader.render({ model, el, signal, host: host && { getWidget: async () => { throw Error(host); } } });
+    return el.textContent; }"""
+
+
+def test_a_host_that_is_too_old_or_has_lost_a_view_says_so_in_its_place(browser):
+    tab = browser.new_page()
+    said = [tab.evaluate(RENDER, [_LOADER, host]) for host in (None, "no such model")]
+    assert said == [
+        "This view needs anywidget 0.11 where JupyterLab runs: pip install --upgrade anywidget there, then reload the page.",
+        "This view was not loaded: Error: no such model. Reload the page, or run the cell again.",
+    ]
+    tab.close()
 
 
 @pytest.mark.parametrize("host", THEMES)

@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 import rfnb as rf
+from rfnb.viz.kinds import KINDS
 from rfnb.viz.terminal import tokens_of
 
 ROOT = Path(__file__).parents[2]
@@ -113,3 +114,15 @@ def test_the_first_picture_of_a_guide_is_on_its_first_screen(path):
     """A picture, what code prints, a table or a diagram: something to look at in the first 45 lines."""
     screen = "\n".join(path.read_text().splitlines()[:45])
     assert re.search(r"^!\[|^```(text|mermaid)$|^\| ?-|^<img|^\|-", screen, re.MULTILINE), path.name
+
+
+def test_the_table_of_hosts_is_about_all_kinds_of_views():
+    """`tests/browser/hosts.py` writes it, in minutes and with hosts that CI has not."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (ROOT / "docs/hosts.md").read_text().splitlines()
+        if line[:1] == "|"
+    ]
+    assert rows[0] == ["host", *KINDS] and len(rows) >= 8
+    assert {cell for row in rows[2:] for cell in row[1:]} <= {"alive", "picture", "text", "blank", "not here"}
+    assert all(len(row) == len(rows[0]) for row in rows)
