@@ -32,18 +32,18 @@ def run():
 
 
 TEXT = """\
-main: 5 steps, done
+main: 4 steps, done
 │      sequence 0: a b c, score -1.330
 │      sequence 1: a b c, score -1.330
-├─ without c: leaves main before step 2 of "search"; 5 steps, done
+├─ without c: leaves main before step 2 of "search"; 4 steps, done
 │  │      step 2 of "search": banned c for all hypotheses of sequence 0
 │  │      sequence 0: a c, score -2.071
 │  │      sequence 1: a b c, score -1.330
-│  └─ later: leaves without c before step 3 of "search"; 5 steps, done
+│  └─ later: leaves without c before step 3 of "search"; 4 steps, done
 │            step 3 of "search": forced c for hypothesis 0 of sequence 1
 │            sequence 0: a c, score -2.071
 │            sequence 1: a b c, score -1.330
-└─ other: leaves main before step 1 of "search"; 5 steps, done
+└─ other: leaves main before step 1 of "search"; 4 steps, done
           step 1 of "search": forced a for hypothesis 1 of sequence 0
           sequence 0: a b c, score -1.330
           sequence 1: a b c, score -1.330"""
