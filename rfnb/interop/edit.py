@@ -52,8 +52,8 @@ def edit(model: Any, edits: Mapping[str, Any], *, dims: Mapping[str, Any] | None
 
     Raises:
         MissingKeyError: If the model has no such module, or several.
-        ValueError: If a place says nothing that is there, a recording does not have it, or the model runs no Python of its own
-            (compiled, scripted, quantised). In the block: what a call cannot give.
+        ValueError: If a place says nothing that is there, a recording does not have it, or it is in a module that runs no Python of its
+            own (compiled, scripted, quantised). In the block: what a call cannot give.
         DimError, IndexError, ShapeError: In the block, where the entries are not there, or the value does not fit them.
 
     Source: the interventions are those of activation patching (Vig et al. 2020; Meng et al. 2022, section 2) and of steering along a
@@ -82,12 +82,14 @@ def edit(model: Any, edits: Mapping[str, Any], *, dims: Mapping[str, Any] | None
 def edits_for(model: Any, edits: Mapping[str, Any]) -> list[ValueEdit]:
     """The edits of a model; arguments and errors as of `edit`."""
     names, others = models_of(model, "edit")
+    modules = {path: module for module, path in names.values()}
+    found = [made for text, value in _items(edits) for made in _all_made(text, value, modules)]
     if others:
         from rfnb.interop.seen.editable import check_editable
 
-        check_editable(others)
-    modules = {path: module for module, path in names.values()}
-    return [made for text, value in _items(edits) for made in _all_made(text, value, modules)]
+        for each in found:
+            check_editable("edit", modules, each.path, each.part)
+    return found
 
 
 def _deaf(kind: str, place: Any, values: Any) -> None:

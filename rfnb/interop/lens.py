@@ -67,7 +67,7 @@ def logit_lens(
 
     Source: nostalgebraist 2020, "interpreting GPT: the logit lens"; here without training, and with the model's own last part.
     """
-    check_model("logit_lens", model)
+    check_model("logit_lens", model, whole=False)
     paths = layers_of("logit_lens", model, layers)
     given = _Given(len(paths))
     modules = [model.get_submodule(path) for path in paths]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from rfnb.core.errors import type_error, value_error
-from rfnb.interop.seen.editable import check_editable
+from rfnb.interop.seen.editable import check_editable, check_whole
 
 Metric = Callable[[Any], Any] | int | tuple[int, int]
 """A function of what the model returns, that gives a number or one for each sequence; or of the logits at the last position those of a
@@ -23,8 +23,8 @@ def called(model: torch.nn.Module, inputs: Any) -> Any:
     return model(*inputs) if isinstance(inputs, tuple) else model(inputs)
 
 
-def check_model(what: str, model: Any) -> None:
-    """Raise where a model is none of torch, or runs no Python of its own."""
+def check_model(what: str, model: Any, *, whole: bool = True) -> None:
+    """Raise where a model is none of torch, or, if all of it is needed, where a part of it runs no Python of its own."""
     if not isinstance(model, torch.nn.Module):
         raise type_error(
             f"{what}: the model is no torch.nn.Module.",
@@ -32,7 +32,8 @@ def check_model(what: str, model: Any) -> None:
             "Of a Module of rfnb each run is made by hand, with rf.edit; as a torch module it is one:",
             f'rf.{what}(rf.as_torch(module, inputs="batch time feat"), ...)',
         )
-    check_editable({"": model})
+    if whole:
+        check_whole(what, model)
 
 
 def measured(what: str, metric: Metric, output: Any) -> torch.Tensor:
@@ -88,7 +89,7 @@ def layers_of(what: str, model: torch.nn.Module, layers: Sequence[str] | None) -
                 "Layers are given by their whole paths, in the order in which they run.",
                 f'rf.{what}(..., layers=["{next((path for path in modules if path), "")}"])',
             )
-        return list(layers)
+        return _all_editable(what, modules, layers)
     lists = [
         (path, list(module))
         for path, module in modules.items()
@@ -105,4 +106,10 @@ def layers_of(what: str, model: torch.nn.Module, layers: Sequence[str] | None) -
             f'rf.{what}(..., layers=["block1", "block2"])',
         )
     path, parts = max(reversed(lists), key=lambda pair: (len(pair[1]), "decoder" in pair[0]))
-    return [f"{path}.{number}" if path else str(number) for number in range(len(parts))]
+    return _all_editable(what, modules, [f"{path}.{number}" if path else str(number) for number in range(len(parts))])
+
+
+def _all_editable(what: str, modules: Mapping[str, Any], paths: Sequence[str]) -> list[str]:
+    for path in paths:
+        check_editable(what, modules, path)
+    return list(paths)

@@ -59,7 +59,7 @@ def patch_sweep(
     Source: Meng et al. 2022, "Locating and Editing Factual Associations in GPT", section 2.1 (causal tracing); Wang et al. 2022,
     "Interpretability in the Wild", section 3.1 (heads).
     """
-    check_model("patch_sweep", model)
+    check_model("patch_sweep", model, whole=False)
     if over not in ("position", "head", "layer"):
         raise value_error(
             f'patch_sweep: over "{over}".',

@@ -29,6 +29,7 @@ class AttachOptions(NamedTuple):
         why: Whether the rule that named each axis is printed.
         attention: Paths of modules whose softmaxes are attention, however they are used.
         graph: Whether recorded values stay in the autograd graph.
+        guesses: Receives the dims of the data with guessed names; some may be named later (`dim.guessed`).
     """
 
     wants: Callable[[str], bool]
@@ -39,6 +40,7 @@ class AttachOptions(NamedTuple):
     why: bool = False
     attention: Callable[[str], bool] = lambda path: False
     graph: bool = False
+    guesses: list[Any] | None = None
 
 
 Attach = Callable[[Mapping[str, Any], AttachOptions], AbstractContextManager[Any]]

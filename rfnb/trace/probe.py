@@ -182,6 +182,8 @@ class Later(Mapping[str, Any]):
         num_bytes: Size of the values in bytes.
         host: Returns some of them as host arrays without computing all, for listeners that need only these in every step.
         look: For a "module" event, a key of the values' templates: calls with the same key share their values.
+        kept: For such an event, returns what a trace with values keeps beside its template, of `num_bytes`.
+        like: Values with the same dims that exist already.
     """
 
     def __init__(
@@ -190,8 +192,10 @@ class Later(Mapping[str, Any]):
         num_bytes: int = 0,
         host: Callable[[], dict[str, Any]] | None = None,
         look: tuple[Any, ...] | None = None,
+        kept: Callable[[], dict[str, Any]] | None = None,
+        like: Mapping[str, Any] | None = None,
     ):
-        self.num_bytes, self.host, self.look = num_bytes, host, look
+        self.num_bytes, self.host, self.look, self.kept, self.like = num_bytes, host, look, kept, like
         self._make: Callable[[], dict[str, Any]] | None = make
         self._values: dict[str, Any] | None = None
 

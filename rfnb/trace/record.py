@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from rfnb.core.block import block
@@ -29,7 +30,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.trace.attach import AttachOptions, attached, attacher_of
 from rfnb.trace.event import Templates, bytes_of, keep, named_tensors
 from rfnb.trace.match import Steps, is_inside, kind_filter, path_filter, step_filter, warn_of_kinds, warn_of_paths
-from rfnb.trace.probe import Listener, Place, listen, probe, trace_context
+from rfnb.trace.probe import Later, Listener, Place, listen, probe, trace_context
 from rfnb.trace.trace import Trace
 
 
@@ -102,7 +103,8 @@ def record(
     ops = ops or (kinds is not None and wants_kind("op"))
     numbers = OpNumbers() if ops else None
     taken = path_filter(() if attention is None else attention)
-    options = AttachOptions(wants_kind, dims or {}, labels, values, ops, why, lambda path: taken(path, path), graph)
+    wanted = lambda path: taken(path, path)  # noqa: E731
+    options = AttachOptions(wants_kind, dims or {}, labels, values, ops, why, wanted, graph, trace.guesses)
 
     def listener(kind: str, place: Place, offered: Mapping[str, Any]) -> None:
         if trace.closed or not (kinds is None or wants_kind(kind) or kind in ("op", "unseen")):
@@ -120,7 +122,10 @@ def record(
             kept, size = templates.keep(offered)
             if numbers is not None:
                 kept = {**kept, **numbers.added(offered)}
-            if values:
+            if values and offered.__class__ is Later and offered.kept is not None and numbers is None:
+                size += offered.num_bytes
+                kept = Later(partial(_beside, kept, offered.kept), size, like=kept)
+            elif values:
                 outputs = keep(offered["outputs"], attached=graph)
                 kept, size = {**kept, "outputs": outputs}, size + bytes_of(outputs)
             trace._add(kind, place, kept, size)
@@ -141,6 +146,11 @@ def record(
             warn_of_kinds("record", [kinds] if isinstance(kinds, str) else kinds, trace.events)
         if path is not None:
             warn_of_paths("record", [path] if isinstance(path, str) else path, heard)
+
+
+def _beside(template: Mapping[str, Any], kept: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The values of an event of which only the template is there."""
+    return {**template, **kept()}
 
 
 def models_of(model: Any, what: str = "record") -> tuple[dict[int, tuple[Any, str]], dict[str, Any]]:

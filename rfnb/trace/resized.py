@@ -40,6 +40,8 @@ class RecordedSizes:
             self._noted.clear()
             self._resizes = resizes[0]
         values = event.values  # some events share them, and the event keeps them, so that their id stays theirs
+        if values.__class__ is Later and values.like is not None:
+            values = values.like
         if id(values) not in self._noted and self._note(values):
             self._noted.add(id(values))
         if event.loop_dim is not None:

@@ -50,6 +50,7 @@ class Trace(NearNames):
         events: All events, in order. Read only.
         truncated: The place where the recording reached its limit, or None.
         closed: Whether the recording has ended.
+        guesses: The dims of the data of a torch model with guessed names, see `guessed`.
         num_bytes: Size of the kept values in bytes.
         tree: For a trace loaded with the branches of its run: the branches with their traces.
         training: For a trace loaded from a file of `watch.save`: the observed training.
@@ -63,6 +64,7 @@ class Trace(NearNames):
         self.events: list[Event] = []
         self.truncated: Truncated | None = None
         self.closed = False
+        self.guesses: list[Dim] = []
         self.num_bytes = 0
         self._found: dict[type, dict[tuple[str, int], tuple[int, Any]]] = {}
         self._limit = limit
@@ -202,6 +204,11 @@ class Trace(NearNames):
         return f"<Trace: {len(self.events)} events ({kinds}), {self.num_bytes} bytes, {state}{cut}{left}>"
 
     @property
+    def guessed(self) -> str:
+        """The names of axes of the data that are guesses, by sizes and places, and that nothing has said since; "" if there are none."""
+        return ", ".join(dict.fromkeys(dim.name for dim in self.guesses if dim.guessed))
+
+    @property
     def left_out_count(self) -> str:
         """The number of softmaxes that were not taken for attention, as text; "" if there are none."""
         return re.sub(r" (was|were) not taken for attention.*", " not taken for attention", self.left_out)
@@ -242,7 +249,8 @@ class Trace(NearNames):
             )
             for row in rows
         ]
-        return "\n".join([repr(self), *filter(None, [self.left_out]), *lines])
+        say = f'Guessed names of axes: {self.guessed}. rf.record(dims={{"path": [...]}}) says them, why=True prints the rules.'
+        return "\n".join([repr(self), *filter(None, [self.left_out, self.guessed and say]), *lines])
 
     # -- for record and load -------------------------------------------------------------------------------------------
 

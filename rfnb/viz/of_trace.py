@@ -127,6 +127,8 @@ def spec(
     parts = parts[:_MOST_PARTS]
     if title and trace.left_out and path is None and _about_attention(kinds):
         title = f"{title} — {trace.left_out_count}"
+    if trace.guessed and parts:
+        title = f"{title} — guessed names: {trace.guessed}" if title else f"Guessed names: {trace.guessed}"
     said = [
         f"{event.values.get('module')}: {event.values.get('reason')}."
         for each, events in (trace.by_path("unseen") if _about_attention(kinds) else {}).items()

@@ -71,10 +71,12 @@ def attach(models: Mapping[str, torch.nn.Module], options: AttachOptions) -> Ite
         Labels(own_tokenizer(models, paths) if options.labels is None else options.labels, paths),
         UserAxisNames(options.dims, paths),
     )
-    names = Names(said, around, labels, paths, values=options.values, ops=options.ops)
+    names = Names(said, around, labels, paths, values=options.values, ops=options.ops, guesses=options.guesses)
     names.outputs = output_modules(paths, names) | (around.outputs if around is not None else set())
     modules = list({id(module): module for module in open_modules(models)}.values())
     found.prepare(names, modules)
+    if not names.searched:  # models of transformers are named by their own rules
+        names.guesses = []
     names.taken = options.attention
     for model in models.values():
         warn_of_lost_modules(model)

@@ -110,6 +110,8 @@ def current() -> Call | None:
     return _current.get()
 
 
+SEARCH = "search"
+"""the note of an outermost call that looks at calls of torch, see softmaxes.py"""
 _current: ContextVar[Call | None] = ContextVar("rfnb_seen_call", default=None)
 _parameters: dict[Any, list[str]] = {}
 

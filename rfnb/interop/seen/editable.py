@@ -10,23 +10,44 @@ import torch
 from rfnb.core.errors import value_error
 
 
-def check_editable(models: Mapping[str, Any]) -> None:
-    """Raise for a model that runs what something else has made of its code.
+def check_editable(what: str, modules: Mapping[str, Any], path: str, part: str = "") -> None:
+    """Raise for a place in what something else has made of the code of a module. The rest of the model may well be edited.
+
+    Args:
+        what: Who asks, a function of rf.
+        modules: Those of the model by their paths.
+        path, part: Of the place, as of a `ValueEdit`.
 
     Raises:
         ValueError: With what works.
     """
-    for prefix, model in models.items():
-        for name, module in model.named_modules():
-            found = _reason(module)
-            if found is not None:
-                path = ".".join(filter(None, [prefix, name])) or "the model"
-                raise value_error(
-                    f"edit: this module is {found[0]}.",
-                    [("module", f"{path}, a {type(module).__name__}")],
-                    f"{found[1]} Edit what it was made of:",
-                    found[2],
-                )
+    names = path.split(".") if path else []
+    for around in dict.fromkeys(".".join(names[:count]) for count in range(len(names) + 1)):
+        found = _reason(modules[around]) if around in modules else None
+        # What goes into a quantised module, and what it gives, are tensors of the model: codes are refused there.
+        if found is not None and not (found[0] == "quantised" and around == path and part in ("", "input")):
+            _refuse(what, around, modules[around], *found)
+
+
+def check_whole(what: str, model: torch.nn.Module) -> None:
+    """Raise for a model in which any module runs what something else has made of its code.
+
+    Raises:
+        ValueError: With what works.
+    """
+    for path, module in model.named_modules():
+        found = _reason(module)
+        if found is not None:
+            _refuse(what, path, module, *found)
+
+
+def _refuse(what: str, path: str, module: Any, kind: str, rule: str, fix: str) -> None:
+    raise value_error(
+        f"{what}: this module is {kind}.",
+        [("module", f"{path or 'the model'}, a {type(module).__name__}")],
+        f"{rule} Take what it was made of:",
+        fix.replace("rf.edit", f"rf.{what}"),
+    )
 
 
 def _reason(module: torch.nn.Module) -> tuple[str, str, str] | None:
@@ -35,20 +56,20 @@ def _reason(module: torch.nn.Module) -> tuple[str, str, str] | None:
         return (
             "scripted",
             "Code of torch.jit is not Python any more.",
-            "rf.edit(module, {...})    # before torch.jit.script(module)",
+            "rf.edit(module, ...)    # before torch.jit.script(module)",
         )
     if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
         return (
             "compiled",
             "torch.compile runs what it has made of the code.",
-            "with rf.edit(model._orig_mod, {...}): model._orig_mod(x)",
+            "rf.edit(model._orig_mod, ...)",
         )
     if getattr(module, "_compiled_call_impl", None) is not None:
         return (
             "compiled",
             "module.compile() runs what it has made of the code.",
-            "rf.edit(module, {...})    # before module.compile()",
+            "rf.edit(module, ...)    # before module.compile()",
         )
     if type(module).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
-        return "quantised", "What it computes are codes.", "rf.edit(model, {...})    # before it is quantised"
+        return "quantised", "What it computes are codes.", "rf.edit(model, ...)    # before it is quantised"
     return None

@@ -175,11 +175,11 @@ def applied(edit: ValueEdit, raw: torch.Tensor, axes: Axes) -> torch.Tensor:
     Raises:
         DimError, IndexError, ShapeError: If there are no such entries, or the value does not fit them.
     """
-    if not raw.is_floating_point() and not raw.is_complex() and callable(edit.value) is False and raw.is_quantized:
+    if raw.is_quantized:
         raise value_error(
             f'edit: "{edit.text}" is quantised.',
             [("value", f"{tuple(raw.shape)} {raw.dtype}")],
-            "Its entries are codes. ValueEdit the model before it is quantised:",
+            "Its entries are codes. Edit the model before it is quantised:",
             f'with rf.edit(model, {{"{edit.text}": ...}}): model(x)',
         )
     if hasattr(raw, "placements"):

@@ -27,13 +27,14 @@ from rfnb.interop.seen import written_attention
 from rfnb.interop.seen.annotated import is_of_library
 from rfnb.interop.seen.attention import described, unchanged
 from rfnb.interop.seen.axis_flow import AxisNode, Origin, bare, folded, origin, product, reaches, uses_of
-from rfnb.interop.seen.calls import Call, tensors_of
+from rfnb.interop.seen.calls import SEARCH, Call, tensors_of
 from rfnb.interop.seen.edited import LEARNED, as_learned
 from rfnb.interop.seen.function_calls import pause, resume
+from rfnb.interop.seen.read_along import dim_of_origin
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.sides import heads_in, heads_of, sides, weights_dims
 from rfnb.interop.seen.snapshot import attached
-from rfnb.interop.seen.softmaxes import SEARCH, SoftmaxSearch, WrittenSoftmax, variables_of
+from rfnb.interop.seen.softmaxes import SoftmaxSearch, WrittenSoftmax, variables_of
 from rfnb.interop.watch.example import untouched
 from rfnb.trace.editing import editing
 from rfnb.trace.probe import Later, heard_as, listening, offers_here, probe, probe_later, trace_context
@@ -471,7 +472,7 @@ def _told_dims(
     count = len(shape) - 1 - targets
     known = count == 2 and heads_in(call.module) == shape[1]  # where its heads come from has not to be asked
     ends = [_HEAD if known and place == 1 else origin(candidate.scores, axis) for place, axis in enumerate(order)]
-    told = [_dim_of(call, each, size) for each, size in zip(ends, shape)]
+    told = [dim_of_origin(call, each, size) for each, size in zip(ends, shape)]
     for place in range(-1 - targets, 0):  # a guess that sizes tell better: of nodes, of time in front
         if (guess := told[place]) is not None and guess.kind == "batch":
             told[place] = None
@@ -543,11 +544,3 @@ def _twin(call: Call, target: Dim) -> Dim:
         twins[target] = target.copy(match_priority=target.match_priority - 1)
     twin: Dim = twins[target]
     return twin
-
-
-def _dim_of(call: Call, end: Origin, size: int) -> Dim | None:
-    """The dim of the axis of what the model got that an axis is."""
-    if end.kind != "input":
-        return None
-    dim = (call.names.of(end.node.args[0]) or [None] * len(end.node.shape))[end.axis]
-    return dim if dim is not None and dim.extent == size and dim.kind != "feature" else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ import torch
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.interop.seen.annotated import say_annotated
 from rfnb.interop.seen.calls import Call, tensors_of
+from rfnb.interop.seen.names import Names
+from rfnb.interop.seen.read_along import dims_by_origin
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.roles import KIND_OF, SPATIAL, batch_first_of, roles_for, roles_guessed
 from rfnb.interop.seen.user_axis_names import FIRST, OUTPUT, fits, names_for
@@ -66,11 +69,29 @@ def enter(call: Call) -> None:
         call.dims = [names.now(dim) for dim in call.dims]
 
 
+_TWO_SIDES = torch.nn.Transformer, torch.nn.TransformerDecoder, torch.nn.TransformerDecoderLayer
+
+
 def _named(call: Call, name: str, raw: torch.Tensor, batch_first: bool) -> tuple[Dim, ...]:
     """The dims of an input that is not known."""
     roles = roles_for(call.module, name, raw)
     if call.outer is None:
         return _first_seen(call, raw, roles or roles_guessed(name, raw, batch_first), guessed=roles is None)
+    known = dims_by_origin(call, raw, always=isinstance(call.module, _TWO_SIDES))
+    if any(known):
+        views = call.names.axes_of_views(raw)
+        by = ["origin" if dim is not None else "view" for dim in known]
+        known = [dim if dim is not None else view for dim, view in zip(known, views)]
+        for axis, role in enumerate(roles or ()):
+            # Two inputs of a model that go to both sides are two, though both were taken for its only time.
+            if known[axis] in call.dims and role == "target" and isinstance(call.module, _TWO_SIDES):
+                known[axis] = side = Dim(raw.shape[axis], name=role, kind="spatial")
+                call.root.made.append(side)
+        dims = call.names.found(
+            raw.shape, roles or [None] * raw.ndim, call.outer, known=known, by=by, guessed=roles is None
+        )
+        call.names.give(raw, dims)
+        return dims
     if roles is not None:
         return call.names.dims(raw, roles, call.outer)
     return call.names.dims(raw, [None] * raw.ndim, call.outer, guessed=True)
@@ -87,7 +108,8 @@ def _first_seen(call: Call, raw: torch.Tensor, roles: Sequence[Any], *, guessed:
             if known[axis] is None:
                 by[axis] = "new"
                 known[axis] = dim = Dim(raw.shape[axis], name=role, kind="spatial")
-                dim.guessed = guessed
+                if guessed:
+                    call.names.guess(dim)
                 new.append(dim)
     dims = call.names.found(raw.shape, roles, call, known=known, by=by, guessed=guessed)
     call.made += new
@@ -162,12 +184,12 @@ def tell_call(
         (name, raw, names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True))
         for name, raw in call.tensors()
     ]
-    kept = [names.kept(raw) for _, raw, _ in outputs] if names.values else [raw for _, raw, _ in outputs]
+    kept = [(name, names.kept(raw), dims) for name, raw, dims in outputs] if names.values else None
     kind = type(call.module).__name__
 
     def make() -> dict[str, Any]:
         made = [(name, names.seen(raw, dims)) for name, raw, dims in outputs]
-        for (_, tensor), raw in zip(made, kept):
+        for (_, tensor), (_, raw, _) in zip(made, kept or ()):
             tensor._raw = raw
         values = {
             "inputs": [(name, names.seen(raw, dims)) for name, raw, dims in inputs],
@@ -179,7 +201,15 @@ def tell_call(
     look: list[Any] = [kind, raised, len(inputs)]
     for name, raw, dims in (*inputs, *outputs):
         look += name, raw.dtype, dims, dims[-1].kind if dims else None
-    probe_later("module", Later(make, look=tuple(look)))
+    later = Later(make, look=tuple(look))
+    if kept is not None:
+        later.num_bytes, later.kept = sum([raw.nbytes for _, raw, _ in kept]), partial(_outputs, names, kept)
+    probe_later("module", later)
+
+
+def _outputs(names: Names, kept: Sequence[tuple[str, torch.Tensor, tuple[Dim, ...]]]) -> dict[str, Any]:
+    """The part of a call that a trace keeps."""
+    return {"outputs": [(name, names.seen(raw, dims)) for name, raw, dims in kept]}
 
 
 # -- what the user said --------------------------------------------------------------------------------------------------------

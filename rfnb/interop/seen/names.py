@@ -63,7 +63,9 @@ class Names:
         *,
         values: bool = False,
         ops: bool = False,
+        guesses: list[Any] | None = None,
     ) -> None:
+        self.guesses: list[Any] = [] if guesses is None else guesses
         self.given, self.around, self.labels = given, around, labels
         self.ops: bool = ops or (around is not None and around.ops)
         self.values: bool = values or (around is not None and around.values)
@@ -283,6 +285,11 @@ class Names:
             twin.name = word
         return known[base, word]
 
+    def guess(self, dim: Dim) -> None:
+        """The name of a dim of the data is a guess."""
+        dim.guessed = True
+        self.guesses.append(dim)
+
     def now(self, dim: Dim) -> Dim:
         """The dim that has taken the place of one, or itself."""
         return self._now.get(dim, dim)
@@ -358,7 +365,8 @@ class Names:
         if near is not None:
             return near, "input"
         made = Dim(size, name=role, kind=KIND_OF.get(role))
-        made.guessed = doubt
+        if doubt:
+            self.guess(made)
         if call is not None:
             call.root.made.append(made)
         return made, "new"
@@ -371,7 +379,7 @@ class Names:
             of_call = [dim for dim in call.dims if dim.kind in kinds and dim.extent == size]
             free = [dim for dim in of_call if dim not in taken]
             if free:
-                return free[0]
+                return next((dim for dim in free if dim.name == role), free[0])
             if of_call and kind == "spatial":  # self-attention: the keys are those of the queries
                 return _once(of_call[0], taken)
             for dim in () if doubt else call.dims:

@@ -20,10 +20,12 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from rfnb.backends.torch_random import device_state
 from rfnb.core.dim import Dim, ragged_dim
+from rfnb.interop.seen.axis_flow import AxisNode
 from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.gates import CellStep, Layers, parts_of
 from rfnb.interop.seen.layouts import memory_of
+from rfnb.interop.seen.read_along import node_of, say_time
 from rfnb.interop.seen.readers import enters, reads
 from rfnb.interop.seen.snapshot import copied
 from rfnb.trace.probe import Later, listening, probe, probe_later, trace_context
@@ -194,6 +196,12 @@ def _step_of(call: Call, given: Any, h: torch.Tensor) -> int | None:
     given = given[0] if isinstance(given, (tuple, list)) else given
     before, counted = call.names.steps.get(call.path), call.root.seen.setdefault("steps", set())
     goes_on = before is not None and given is not None and before[0]() is memory_of(given)
+    sources: dict[str, Any] = call.root.seen.setdefault("cell sources", {})
+    if (source := node_of(call, call.inputs["input"])) is not None:
+        if goes_on and (first := sources.pop(call.path, None)) is not None:
+            say_time(call, [first], [source])
+        elif not goes_on:
+            sources[call.path] = source
     step = before[1] + 1 if before is not None and (goes_on or call.path in counted) else 0
     counted.add(call.path)
     memory = memory_of(h)
@@ -213,11 +221,17 @@ def written_cell(call: Call, result: Any) -> None:
     carried = {index: given[id(raw)] for index, raw in enumerate(cell.made) if id(raw) in given}
     if carried and [raw.shape for raw in made] == [raw.shape for raw in cell.made]:
         if not cell.names:
+            say_time(call, cell.read, _nodes(call, {id(raw) for raw in cell.made}))
             cell.names = _names_of_states(carried)
             cell.offer(call, cell.made)
         cell.step += 1
         cell.offer(call, made)
-    cell.made = made
+    cell.made, cell.read = made, [] if cell.names else _nodes(call, set())
+
+
+def _nodes(call: Call, states: set[int]) -> list[AxisNode]:
+    """The nodes of what a call has got, but for the states."""
+    return [node for _, raw in call.tensors() if id(raw) not in states and (node := node_of(call, raw)) is not None]
 
 
 class _WrittenCell:
@@ -225,6 +239,7 @@ class _WrittenCell:
 
     def __init__(self) -> None:
         self.made: list[torch.Tensor] = []
+        self.read: list[AxisNode] = []  # what the first call has got
         self.step, self.names = 0, dict[int, str]()
 
     def offer(self, call: Call, made: Sequence[torch.Tensor]) -> None:

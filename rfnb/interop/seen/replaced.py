@@ -7,6 +7,7 @@ instance, saves it or hands it to another process finds nothing in it. Only what
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable
@@ -157,6 +158,12 @@ class Method:
 
 def _itself(own: Any) -> Any:
     return own
+
+
+@functools.cache
+def not_compiled() -> None:
+    """Keep compilers out of the look-up of such methods: of a compiled module they look its own forward up while they compile that."""
+    Method.__get__ = sys.modules["torch._dynamo"].disable(Method.__get__)  # type: ignore[method-assign]
 
 
 Place = tuple[

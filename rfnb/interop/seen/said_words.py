@@ -22,11 +22,11 @@ import torch
 
 from rfnb.core.block import Undone
 from rfnb.interop.seen.annotated import annotations_of, is_of_library, words_for
-from rfnb.interop.seen.calls import Call, current, tensors_of
+from rfnb.interop.seen.calls import SEARCH, Call, current, tensors_of
 from rfnb.interop.seen.function_calls import is_unheard, opens, pause, resume
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replaced import Place, Replaced
-from rfnb.interop.seen.softmaxes import SEARCH, SoftmaxSearch
+from rfnb.interop.seen.softmaxes import SoftmaxSearch
 from rfnb.interop.seen.user_axis_names import OUTPUT, fits
 
 _EINOPS = ("rearrange", "reduce", "repeat", "einsum")
@@ -67,8 +67,9 @@ def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
         yield einops, name, functools.partial(_hearing, _of_pattern)
 
 
-def _is_own(file: str) -> bool:
-    return not is_of_library(file) and not file.startswith(("rfnb.", "einops", "builtins"))
+def _is_own(file: str | None) -> bool:
+    # Functions that were made at run time may be of no file.
+    return file is not None and not is_of_library(file) and not file.startswith(("rfnb.", "einops", "builtins"))
 
 
 def _hearing(words: Any, function: Any) -> Any:

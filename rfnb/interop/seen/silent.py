@@ -20,6 +20,7 @@ from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.found_attention import are_scores, nodes_of
 from rfnb.interop.seen.hf_softmax import ODD
 from rfnb.interop.seen.readers import say_unseen
+from rfnb.interop.seen.replaced import not_compiled
 from rfnb.interop.seen.sides import around, says_attention
 from rfnb.interop.seen.written_loops import HAS_STATES
 from rfnb.trace.probe import listening, offers_here
@@ -102,6 +103,7 @@ def _open_in(path: str, module: torch.nn.Module, done: set[int], told: set[str])
              "rf.record(model=module)    # before torch.jit.script(module)")  # fmt: skip
         return
     if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
+        not_compiled()
         inner = "model._orig_mod"
         rule = "torch.compile runs what it has made of the code. Record and call the module itself, which has the same weights:"
         _say(path, module, rule, f"with rf.record(model={inner}) as trace: {inner}(x)")

@@ -13,6 +13,7 @@ RULES = {
     "module": "This kind of module, or what it computes, has its axes in this order.",
     "memory": "The same memory, looked at in the same way: what was guessed of it is sure now.",
     "view": "A look at memory whose axes have names: the axis of this size and stride.",
+    "origin": "The axis begins at this one of what the model got, by the calls of torch that have made it.",
     "input": "An input of this call, or of one around it, has a dim of this size: at this place, of this kind, or the first one.",
     "size": "The model has one dim of this name and size.",
     "new": "Nothing of this kind and size is known: a new dim, named by the module, by an input's name, or by the number of axes.",

@@ -328,3 +328,132 @@ def test_a_name_for_the_time_of_tokens_stays_behind_what_hides_the_memory(second
     with rf.record(model=model, dims={"embedding": ["batch", second]}) as trace:
         model(ids(3, 7))
     assert [dims_of(trace, path)[1] for path in ("embedding", "lstm", "norm", "out")] == [f"{second}=7"] * 4
+
+
+class Summed(nn.Module):
+    """Two sequences that enter torch's Transformer as sums, whose memory tells nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(9, 8), nn.Embedding(20, 8)
+        self.both = nn.Transformer(8, 2, 1, 1, 16, dropout=0.0, batch_first=True, norm_first=True)
+
+    def embed(self, ids):
+        return self.words(ids) + self.places(torch.arange(ids.shape[1]))
+
+
+class SourceTarget(Summed):
+    def forward(self, source, target):
+        return self.both(self.embed(source), self.embed(target))
+
+
+class WordsLabels(Summed):
+    def forward(self, words, labels):
+        return self.both(self.embed(words), self.embed(labels))
+
+
+@pytest.mark.parametrize(("kind", "source"), [(SourceTarget, "source"), (WordsLabels, "time")])
+@pytest.mark.parametrize("sizes", [(1, 5, 5), (3, 5, 4), (5, 5, 5)])
+def test_equally_long_sources_and_targets_that_enter_as_sums_are_followed_to_where_they_begin(kind, source, sizes):
+    batch, sources, targets = sizes
+    model = kind().eval()
+    with torch.no_grad(), rf.record(model=model) as trace:
+        model(torch.randint(9, (batch, sources)), torch.randint(9, (batch, targets)))
+    names = {path: [dim.name for dim in trace.attention[path].dims] for path in trace.attention}
+    target = "target" if kind is SourceTarget or sources == targets else "time"
+    assert names == {
+        "both.encoder.layers.0.self_attn": ["batch", "head", source, source],
+        "both.decoder.layers.0.self_attn": ["batch", "head", target, target],
+        "both.decoder.layers.0.multihead_attn": ["batch", "head", target, source],
+    }
+    cross = trace.attention["both.decoder.layers.0.multihead_attn"].dims
+    assert (cross[2].twin_of or cross[2]) is not (cross[3].twin_of or cross[3])
+
+
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.back = nn.Linear(4, 6), nn.Linear(6, 6)
+
+    def forward(self, x, h):
+        return torch.tanh(self.up(x) + self.back(h))
+
+
+class TimeFirst(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.embed = Cell(), nn.Embedding(9, 4)
+
+    def forward(self, x):
+        h = torch.zeros(x.shape[1], 6)
+        for t in range(len(x)):
+            h = self.step(x[t], h)
+        return h
+
+    def step(self, x, h):
+        return self.cell(x, h)
+
+
+class TorchCell(TimeFirst):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(4, 6)
+
+
+class Embedded(TimeFirst):
+    def step(self, x, h):
+        return self.cell(self.embed(x), h)
+
+
+class InLine(TimeFirst):
+    def forward(self, x):
+        h = torch.zeros(x.shape[1], 6)
+        for frame in x.unbind(0):
+            h = torch.tanh(self.cell.up(frame) + self.cell.back(h))
+        return h
+
+
+class BatchFirst(TimeFirst):
+    def forward(self, x):
+        h = torch.zeros(x.shape[0], 6)
+        for t in range(x.shape[1]):
+            h = self.cell(x[:, t], h)
+        return h
+
+
+class OneByOne(TimeFirst):
+    """Sequences one after the other: nothing goes on from one to the next."""
+
+    def forward(self, x):
+        return torch.stack([self.cell.up(sequence) for sequence in x])
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [(TimeFirst, "time"), (TorchCell, "time"), (Embedded, "time"), (InLine, "time"), (BatchFirst, "batch"),
+     (OneByOne, "batch")],
+)  # fmt: skip
+def test_the_axis_that_a_loop_reads_step_by_step_is_time(kind, first):
+    model = kind().eval()
+    x = torch.randint(9, (5, 3)) if kind is Embedded else torch.randn(5, 3, 4)
+    with torch.no_grad(), rf.record(model=model) as trace:
+        model(x)
+    dims = trace.modules[""][0].values["inputs"][0][1].dims
+    assert [dim.name for dim in dims[:2]] == [first, {"time": "batch", "batch": "time"}[first]]
+    for path in trace.states:
+        for value in trace.states[path].values():
+            assert [dim.name for dim in value.dims] == ["step", "batch", "feature"]
+    if kind is not OneByOne:
+        assert trace.states
+
+
+def test_views_say_which_names_are_guesses():
+    model, x = TimeFirst(), torch.randn(5, 3, 4)
+    with torch.no_grad(), rf.record(model=model) as trace:
+        model(x)
+    assert trace.guessed == "batch, time"
+    assert "guessed names: batch, time" in rf.show(trace).text().split("\n\n")[0].replace("\n    ", " ")
+    assert "Guessed names of axes: batch, time." in trace.summary()
+    with torch.no_grad(), rf.record(model=model, dims={"": ["time", "batch", "feature"]}) as trace:
+        model(x)
+    assert trace.guessed == "" and "uessed" not in rf.show(trace).text()
