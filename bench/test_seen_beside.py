@@ -1,8 +1,12 @@
 """What a recorded value costs, beside nnsight in one run: the results of all modules of a GPT-2 of twelve layers, kept.
 
 nnsight is run by its documented way, a trace with `.save()` for each result; both by the CPU seconds beyond plain passes. The aim is 10
-microseconds for each array of a recording, in which are inputs, too. It is missed: on a busy machine 67 to 69, nnsight 25 (which keeps
-the results alone, not copied and without names); most of it is around the call of a module, whatever is kept of it.
+microseconds for each array of a recording, in which are inputs, too. It is missed: on a busy machine some 59, of a GPT-2 of width 64 (67
+before Tensors were made when somebody looks); nnsight, before that, 25 (which keeps results alone, not copied, without names).
+
+Of a call of a module, in microseconds of CPU with each part timed: 37 to name what goes in and comes out, 25 for the event, 13 to copy the
+result, which the model may change in place, 16 for attention, 25 around all that. Names are found while the model runs, since they follow
+memory, which is gone afterwards: that is most of what is left.
 """
 
 from __future__ import annotations
