@@ -5,8 +5,8 @@ microseconds for each array of a recording, in which are inputs, too. It is miss
 before Tensors were made when somebody looks); nnsight, before that, 25 (which keeps results alone, not copied, without names).
 
 Of a call of a module, in microseconds of CPU with each part timed: 37 to name what goes in and comes out, 25 for the event, 13 to copy the
-result, which the model may change in place, 16 for attention, 25 around all that. Names are found while the model runs, since they follow
-memory, which is gone afterwards: that is most of what is left.
+result, which the model may change in place, 16 for attention; the rest, some 50, is opening and around a call. Names are found while
+the model runs, since they follow memory, which is gone afterwards.
 """
 
 from __future__ import annotations
