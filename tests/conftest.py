@@ -23,6 +23,9 @@ settings.load_profile("same examples in each run")
 # nbformat asks jsonschema for it, which goes without; its grammar is made in more than a second.
 sys.modules.setdefault("rfc3987_syntax", None)
 
+# A test makes thousands of small objects and hardly a cycle: by Python's own threshold of 700 a thirtieth of the time is garbage.
+gc.set_threshold(20_000, 20, 20)
+
 if "RFNB_TEST_DEVICE" in os.environ:
     sys.modules["simulated"] = importlib.import_module("real_device")
 
