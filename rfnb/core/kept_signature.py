@@ -65,5 +65,5 @@ def keep_signature(fn: Any, without: Collection[str] = (), options_of: Collectio
         kept = FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
         kept.__kwdefaults__, kept.__annotations__ = fn.__kwdefaults__, fn.__annotations__
         if hasattr(fn, "__wrapped__"):
-            kept.__wrapped__ = fn.__wrapped__
+            kept.__dict__["__wrapped__"] = fn.__wrapped__
         fn.__signature__ = KeptSignature(kept, without, options_of)

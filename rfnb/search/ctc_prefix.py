@@ -9,7 +9,7 @@ It runs on the host, which reads the logits once: the steps are small, and contr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
@@ -40,7 +40,7 @@ _WHAT = "ctc_prefix_beam_search"
 @op
 def ctc_prefix_beam_search(
     logits: Tensor,
-    *,
+    *extra: Never,
     in_spatial_dim: Dim,
     blank_index: int,
     beam_size: int,
@@ -55,6 +55,7 @@ def ctc_prefix_beam_search(
     wb_target_dim: Dim | None = None,
     keep_candidates: int | None = None,
     name: str = "ctc",
+    **unknown: Never,
 ) -> tuple[Tensor, Tensor, Dim, Dim]:
     """The best label sequences, each scored by the sum over all its alignments that a beam of prefixes finds.
 

@@ -43,7 +43,8 @@ def save_html(
         runs: Whether the model runs in the page: of a run of `rf.run` (a search, too) or what `rf.explore` gives. Another text is typed
             there, and the views follow.
         fields: With `runs`, what else has a field in it, by argument of the function: a range of numbers, as of `rf.explore`.
-        weights, card: With `runs`: how the weights are stored ("float32", "float16", "int8"), and what is told of the model on request.
+        weights, card: With `runs`: how the weights are stored ("float32", "float16", "int8"), and the information about the model
+            shown on request.
 
     Returns:
         The path.

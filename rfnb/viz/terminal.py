@@ -172,7 +172,7 @@ def _sections(lines: list[str]) -> list[list[str]]:
 
 
 def _ends(sections: list[list[str]], count: int) -> list[list[str]]:
-    """So many of them, most from the beginning, and a line that says how much is between."""
+    """The given number of sections, most from the beginning, and a line that tells how many lines are omitted."""
     last = count // 3
     between = sections[count - last : len(sections) - last]
     said = [[f"... {_WHOLE.format(sum(map(len, between)))}"]] if between else []

@@ -18,7 +18,6 @@ import sys
 import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
-from datetime import date
 from pathlib import Path
 
 import bleach
@@ -303,7 +302,7 @@ def table(rows: dict[str, Found], versions: dict[str, str]) -> str:
         for host, found in rows.items()
     ]
     tried = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return f"{HEAD}\n" + "\n".join(lines) + f"\n\nTried on {date.today()} with {tried}.\n"
+    return f"{HEAD}\n" + "\n".join(lines) + f"\n\nTried with {tried}.\n"
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""The ops that a page has, by the names of rfnb's ops; of all others the ops inside are looked at. `widgets/src/engine/ops.ts` has them."""
+"""The ops that a page supports, by the names of rfnb's ops; other ops are replaced by the ops inside them. `widgets/src/engine/ops.ts`
+implements them.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,15 @@ _NAMES = {*ONE, *TWO, *OVER, *OTHER, *OTHERWISE}
 
 
 def known(op: Op) -> str | None:
-    """Its name in a page, if it is there."""
+    """The name of an op in a page, or None."""
     return op.name if op.name in _NAMES and op.fn.__module__.startswith(_OF) else None
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a choice that are not the usual ones.
+    """The options of a choice that differ from the defaults.
 
     Raises:
-        TypeError: If a page does not have one of them.
+        TypeError: If a page does not support one of them.
     """
     found = {name: value for name, value in given.items() if value is not None}
     usual = ChoiceOptions._field_defaults
@@ -73,10 +75,10 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_alignments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a prefix search is given.
+    """The arguments of a prefix search.
 
     Raises:
-        TypeError: If a page does not have one of its options.
+        TypeError: If a page does not support one of its options.
     """
     others = [name for name in ("lm", "label_bonus", "allowed") if given[name]]
     if others:
@@ -91,7 +93,7 @@ def _of_alignments(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lowered(op: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The name of an op in a page, and what it is given there: nothing that says nothing, a module as its weights."""
+    """The name of an op in a page and its arguments there: redundant ones are dropped, a module becomes its weights."""
     if op in ("concat_features", "concat"):
         pairs = [(each, each.feature_dim) if op == "concat_features" else each for each in given["sources"]]
         return "concat", {"sources": pairs}

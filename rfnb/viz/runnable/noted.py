@@ -1,6 +1,7 @@
-"""Notes what the ops of a call are given, and what its loops carry from step to step, as plain references.
+"""Records the arguments of a call's ops, and the values its loops carry from step to step, as plain references.
 
-Ops that a page has are noted as they are (`lowered.py`); of all others the ops inside. What is made of constants alone is a constant.
+Ops that a page supports are recorded as they are (`lowered.py`); for all others the ops inside them. Values computed from constants
+alone are constants.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ class OpNote(NamedTuple):
     """One op.
 
     Attributes:
-        name: As the page knows it.
-        given: By parameter: Refs, Dims and plain values.
-        results: The numbers of what it gives.
-        kinds: Of each of these the dims, the sparse dim, and whether it has whole numbers.
-        offers: What is offered inside of it, by kind, path and name: attention, states.
+        name: Its name in the page.
+        given: Arguments by parameter: Refs, Dims and plain values.
+        results: The numbers of its results.
+        kinds: For each result its dims, its sparse dim, and whether it has whole numbers.
+        offers: The events inside it, by kind, path and name: attention, states.
     """
 
     name: str
@@ -52,15 +53,15 @@ class OpNote(NamedTuple):
 
 
 class StepNote:
-    """One step of a loop: its ops, and what it reads, gives and ends with.
+    """One step of a loop: its ops, and the values that it reads, returns and ends with.
 
     Attributes:
-        ops: In their order.
-        count: The values that they gave.
-        next: By path of a state: the next value.
+        ops: The ops in order.
+        count: The number of their results.
+        next: The next value of each state, by path.
         outputs: (value, whether only the last one is meant).
         end: The condition, and whether the step that ends belongs to a sequence.
-        path: Of the loop, at which its states are offered.
+        path: Path of the loop, under which its states are recorded.
         dims, next_dims: Dims in the states at its begin and after it, by their paths: a history grows.
     """
 
@@ -76,7 +77,7 @@ class StepNote:
 
 
 class LoopNote:
-    """A loop: where its states begin, its steps, and when a search in it stops before the last one."""
+    """A loop: the initial values of its states, its steps, and the step at which a search in it stops early."""
 
     def __init__(self, name: str, axis: Dim, given: bool, most: Any):
         self.name, self.axis, self.given, self.most = name, axis, given, most
@@ -86,11 +87,11 @@ class LoopNote:
 
 
 class Notes(Hold):
-    """All that a call has computed.
+    """The record of a call's computation.
 
     Attributes:
-        blocks: Ops and loops outside of loops, in their order.
-        constants: Arrays that there are before, as parameters.
+        blocks: Ops and loops outside of loops, in order.
+        constants: Arrays that exist before the call, such as parameters.
     """
 
     def __init__(self) -> None:
@@ -109,7 +110,7 @@ class Notes(Hold):
     # -- values ------------------------------------------------------------------------------------------------------------
 
     def ref(self, value: Tensor) -> Ref:
-        """Say where a value comes from."""
+        """The origin of a value."""
         found = self._where.get(id(value))
         same = None if found is not None else self._of_raw.get(id(value._raw))
         if same is not None and not self.is_constant(same):  # the same array, whose axes were given other dims
@@ -128,19 +129,19 @@ class Notes(Hold):
         return ("value", *found[1:]) if found[0] == "local" else found
 
     def is_constant(self, value: Tensor) -> bool:
-        """Whether it does not depend on what ops have noted."""
+        """True if a value does not depend on recorded ops."""
         if id(value) not in self._where and id(value._raw) in self._of_raw:
             value = self._of_raw[id(value._raw)]
         return self._where.get(id(value), ("constant",))[0] == "constant" and id(value) not in self._hidden
 
     def put(self, value: Tensor, ref: Ref) -> None:
-        """Say where a value comes from."""
+        """Record the origin of a value."""
         self._where[id(value)] = ref
         self._of_raw[id(value._raw)] = value
         self._kept += (value, value._raw)
 
     def new(self, value: Tensor) -> int:
-        """A number for what an op gives."""
+        """A number for the result of an op."""
         block: Any = self if self._step is None else self._step
         number = block.count
         block.count += 1
@@ -185,7 +186,7 @@ class Notes(Hold):
         return result
 
     def _unknown(self, op: Op, args: tuple[Any, ...], given: list[Tensor], result: Any) -> None:
-        """An op that a page does not have: what it gives was made by the ops inside of it, or is constant, or cannot be made."""
+        """An op that a page lacks: its results were made by the ops inside it, are constant, or cannot be made."""
         if all(map(self.is_constant, given)):
             return
         for leaf in values_in(result):
@@ -204,7 +205,7 @@ class Notes(Hold):
         return value
 
     def hear(self, kind: str, place: Place, values: Mapping[str, Any]) -> None:
-        """Note what is offered: of an op that a page has by its names; states of a loop by its path."""
+        """Record an event: of a supported op by its names; states of a loop by its path."""
         names = [name for name, value in values.items() if isinstance(value, Tensor)]
         if self._inside is not None and kind in ("attention", "states"):
             self._inside += [(kind, place.path, name) for name in names]
@@ -223,7 +224,7 @@ class Notes(Hold):
         raise _not_there(f"rf.{function}", place_text(place_of_user(1)))
 
     def over(self, function: str) -> None:
-        """Nothing: it has made no step."""
+        """Nothing to do: the function has made no step."""
 
     def changes_attention(self) -> bool:
         return False
@@ -232,14 +233,14 @@ class Notes(Hold):
         return False
 
     def note_attention(self, dims: tuple[Dim, ...], axis: Dim) -> None:
-        """The op that attends is noted."""
+        """Nothing to do: the op that attends is recorded."""
 
     def attended(self, weights: Tensor, axis: Dim, seen: Tensor | None) -> Tensor:
         return weights
 
 
 class _Noted(StepAround):
-    """The step of a loop whose ops are noted."""
+    """The step of a loop whose ops are recorded."""
 
     def __init__(self, inner: Any, notes: Notes, note: LoopNote, loop: Any):
         super().__init__(inner)
@@ -324,7 +325,7 @@ class _Noted(StepAround):
 
 
 def noted(fn: Callable[..., Any], *args: Any) -> tuple[Notes, Any]:
-    """Call a function and note what it computes.
+    """Call a function and record its computation.
 
     Returns:
         The notes, and the result of the function.
@@ -336,7 +337,7 @@ def noted(fn: Callable[..., Any], *args: Any) -> tuple[Notes, Any]:
 
 
 def outside_of_ops(fn: Callable[..., Any], *args: Any) -> list[tuple[str, str]]:
-    """What the user's own code computes with arrays of torch, which no op tells of: (name, place)."""
+    """Calls in the user's own code on torch arrays, outside of ops: (name, place)."""
     found: list[tuple[str, str]] = []
     inside: list[Op] = []
 
@@ -365,12 +366,12 @@ def outside_of_ops(fn: Callable[..., Any], *args: Any) -> list[tuple[str, str]]:
 
 
 def _reads(call: RawCall) -> bool:
-    """Whether it is given arrays."""
+    """True if a call receives arrays."""
     return any(registry.is_raw_tensor_type(type(value)) for value in values_in((call.args, call.kwargs)))
 
 
 def _stop_of(search: Any) -> dict[str, Any] | None:
-    """The rule by which a search stops early, as a page has it."""
+    """The early stopping rule of a search, in the form of a page."""
     stop = search.stop
     for is_so, what in ((search.leave, 'ended="leave"'), (stop is not None and stop.cover is not None, "coverage")):
         if is_so:

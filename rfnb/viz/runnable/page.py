@@ -138,7 +138,7 @@ def save_page(
         numbers: Further arguments that have a slider, with their (least, largest, step).
         fixed: All other arguments.
         weights: "float32", "float16" or "int8".
-        card: What is told of the model on request.
+        card: Information about the model, shown on request.
 
     Raises:
         TypeError, ValueError: If a page cannot run it, see `PageProgram.of`; or nothing of it can be shown.
@@ -164,7 +164,7 @@ def page_of(
     weights: str = "float16",
     title: str = "",
 ) -> tuple[Spec, dict[str, Any], View]:
-    """The program of a page with its weights and the heads of its views, what is said around them, and its picture."""
+    """The program of a page with its weights and the heads of its views, the surrounding text, and its picture."""
     name, first = text
     others = {each: (value, low if value != low else high) for each, (value, (low, high, _)) in numbers.items()}
     given = {**fixed, name: first, **{each: value for each, (value, _) in others.items()}}
@@ -197,7 +197,7 @@ def page_of(
 
 
 def _lost(program: PageProgram, coded: CodedWeights, call: Callable[[], Any]) -> str:
-    """The change of the results for the first text by the coding of the weights, in words: both are computed here."""
+    """A description of how the coding of the weights changes the results for the first text; both are computed here."""
 
     def results() -> list[np.ndarray]:
         with stop_gradient_scope(), recording(kinds="beams") as trace:

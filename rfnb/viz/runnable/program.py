@@ -1,7 +1,7 @@
-"""The program of a page: what a call has computed, as plain data and weights, for inputs of any length.
+"""The program of a page: a call's computation as plain data and weights, for inputs of any length.
 
-The function is called with several texts. What is the same each time is a constant; an array that spells the text is the input; a number
-that grows with the text is an affine function of its length. What is neither is refused.
+The function is called with several texts. Values that are the same each time are constants; an array that spells the text is the input;
+a number that grows with the text is an affine function of its length. Anything else is refused.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class PageProgram:
-    """A call as a page repeats it.
+    """A call in the form in which a page repeats it.
 
     Attributes:
         spec: Dims, inputs, ops and loops, as JSON has them.
-        tensors: The constants by their number in it, as parameters.
+        tensors: The constants by number, such as parameters.
     """
 
     spec: dict[str, Any]
@@ -41,7 +41,7 @@ class PageProgram:
 
     @property
     def weights(self) -> list[np.ndarray]:
-        """The same as arrays."""
+        """The constants as arrays."""
         return [each.numpy() for each in self.tensors]
 
     @staticmethod
@@ -49,12 +49,12 @@ class PageProgram:
         """The program of what a function computes for a text.
 
         Args:
-            fn: Called with the text, and with some like it: other lengths, other order.
+            fn: Called with the text and with similar ones: other lengths, other order.
             numbers: Further arguments that the page may change, by name: the value, and another one.
 
         Raises:
-            TypeError: If it calls an op that a page does not have.
-            ValueError: If what it computes depends on the text otherwise than by its letters and their number.
+            TypeError: If it calls an op that a page does not support.
+            ValueError: If the computation depends on the text other than through its letters and their number.
         """
         first = {name: value for name, (value, _) in (numbers or {}).items()}
         texts = [PageCall(each, first) for each in _like(text)]
@@ -75,10 +75,10 @@ class PageProgram:
 
 
 def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgram:
-    """What is the same in all calls, and how the rest depends on the text.
+    """Separate the parts shared by all calls from those that depend on the text.
 
     Raises:
-        ValueError: If that is not known.
+        ValueError: If the dependence is unknown.
     """
     if not calls[0].spec["result"] and not calls[0].spec["blocks"]:
         raise value_error(
@@ -120,7 +120,7 @@ def units_of(text: str, by: str) -> list[str]:
 
 
 def _like(text: str) -> list[str]:
-    """The text, if it is not very short, and others of its letters or words: by these it is seen what depends on it."""
+    """The text, unless it is very short, and others made of its letters or words: comparing them shows what depends on the text."""
     units, join = (text.split(), " ") if len(text.split()) > 1 else (list(text), "")
     while 0 < len(units) < 3:
         units += units
@@ -129,7 +129,7 @@ def _like(text: str) -> list[str]:
 
 
 class _Each(NamedTuple):
-    """One dim of each step of a loop: of a state before or after the step, or one that the step makes."""
+    """A dim of each step of a loop: of a state before or after the step, or made by the step."""
 
     loop: int
     when: str
@@ -137,7 +137,7 @@ class _Each(NamedTuple):
 
 
 class _Encoded:
-    """The notes of one call as plain data; arrays in it where the text may be."""
+    """The record of one call as plain data, with arrays wherever the text may be."""
 
     def __init__(self, notes: Notes, result: Any):
         self._dims: dict[Dim | _Each, int] = {}
@@ -228,7 +228,7 @@ class _Encoded:
             self._alike.setdefault(each, []).append(dim)
 
     def _dims_in(self, step: StepNote) -> list[Dim]:
-        """The dims that ops of a step are given or give, in their order."""
+        """The dims in arguments and results of a step's ops, in order."""
         found = [*step.dims.values(), *step.next_dims.values()]
         for op in step.ops:
             found += [each for given in op.given.values() for each in _leaves(given) if isinstance(each, Dim)]
@@ -310,7 +310,7 @@ def _is_same(one: Any, two: Any) -> bool:
 
 
 def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> Any:
-    """Take what is the same in all calls, with what depends on the text said as that."""
+    """Combine the records of all calls, expressing each dependence on the text."""
     first = found[0]
     if isinstance(first, np.ndarray):
         return _array(found, texts, where)
@@ -345,7 +345,7 @@ def _affine(found: Sequence[int], texts: Sequence[PageCall], where: str) -> dict
 
 
 def _array(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any]:
-    """An array that was made in the call: always the same, or the labels of the letters of the text."""
+    """An array made in the call: a constant, or the labels of the text's letters."""
     first = found[0]
     if all(each.shape == first.shape and np.array_equal(each, first) for each in found):
         return {"values": first.ravel().tolist(), "shape": list(first.shape), "dtype": str(first.dtype)}
@@ -357,7 +357,7 @@ def _array(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -
 
 
 def _labels(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any] | None:
-    """The labels of the units, between others that are always the same."""
+    """The labels of the units, surrounded by constant ones."""
     rest = None
     labels: dict[str, int] = {}
     for each, call in zip(found, texts, strict=True):
@@ -381,7 +381,7 @@ def _counts(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) 
 
 
 def _sizes(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any] | None:
-    """As many numbers each time, which grow with the text."""
+    """A fixed number of sizes, each growing with the text."""
     if any(each.shape != found[0].shape or not np.array_equal(each, np.round(each)) for each in found):
         return None
     columns = zip(*(each.ravel().astype(int).tolist() for each in found), strict=True)
@@ -394,7 +394,7 @@ def _shown(array: np.ndarray) -> str:
 
 
 def _whole_alphabet(block: Any, dims: Sequence[Any], by: str) -> None:
-    """All letters or words of the vocabulary, where those of the text are labelled as it says."""
+    """Extend labels to all letters or words of the vocabulary, where those of the text are labelled according to it."""
     value = block.get("given", {}).get("value")
     if isinstance(value, dict) and "letters" in value:
         vocab = dims[block["as"][0]["sparse"]]["vocab"] if block["as"][0]["sparse"] is not None else None
@@ -403,7 +403,7 @@ def _whole_alphabet(block: Any, dims: Sequence[Any], by: str) -> None:
 
 
 def _spells(values: Sequence[int], units: Sequence[str], labels: dict[str, int]) -> bool:
-    """Whether these are labels of the letters or words, the same for the same one in all texts."""
+    """True if these are labels of the letters or words, consistent over all texts."""
     trial = dict(labels)
     if any(trial.setdefault(unit, value) != value for unit, value in zip(units, values, strict=True)):
         return False
@@ -423,7 +423,7 @@ def _differs(where: str, found: Sequence[Any], texts: Sequence[PageCall]) -> Val
 
 
 def _leaves(value: Any) -> list[Any]:
-    """What is noted of a value, without its containers."""
+    """The recorded leaves of a value."""
     if isinstance(value, Mapping):
         return [leaf for each in value.values() for leaf in _leaves(each)]
     return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, (list, tuple)) else [value]

@@ -1,6 +1,6 @@
-"""Ops that a page does not have, written by means of those that it has; the numbers are the same up to rounding.
+"""Ops that a page lacks, expressed by ops that it supports; results are equal up to rounding.
 
-What is computed on the host from sizes (a table of positions, a mask) is computed from `range_over_dim` here, so that sizes are free.
+Values computed on the host from sizes (a table of positions, a mask) are computed from `range_over_dim` here, so that sizes stay free.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _places(dim: Dim) -> Tensor:
 
 
 def _shifted(source: Tensor, axis: Dim, pad_value: Any, by: int) -> Tensor:
-    """Each frame is that `by` places after it."""
+    """Move each frame `by` places."""
     places = _places(axis) + by
     last = reduce_max(_places(axis), axis=axis)
     inside = logical_and(places >= 0, places <= last)
@@ -64,7 +64,7 @@ def _pad(
     source: Tensor, *, axes: Sequence[Dim], padding: Any, out_dims: Sequence[Dim] | None = None, mode: str = "constant",
     value: Any = None, handle_dynamic_dims: bool | None = None,
 ) -> tuple[Tensor, list[Dim]] | None:  # fmt: skip
-    """By so many frames of a number as are known."""
+    """Padding by a known number of frames with a number."""
     if (
         mode != "constant"
         or isinstance(value, Tensor)
@@ -93,7 +93,7 @@ def _attention(
     query: Tensor, keys: Tensor, values: Tensor, *, key_dim: Dim, axis: Dim, causal_query_spatial_dim: Dim | None = None,
     scale: float | None = None, **others: Any,
 ) -> Tensor | None:  # fmt: skip
-    """Of a sequence that looks at itself; the other one a page has."""
+    """Self-attention of a sequence; other attention is supported directly."""
     causal = causal_query_spatial_dim
     if causal is None and axis not in query.dims:
         return None
