@@ -70,10 +70,10 @@ def switch_on(value: float) -> Poison:
 
 
 def switch_off(poison: Poison) -> FloatingPointError | None:
-    """Raise an error if a tensor with unused NaN in real frames still exists.
+    """Restore plain attributes. Poisoned values keep their poison, since padding never means anything. A second call does nothing.
 
     Returns:
-        An error if somebody still has a tensor with NaN in real frames that nothing has used.
+        An error if a tensor with unused NaN in real frames is still alive.
     """
     with _lock:
         if poison.on:

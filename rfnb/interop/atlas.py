@@ -4,7 +4,7 @@
     print(atlas)                             # by how much the score changes, and the label that comes instead
     branch = atlas.branch(1, 5)              # one of them as a branch of the run
 
-Each cell is a branch that runs to its end in the background. No tree has it, nobody hears it, and of it only its search is kept.
+Each cell is a branch that runs to its end in the background. It is in no tree, has no listeners, and only its search is kept.
 """
 
 from __future__ import annotations
@@ -172,14 +172,14 @@ class Atlas(Measured):
                 self._give(self._tries.made(*asked))
 
     def _following(self) -> tuple[int, Change] | None:
-        """The step and the change of the next cell; None: none is to be computed now."""
+        """The step and the change of the next cell; None if no cell is to be computed now."""
         if not self._left or not self._going or self._over:
             return None
         row, col = self._left[0]
         return self.place(row).step, changes_of(self.commands(row, col))
 
     def _give(self, made: tuple[Hypothesis, BeamHistory] | None) -> None:
-        """Note what has come of the next cell; None: it is refused."""
+        """Store the result of the next cell; None if it was refused."""
         row, col = self._left[0]
         if made is None:
             self._refused[row, col] = True

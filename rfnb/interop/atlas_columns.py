@@ -30,7 +30,7 @@ class AtlasColumns(NamedTuple):
         labels: One for each.
         commands: What each does before a step, as a page asks for it (rfnb/control/commands.py).
         words: The same as a person would say it.
-        said: What the columns do, in words.
+        said: A description of the columns.
         companion: The view of the run itself that has the same axes; None: it has recorded nothing of that kind.
         is_all: Whether these are all.
         by_row: What the commands have besides in each step; None: nothing.
@@ -47,7 +47,7 @@ class AtlasColumns(NamedTuple):
 
 
 def chosen(what: str, given: Sequence[Any] | None, count: int) -> list[int]:
-    """The numbers that were given, of so many; all without."""
+    """The given indices, checked against the count; all if none are given."""
     numbers = list(range(count)) if given is None else [whole(each) for each in given]
     wrong = [each for each, number in zip(given or (), numbers) if number is None or not 0 <= number < count]
     if wrong or not numbers:

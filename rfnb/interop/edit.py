@@ -93,7 +93,7 @@ def edits_for(model: Any, edits: Mapping[str, Any]) -> list[ValueEdit]:
 
 
 def _deaf(kind: str, place: Any, values: Any) -> None:
-    """Nobody listens; but somebody has to, so that modules say where they are."""
+    """A listener that ignores everything; without one, modules do not track their place."""
 
 
 def _items(edits: Any) -> list[tuple[str, Any]]:

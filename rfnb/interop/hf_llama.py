@@ -9,7 +9,7 @@
     )
     rf.import_params_hf_llama_to_rf_transformer_decoder(model_hf, decoder)
 
-Nothing of `transformers` is imported: the models are told by their attributes.
+Nothing of `transformers` is imported: the models are recognised by their attributes.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     result = rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)
     result.nbest(0), rf.show(result.history)
 
-Nothing of `transformers` is imported: models are told by their attributes.
+Nothing of `transformers` is imported: models are recognised by their attributes.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def mean_over_processes(loss: Tensor) -> Tensor:
 
 
 def _per_process(frames: int, like: Tensor) -> Tensor | float:
-    """The frames of all processes by their number; 1 of all where there is none. On the device of `like`: nobody waits for them."""
+    """The numbers of frames of all processes, or 1 each where there are none. On the device of `like`, without waiting."""
     if like.backend.name != "torch":
         return max(frames, 1)
     import torch

@@ -89,8 +89,8 @@ class Tape(TorchFunctionMode):
     """Records the calls of a copy of a model while its block is open.
 
     Args:
-        model: The modules whose calls are told apart; a copy, whose `forward`s are replaced meanwhile.
-        dtype: What floats of lower precision that the code makes by itself become. None: they stay.
+        model: The modules whose calls are distinguished; a copy, whose `forward`s are replaced for the time being.
+        dtype: The dtype to which lower-precision floats created by the code are converted, or None.
         changes: Asked before each call.
         keep: Whether what calls have made is kept.
     """
@@ -151,7 +151,7 @@ class Tape(TorchFunctionMode):
         return call
 
     def maker(self, tensor: torch.Tensor) -> tuple[int, int] | None:
-        """The index of the call that made a tensor, and which of its results it is; None: none did."""
+        """The index of the call that made a tensor, and of the tensor among its results; None if no call did."""
         return self._makers.get(id(tensor))
 
     def _here(self) -> tuple[str, int]:

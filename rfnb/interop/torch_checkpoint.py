@@ -83,8 +83,9 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
 
 
 def _is_open(state: Any, name: str) -> bool:
-    """Whether the module that wrote an array is of a version that does not say its layout. A plain dict has no versions: whoever
-    made it has brought it into the documented layout."""
+    """True if the module that wrote an array has a version without layout information. A plain dict has no versions: its author is
+    expected to have converted it to the documented layout.
+    """
     about = getattr(state, "_metadata", {}).get(name.rpartition(".")[0], {})
     return bool(about.get("version", LAYOUT) < LAYOUT)
 

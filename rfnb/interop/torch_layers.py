@@ -129,7 +129,7 @@ class TorchModule(PTModuleAsRFModule):
         """The dim of the features in x.
 
         Raises:
-            DimError: If nobody has said which one it is, or x does not have it.
+            DimError: If the feature dim was not given, or x does not have it.
         """
         size = (_sizes(self.pt_module) or (0, 0))[0]
         dim = self.in_dim or x.feature_dim

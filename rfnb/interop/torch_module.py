@@ -215,7 +215,7 @@ class Bridge:
     """The things that a torch module knows of its Module.
 
     Attributes:
-        arrays: How raw arrays become the arguments of the Module; None: it is called with what it is given.
+        arrays: Converts raw arrays to the arguments of the Module; None: arguments are passed unchanged.
         says_training: Whether `train()` and `eval()` say whether it trains.
         linked: The parameters of the Module itself by name; torch holds their raw arrays.
         parts: The children of the Module by name.

@@ -93,7 +93,7 @@ def reorder_gates(values: np.ndarray, *, source: str, target: str, axis: int = -
     """The blocks of an axis in another order: `reorder_gates(W, source="jifo", target="ifjo")`.
 
     Raises:
-        ValueError: If the orders have other letters, or the axis does not have so many blocks.
+        ValueError: If the orders have different letters, or the axis does not have that many blocks.
     """
     if sorted(source) != sorted(target) or values.shape[axis] % len(source):
         raise value_error(

@@ -53,7 +53,7 @@ class MarginParts(Measured):
         steps: The step of each row; None: all others.
         occluded: As `values`, without the last column: by how much the margin of a step falls when the embedding of that position alone
             is the mean one.
-        disagreements: By row in words, where the largest cause by gradients is none that occlusion finds.
+        disagreements: Sentences by row, where occlusion does not find the largest cause according to gradients.
     """
 
     steps: Sequence[int | None]
@@ -270,7 +270,7 @@ class _Forced(BatchedCalls):
     """One run of the function with a hypothesis forced, in which lookups of embeddings are answered.
 
     Args:
-        scaled: How far each column has come from the mean embedding; None: nobody knows how many there are.
+        scaled: The progress of each column from the mean embedding; None if the number of columns is unknown.
         num_labels: How many of these are labels.
     """
 
@@ -363,7 +363,7 @@ class _Forced(BatchedCalls):
         return self.note(_moved, args, {}, found) if self._keeps else found
 
     def _pick(self, ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor | None:
-        """The column that says how far each of these has come, -1: all the way; None: they are none of the source, and no labels."""
+        """The column that holds the progress of each of these, -1 for complete; None if they are neither source nor labels."""
         size = 0 if self.given is None else len(self.given) - self._num_labels
         if not self._begun:
             if self.source is not None:  # what is looked up later, as positions are

@@ -80,7 +80,7 @@ class InView(Answer):
         return {"missed": self._missed} if any(self._missed) else {}
 
     def _judged(self, at: int, board: Board) -> Judged:
-        """A first miss is told less: else one would click what is right and pass."""
+        """A first miss gets less feedback: otherwise a student could click the right answer and pass."""
         first = not self.revealed and self._missed[at] in (None, board)
         return judged(self._spec, at, board, first=first)
 

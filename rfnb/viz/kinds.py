@@ -162,9 +162,9 @@ def drawing_of(spec: Any, width: float = WIDE, *more: Any) -> Drawing:
 
 
 def _drawn(spec: Any, draw: Callable[[], Any], sentence: Callable[[str], Any]) -> Any:
-    """Draw a foreign spec, which may contain anything; showing it never breaks a cell.
+    """The view; or a sentence if its spec has a fault or is empty.
 
-    A spec of somebody else may hold anything, and showing it ends nobody's cell.
+    A foreign spec may contain anything; showing it never breaks a cell.
     """
     check_kind(spec.kind)
     try:

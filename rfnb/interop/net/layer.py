@@ -241,7 +241,7 @@ class Layer(Module):
         return None
 
     def previous_output(self, env: Scope) -> Tensor | None:
-        """The value before the first step of a layer whose state says it; None: it is `initial_output`."""
+        """The value before the first step for a layer whose state defines it; None means `initial_output`."""
         return None
 
     def speaks_for(self, env: Scope) -> tuple[Layer, Scope] | None:

@@ -25,7 +25,7 @@ from rfnb.interop.seen.user_axis_names import OUTPUT, fits
 
 
 def is_of_library(file: str) -> bool:
-    """Whether a module of Python is one of torch or transformers, and not somebody's own."""
+    """True if a Python module belongs to torch or transformers rather than to a user."""
     return file.startswith(("torch.", "transformers"))
 
 
@@ -60,7 +60,7 @@ def say_annotated(
 
 
 def words_for(entries: Sequence[Any], count: int) -> list[Any]:
-    """A name for each of so many axes, or None, of a pattern that fits."""
+    """A name or None for each axis, from a pattern with this many."""
     at = entries.index(...) if ... in entries else count
     more = [(None,)] * (count - len(entries) + (... in entries))
     return [each[0] for each in [*entries[:at], *more, *entries[at + 1 :]]]

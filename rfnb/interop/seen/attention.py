@@ -1,6 +1,6 @@
 """Attention of torch: `F.scaled_dot_product_attention` and `F.multi_head_attention_forward`, wherever a model calls them.
 
-Weights are made of queries and keys when somebody looks at them. They are those before dropout.
+Weights are computed from queries and keys on demand. They are the weights before dropout.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def offer(
         mask: Bool, true for what may be seen, or what is added to the scores.
         causal: Whether target i sees the sources 0 to i.
         dims: Of the weights [..., target, source]. Default: told by the inputs of the modules around (`sides.py`).
-        places: Where keys of a cache stand among the sources; None: they are the sources.
+        places: The positions of a cache's keys among the sources; None if they are the sources.
         own: The weights, if they are no longer those of the queries and keys.
     """
     if not listening("attention"):
@@ -133,7 +133,7 @@ def offer(
 
 
 def _behind(mask: Any, first: int, sizes: Sequence[int], device: Any) -> Any:
-    """A mask of sources of which there are some more in front, which nobody sees."""
+    """A mask of sources extended by hidden ones in front."""
     if not first:
         return mask
     if mask is None:

@@ -95,7 +95,7 @@ def word_of(node: AxisNode, axis: int) -> str | None:
 
 
 def origin(node: AxisNode, axis: int) -> Origin:
-    """The place where an axis begins. Where it is made of several axes, that of positions is told first, of what the model got."""
+    """The place where an axis begins. For an axis composed of several, that of positions takes precedence, as the model received it."""
     known = _noted(node, axis) or _straight(node, axis)
     return known if known is not None else _searched(node, axis)
 
@@ -427,7 +427,7 @@ def _expand(node: AxisNode) -> Sources:
 
 
 def _regrouped(node: AxisNode) -> Sources:
-    """Axes that were split or put together: which ones is told by their sizes."""
+    """Axes that were split or merged, identified by their sizes."""
     (first, *_), out = node.inputs, node.shape
     sources: Sources = [[] for _ in out]
     one, other, old, new = 0, 0, len(first.shape), len(out)

@@ -1,4 +1,4 @@
-"""Call: one running call of a torch module, while somebody records.
+"""Call: one running call of a torch module during a recording.
 
 call = current()                        # the innermost one of this context; None outside of recorded modules
 call.inputs["hidden_states"], call.path, call.outer.module

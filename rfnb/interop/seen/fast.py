@@ -1,7 +1,7 @@
 """The fast paths of torch.nn: one call of a kernel for a whole attention or layer, in which no query is to be seen.
 
-Queries and keys are made of its input and of the rows of its parameters when somebody looks. A parameter is copied, once while it
-stays the same: an optimizer changes it.
+Queries and keys are computed on demand from its input and the rows of its parameters. A parameter is copied, once while it stays the
+same, since an optimizer changes it.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _HEAD: Any = Origin("feature", None, 0)  # type: ignore[arg-type]
 
 # -- calls ------------------------------------------------------------------------------------------------------------------------
 def is_looked_into(module: nn.Module) -> bool:
-    """Whether the code of a module may have attention that nothing else sees: a class of somebody's own."""
+    """True if the code of a module may contain attention that nothing else sees: a user's own class."""
     kind: Any = type(module)
     return _is_of_others(kind)
 
@@ -108,7 +108,7 @@ def are_scores(call: Call, made: Sequence[AxisNode]) -> bool:
 
 
 def forward_of(call: Call, forward: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Call the forward of a module, which is looked at if it is somebody's own. What is of torch.nn keeps its fast paths."""
+    """Call the forward of a module, observed if it is a user's own. Modules of torch.nn keep their fast paths."""
     search: SoftmaxSearch | None = call.root.seen.get(SEARCH) if call.names.searched else None
     if search is None or not is_looked_into(call.module):
         return forward(*args, **kwargs)

@@ -38,7 +38,7 @@ class GenerateConfig:
 
     Attributes:
         beams, samples: num_beams; num_return_sequences, where it samples.
-        cannot: Why it is not followed, in words; "" if it is.
+        cannot: The reason why it is not followed; "" if it is.
         said: What was given, as plain data.
         given: The arguments by name.
     """

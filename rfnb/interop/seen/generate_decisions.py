@@ -39,7 +39,7 @@ class Decisions:
         self._ids = ids
 
     def decide(self, decided: Sequence[Decided]) -> str:
-        """Take decisions for the next choice, all or none; gives the labels in words.
+        """Set decisions for the next choice, all or none; return the labels as text.
 
         Raises:
             IndexError: If there is no such label, hypothesis or sequence.

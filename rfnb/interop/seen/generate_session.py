@@ -38,7 +38,7 @@ class Session:
 
     Attributes:
         model: Whose it is.
-        fault: Why it is not followed any more, in words; "" while it is.
+        fault: The reason why it is no longer followed; "" while it is.
         step: The step that runs, from 0; None before the first.
         is_outer: Whether it is another module in it whose `generate` makes the steps.
         is_aside: Whether processors or criteria run: a search or a call of the model in these is not this search.
@@ -120,7 +120,7 @@ class Session:
         return self._blocked.watched(processors)
 
     def changed(self, scores: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-        """The scores of the next labels as somebody who holds the run has decided."""
+        """The scores of the next labels with the decisions of a hold on the run applied."""
         self._free = result.detach()
         if self._decisions is None or self.step is None:
             return result

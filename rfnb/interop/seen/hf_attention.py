@@ -2,9 +2,9 @@
 
     attention_interface(module, query, key, value, attention_mask, scaling=..., **more) -> output, weights or None
 
-What is asked for is seen, whatever the name ("eager", "sdpa", "flash_attention_2", one that was registered): so models need no code of
-their own here. Weights that the function returns are the event; those of others are made of queries and keys when somebody looks, and a few
-rows of them are compared with what the function has returned. Models that write their attention out are seen by their softmax
+The requested implementation is observed, whatever its name ("eager", "sdpa", "flash_attention_2", one that was registered): so models
+need no code of their own here. Weights that the function returns are the event; those of others are computed from queries and keys on
+demand, and a few rows of them are compared with the function's result. Models that write their attention out are seen by their softmax
 (`hf_softmax.py`).
 """
 
@@ -302,13 +302,14 @@ _KNOWN = {
 
 
 def _odd(given: dict[str, Any]) -> bool:
-    """Whether an attention function is told something that may change its weights in a way that is not known here."""
+    """True if an attention function receives an option that may change its weights in an unknown way."""
     return any(value is not None and name not in _KNOWN for name, value in given.items())
 
 
 def _error_of(call: Call, scored: Scored, value: Any, output: Any) -> Callable[[], torch.Tensor] | None:
-    """A function that gives the difference of the output that a few rows make, beside the size of the values, when somebody looks at
-    the weights; once for each kind of call of a module."""
+    """A function that computes, when the weights are read, the difference of the output recomputed from a few rows, relative to the
+    size of the values; once for each kind of call of a module.
+    """
     done = _checked.setdefault(call.names, set())
     targets, sources = scored.shape[2:]
     case = (id(call.module), targets == 1, targets == sources)

@@ -205,7 +205,7 @@ def _length(cache: Any, at: Any = None) -> int:
     """The positions in a cache.
 
     Args:
-        at: The positions that come next, if a model is told them. Static caches of transformers 4 count the keys that are not 0.
+        at: The next positions, if a model receives them. Static caches of transformers 4 count the keys that are not 0.
     """
     try:
         length = cache.get_seq_length()

@@ -103,7 +103,7 @@ def _give(
 
 
 def _has(time: Dim | None, lengths: np.ndarray | None) -> bool:
-    """Whether a dim may be the one with these lengths; None: not known."""
+    """True if a dim may be the one with these lengths; None if unknown."""
     own = time.lengths if time is not None else None
     return lengths is None or (own is not None and own.shape == lengths.shape and bool((own == lengths).all()))
 

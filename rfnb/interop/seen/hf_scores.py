@@ -1,4 +1,4 @@
-"""Weights of attentions of transformers, by what their functions are told: masks, biases, windows, caps, sinks.
+"""Attention weights of transformers, from the arguments of their functions: masks, biases, windows, caps, sinks.
 
 scores = cap * tanh(scale * Q K^T / cap) + bias + mask;  weights = softmax([scores, sink]), without the sink
 

@@ -5,8 +5,8 @@
 Where what is read is divided by a normaliser, this is one more column of the state, which each step writes a one to; and states are divided
 by exp(scale_t), as the papers do, so that no exponential is too large. The state of a convolution is the inputs that its filter covers.
 
-A kernel gives what is read and the last state. What it was given says all states, so these are made when somebody looks, a block of steps
-at a time. Each family is a function of `KERNELS`, by the name of the kernel and of its arguments, that gives the values above.
+A kernel returns the values read and the last state. Its arguments determine all states, so these are computed on demand, a block of
+steps at a time. Each family is a function of `KERNELS`, by the name of the kernel and of its arguments, that gives the values above.
 
 Sources: Yang et al. 2024, "Gated Delta Networks"; Gu and Dao 2023, "Mamba"; Dao and Gu 2024, "Transformers are SSMs"; De et al. 2024,
 "Griffin"; Peng et al. 2023, "RWKV", section 3.1.2; Beck et al. 2024, "xLSTM", section 2.3 and appendix A.2.
@@ -197,7 +197,7 @@ class Kernel:
         in_place: Whether it writes the new state where the old one was.
         head: What its heads are called.
         time: Which axis of its arguments has the steps; None: it makes one step, and gives what is read alone.
-        has_strength: Whether it is told how much is written; else that is in the values.
+        has_strength: Whether it receives the write strength as an argument; otherwise the strength is part of the values.
         cached: The place in the module's cache that has the last state, where the kernel does not give it.
     """
 

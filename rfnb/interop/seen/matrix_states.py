@@ -1,8 +1,8 @@
 """Matrix states of models of transformers: a model calls a kernel by a name of its file, for all steps at once or for one.
 
-What the kernel is given is kept, and its states are made of that when somebody looks (`linear_recurrences.py`): `states` at the path of the
-module, and at "effective" below it the attention that the recurrence amounts to. A state or gate that is edited is computed step by step;
-what it adds to the result of the kernel is added there.
+The kernel's arguments are kept, and its states are computed from them on demand (`linear_recurrences.py`): `states` at the path of the
+module, and at "effective" below it the attention that the recurrence amounts to. A state or gate that is edited is computed step by
+step; what it adds to the result of the kernel is added there.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, tuple[Dim, .
 
 
 def _returned(call: Call, raw: torch.Tensor) -> tuple[Dim, ...]:
-    """The dims of a result that nobody has said: those of the first input of this shape, unless views tell of others."""
+    """The dims of a result without given names: those of the first input of this shape, unless views indicate others."""
     names = call.names
     like = next((each for _, each in call.tensors() if each.shape == raw.shape), None)
     dims, known = names.of(like) if like is not None else None, names.axes_of_views(raw)

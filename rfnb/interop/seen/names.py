@@ -1,14 +1,14 @@
 """Names: which Dims the axes of raw tensors have, by what is known of where they come from.
 
     names.give(raw, [batch, time, feature])
-    names.of(raw)                                               # these dims; None if nobody has said
+    names.of(raw)                                               # these dims; None if unknown
     names.tensor(raw, ["batch", "time", "feature"], call)       # a Tensor: dims that are known, else found, else new
     names.found(shape, ["batch", "head", "target", "source"], call)
 
 What is known of an axis, in this order: what the user said for the place (`user_axis_names.py`); the same memory (`layouts.py`); for
-axes of the data (batch, time and the like) the dim of this size of an input of a call around it, nearest call and first input first;
-for axes of the model (feature, head, vocab) the one dim that the recording has of this role and size; else a new dim. A role that nobody
-knows is guessed by the rank of the tensor. The name of a dim that was guessed is marked (`dim.guessed`), until something says it.
+axes of the data (batch, time and the like) the dim of this size of an input of a call around it, nearest call and first input first; for
+axes of the model (feature, head, vocab) the one dim that the recording has of this role and size; else a new dim. An unknown role is
+guessed from the rank of the tensor. A guessed dim is marked (`dim.guessed`) until something confirms its name.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Names:
         offered: The vocabularies of logits that were offered.
         masks: By dim, a NumPy array {batch, time} of what is real, where that makes no lengths.
         steps: By the path of a cell that is called by itself, a reference to what it has returned last, and the step that it was.
-        ops: Whether somebody asks which tensors are the same.
+        ops: Whether identities of tensors are recorded.
         why: Notes which rule has named each axis, for who asks.
-        values: Whether somebody keeps what modules return.
+        values: Whether results of modules are kept.
         searched: Whether there are modules whose code is looked into for softmaxes.
         buffers: The ids of the buffers of the models.
         taken: Of the paths of modules whose softmaxes are attention in any case.
@@ -121,7 +121,7 @@ class Names:
         """A raw tensor with dims, which are its own from now on.
 
         Args:
-            roles: For each axis what it is, in a word, or its Dim; None: not known.
+            roles: For each axis its role, as one word, or its Dim; None if unknown.
             call: The Call whose inputs, and those of the calls around it, may have the dims; None: of no other.
         """
         return self.seen(raw, self.dims(raw, roles, call), name)
@@ -196,7 +196,7 @@ class Names:
         return found
 
     def _place(self, shape: Sequence[int], roles: Sequence[Role], call: Any, dims: list[Dim | None]) -> None:
-        """Find the dims of axes whose roles nobody knows, by their sizes: that of the same place in the first input comes first."""
+        """Find the dims of axes with unknown roles by their sizes; the one at the same place in the first input comes first."""
         last = len(shape) - 1
         if (
             dims[last] is None

@@ -3,8 +3,8 @@
     i, f, o = sigmoid(...), g = tanh(...);  c' = f c + i g;  h' = o tanh(c')            documentation of torch.nn.LSTM
     r, z = sigmoid(...), n = tanh(W x + r (W_re h));  h' = (1 - z) n + z h                documentation of torch.nn.GRU
 
-A kernel gives h of the last layer and nothing else. The rest is made of the input and the weights when somebody looks (`gates.py`).
-Events have the path of the module; of several layers or directions those of its parameters: "lstm.l0", "lstm.l0_reverse".
+A kernel returns h of the last layer and nothing else. The rest is computed on demand from the input and the weights (`gates.py`). Events
+have the path of the module; of several layers or directions those of its parameters: "lstm.l0", "lstm.l0_reverse".
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _step_of(call: Call, given: Any, h: torch.Tensor) -> int | None:
 
 # -- cells that people write -------------------------------------------------------------------------------------------------------
 def written_cell(call: Call, result: Any) -> None:
-    """The states of a module of somebody's own that is called again with what it has returned: a step for each call in one call around."""
+    """The states of a user's module that is called again with its own result: a step for each call within one outer call."""
     if call.outer is None or not listening("states") or _has_own_states(call.module):
         return
     made = [raw for _, raw in tensors_of(result) if raw.is_floating_point() and raw.ndim]

@@ -30,7 +30,7 @@ class InPlace:
         own: What the instance has there itself; None: it has the method of its class.
 
     Attributes:
-        over: Whether nobody needs it any more, although something that was put around it is still there.
+        over: Whether it is no longer needed, although something wrapped around it is still in place.
     """
 
     over = False
@@ -76,7 +76,7 @@ class InPlaceHere(InPlace):
 
 
 def asking(who: Any) -> Setting:
-    """A with-block in which the functions are called that somebody has put in place of others here."""
+    """A with-block that calls the functions currently replacing others here."""
     return Setting(_asks, partial(_asks.set, who))
 
 
@@ -226,8 +226,8 @@ class Methods:
 
 
 class Replaced:
-    """The functions that recordings of one kind replace. Several at once share them, and the last one puts the originals back, unless
-    somebody has put another one there meanwhile.
+    """The functions that recordings of one kind replace. Concurrent recordings share them, and the last one restores the originals,
+    unless other code has replaced them meanwhile.
     """
 
     def __init__(self) -> None:
@@ -242,7 +242,7 @@ class Replaced:
         """Replace what these places hold, for a with-block.
 
         Args:
-            places: Asked for when nobody else replaces anything.
+            places: Called when nothing is replaced yet.
         """
         return _During(self, places)
 
@@ -264,7 +264,7 @@ class Replaced:
                 _put_at(owner, name, put.new)
 
     def put_back(self, user: Any) -> None:
-        """Put back what nobody needs but this one; a second time this does nothing."""
+        """Restore the functions that only this one needs; a second call does nothing."""
         with _lock:
             for key, put in reversed(list(self._put.items())):
                 if user not in put.users:

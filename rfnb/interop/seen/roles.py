@@ -1,4 +1,4 @@
-"""Roles: what the axes of tensors are, in words, by the module that gets them, the name of the input, or else by rank and dtype.
+"""Roles: the meaning of tensor axes as words, from the module that receives them, the name of the input, or else rank and dtype.
 
 roles_for(torch.nn.LSTM(3, 5), "input", raw)         # ["time", "batch", "feature"], for sure
 roles_guessed("tgt", raw, batch_first=False)         # ["target", "batch", "feature"], a guess
@@ -30,7 +30,7 @@ _table: list[tuple[tuple[type, ...], Callable[[Any, str, torch.Tensor], Roles | 
 
 
 def role_guessed(axis: int, ndim: int) -> str:
-    """The role of an axis that nobody knows, by its place."""
+    """The guessed role of an axis, by its place."""
     return _by_rank(ndim)[axis]
 
 

@@ -1,8 +1,8 @@
-"""Sides: which Dims the axes of attention weights are, in a module that nobody has described.
+"""Sides: the Dims of the axes of attention weights, in a module without a description.
 
-The target is what the queries are made of, the source what the keys are. In this order it is told by: the same tensor as an input
-whose dims are known; an input that has the name of a source (`key`, `memory`, `encoder_hidden_states`, ...); sizes. Where target and
-source are equally long and nothing else tells, it is self-attention, whose source is the twin of its target.
+The queries come from the target, the keys from the source. They are identified, in this order, by: the same tensor as an input whose
+dims are known; an input that has the name of a source (`key`, `memory`, `encoder_hidden_states`, ...); sizes. Where target and source
+are equally long and nothing else tells, it is self-attention, whose source is the twin of its target.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _time(call: Call, name: str, size: int, role: str, taken: Sequence[Dim]) -> 
 
 
 def _name_axes(call: Call, name: str, raw: torch.Tensor, batch: int | None, positions: int) -> None:
-    """Give dims to an input [batch, position, feature] or [position, batch, feature] of a module that nobody knows."""
+    """Give dims to an input [batch, position, feature] or [position, batch, feature] of an unknown module."""
     if call.names.of(raw) is not None or raw.is_nested or raw.ndim not in (2, 3) or positions not in raw.shape:
         return
     if raw.ndim == 3 and batch not in raw.shape[:2]:
@@ -236,7 +236,7 @@ def _known(call: Call) -> Iterator[tuple[int, Dim]]:
 
 
 def _first_sizes(call: Call) -> set[int]:
-    """The sizes that a batch may have, of inputs that nobody has named."""
+    """The possible batch sizes of inputs without names."""
     return {int(size) for each in around(call) for _, raw in inputs_of(each)[:1] for size in raw.shape[:2]}
 
 

@@ -1,7 +1,7 @@
 """Silent attentions: a module called attention that ran, and of which nothing was offered, is one sentence.
 
-What a module offers is counted, whoever does it: a function that is seen, or `rf.probe` in its own code. A module is not silent if
-something was offered in it, in the modules that it calls, or by the attention that has called it.
+The events of a module are counted, whether they come from an observed function or from `rf.probe` in its own code. A module is not
+silent if an event was sent in it, in the modules that it calls, or by the attention that called it.
 
 The modules that cannot be seen into (scripted, compiled, quantised, new ones), with a sentence for each of what is missing.
 """

@@ -1,4 +1,4 @@
-"""ValueSnapshot: what an event needs when somebody looks at it, and whether it is still what it was."""
+"""ValueSnapshot: a value that an event needs later, with a check that it is unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def copied(raw: torch.Tensor) -> torch.Tensor:
 
 
 class ValueSnapshot:
-    """A raw tensor of a call, to be read later as it was then; no copy, but where nobody could tell that it was changed.
+    """A raw tensor of a call, to be read later in its state at that time; copied only if changes could not be detected.
 
     Args:
         raw: Kept as `held` says.
@@ -54,7 +54,7 @@ class ValueSnapshot:
 
     @property
     def is_same(self) -> bool:
-        """Whether nobody has changed it in place."""
+        """True if it has not been changed in place."""
         return version_of(self.raw) == self._version
 
     @property

@@ -199,7 +199,7 @@ class SoftmaxSearch(Looks):
         return result
 
     def _changed(self, candidate: WrittenSoftmax, node: AxisNode, raw: torch.Tensor) -> torch.Tensor:
-        """The result of a softmax with other values in it, where somebody edits these."""
+        """The result of a softmax with its edits applied."""
         assert self.change is not None
         new = self.change(candidate, raw)
         if new is not raw:

@@ -3,9 +3,9 @@
     class BahdanauAttention(nn.Module): ... weights = F.softmax(scores, dim=-1)
     self.attn = nn.Linear(...); weights = self.attn(...).softmax(dim=1)         # in an AttnDecoderRNN
 
-Which axis is which is told by sizes: the softmax runs over the source; the batch is what all inputs of the module have; heads are as
-many as an attribute of the module says. A softmax over as many entries as a Linear of the module gives is an output, no attention,
-unless an input has a position for each.
+Sizes identify the axes: the softmax runs over the source; the batch size is shared by all inputs of the module; an attribute of the
+module gives the number of heads. A softmax over as many entries as a Linear of the module has outputs is an output rather than
+attention, unless an input has that many positions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def is_by_name(call: Call, candidate: WrittenSoftmax) -> bool:
 
 
 def is_attention(call: Call, sources: int) -> bool:
-    """Whether a softmax over so many entries in this call is attention."""
+    """True if a softmax over this many entries in this call is attention."""
     inputs = [raw for each in around(call) for _, raw in inputs_of(each)]
     if any(sources in (raw.shape[:-1] if raw.is_floating_point() else raw.shape) for raw in inputs):
         return says_attention(type(call.module).__name__) or says_attention(call.path)

@@ -41,8 +41,8 @@ class CtcOutput:
         logits: {batch, time, vocab}, as they were given: also with their gradient.
         labels: The text of each class.
         blank: Index of the blank.
-        frame_shift: Seconds from a frame to the next; None: not known.
-        sampling_rate: Samples per second; None: not known.
+        frame_shift: Seconds from one frame to the next; None if unknown.
+        sampling_rate: Samples per second; None if unknown.
     """
 
     def __init__(self, frames: FrameBatch, labels: LabelSet, sound: Sound):

@@ -86,7 +86,7 @@ class FrameBatch:
         return FrameBatch(convert_to_tensor(raw, dims=[batch, time, feature], feature_dim=feature), batch, time, own)
 
     def describe(self) -> str:
-        """The number of sequences and frames in words."""
+        """The number of sequences and frames as text."""
         own = self.lengths
         several = bool(len(own)) and own.min() < own.max()
         of = f"{own.min()} to {own.max()}" if several else str(own.max(initial=0))

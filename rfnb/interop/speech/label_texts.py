@@ -28,7 +28,7 @@ class LabelSet:
         labels: The text of each class, the blank among them.
         blank: Its index.
         how: How the blank was found; "" if it was said.
-        delimiter: The label between words; None: there is none.
+        delimiter: The label that separates words, or None.
         marker: What the first label of a word begins with; None: nothing.
         encode: From a text to indices, if the vocabulary came with such a function.
         door: The function that it was given to.
@@ -46,7 +46,7 @@ class LabelSet:
     def of(
         what: str, vocab: Any, classes: int, blank: int | str | None, config: Any, delimiter: str | None
     ) -> LabelSet:
-        """The labels of so many classes.
+        """The labels for this many classes.
 
         Args:
             what: Name of the function, for messages.

@@ -41,7 +41,7 @@ class Sound:
         return None if self._samples is None else self._samples[seq]
 
     def describe(self) -> str:
-        """The frame shift in words."""
+        """The frame shift as text."""
         if self.frame_shift is None:
             return "no times: say frame_shift="
         return f"{1000 * self.frame_shift:.4g} ms per frame" + (f" ({self.how})" if self.how else "")

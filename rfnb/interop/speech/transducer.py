@@ -38,7 +38,7 @@ class TransducerOutput:
         encoder: {batch, time, feature}
         labels: The text of each class.
         blank: Index of the blank.
-        frame_shift: Seconds from a frame to the next; None: not known.
+        frame_shift: Seconds from one frame to the next; None if unknown.
     """
 
     def __init__(self, frames: FrameBatch, labels: LabelSet, sound: Sound, parts: TransducerParts, first: int | None):

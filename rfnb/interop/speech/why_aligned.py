@@ -222,7 +222,7 @@ def transducer_sum(blank: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
     """The natural-log probability of labels, summed over all alignments, with its gradient: (n,).
 
     Args:
-        blank: (n, frames, labels + 1): of the blank after so many labels.
+        blank: (n, frames, labels + 1): of the blank, by number of labels emitted.
         label: (n, frames, labels): of the next label.
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.4.

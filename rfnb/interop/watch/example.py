@@ -131,7 +131,7 @@ def untouched(model: Any, *, evaluating: bool) -> Iterator[None]:
 
 
 def settle(trace: Trace) -> None:
-    """Make all values of a recording: some are made of weights when somebody looks, and those go on."""
+    """Compute all values of a recording: some depend on weights, which go on changing."""
     for event in trace.events:
         if isinstance(event.values, Later):
             event.values.made()

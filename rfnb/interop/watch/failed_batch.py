@@ -173,7 +173,7 @@ def _is_bad(x: torch.Tensor) -> bool:
 
 
 def words(tensors: list[torch.Tensor]) -> str:
-    """Whether they are finite, in words: "finite, float32 (3, 7)"; "NaN in 4 of 21, float32 (3, 7)"."""
+    """A description of whether values are finite: "finite, float32 (3, 7)"; "NaN in 4 of 21, float32 (3, 7)"."""
     if not tensors:
         return "no numbers"
     return "; ".join(

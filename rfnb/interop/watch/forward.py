@@ -80,7 +80,7 @@ _CLIP = "_clip_grads_with_norm_"
 
 
 class Watcher(Protocol):
-    """The one who is told."""
+    """The receiver of what is seen."""
 
     def saw_backward(self, tensors: Any) -> None:
         """Gradients of these are about to be computed."""
@@ -94,7 +94,7 @@ _replaced = Replaced()
 
 
 def see(watcher: Watcher) -> None:
-    """Tell a watcher from here on; one that nobody has closed goes with its model."""
+    """Report to a watcher from here on; one that is never closed is released with its model."""
     own = weakref.ref(watcher, _no_more)
     _watchers.append(own)
     _replaced.replace(own, torch.autograd, "backward", partial(_telling, _tell_backward))

@@ -105,7 +105,7 @@ def parameters_of(model: Any) -> list[Owned]:
 
 
 def shared_of(model: Any) -> list[str]:
-    """The shared parameters, in words: "decoder.weight is embedding.weight"."""
+    """The shared parameters as text: "decoder.weight is embedding.weight"."""
     model = inner(model)
     if isinstance(model, Module):
         return []

@@ -24,7 +24,7 @@ class NotFinite:
         step: The update, from 0; epoch: epochs that are over.
         names: Parameters whose gradients are not finite.
         late: The optimizer has used it already.
-        again: The calls of this update, done once more; None: they cannot be.
+        again: Repeats the calls of this update; None if that is impossible.
         counts: Updates and batches so far.
         owned: Names of all parameters that are optimized, in their order.
         looked: Paths of modules whose outputs are looked at.

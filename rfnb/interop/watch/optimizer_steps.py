@@ -312,7 +312,7 @@ class Pace:
 
     Args:
         share: Of the time of a step that it may cost.
-        fixed: Every so many updates, whatever it costs; 0: never. None: by what it costs.
+        fixed: The number of updates between two looks, whatever it costs; 0: never; None: determined by the cost.
     """
 
     def __init__(self, share: float, fixed: int | None = None):

@@ -50,7 +50,8 @@ def watch(
         every: "epoch" (when `watch.epoch()` or a callback says so), or the number of updates between two recordings of the example.
         on_nan: Where a gradient, the loss or a parameter is NaN or infinite: "stop" raises with the module that made it, before the
             optimizer uses it (on a GPU one step later), "warn" warns once, "ignore" does nothing.
-        activations: Updates between two looks at what modules return; False: none. Default: so many that it costs about 0.4 %, at most 100.
+        activations: Updates between two looks at the results of modules; False: no looks. Default: chosen so that it costs about 0.4
+            %, at most 100.
         updates: Likewise between two measurements of how far the parameters move.
         scaler: The GradScaler of the training: then steps that it skips are counted.
         title: Of the views. Default: the class of the model.

@@ -278,7 +278,7 @@ class Explorer(NotPicklable):
                 others stay as they are.
             weights: "float32", "float16" or "int8": fewer bits make a smaller page, whose numbers differ more. The page says by how
                 much.
-            card: What is told of the model on request, as its card and the licence of its weights.
+            card: Information about the model shown on request, such as its card and the licence of its weights.
 
         Raises:
             TypeError, ValueError: If a page cannot run what the function computes: it says which op, and where.
