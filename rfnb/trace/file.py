@@ -107,7 +107,8 @@ def _described(trace: Trace, writer: Writer) -> dict[str, Any]:
         )
     cut = trace.truncated
     truncated = None if cut is None else [cut.kind, cut.path, cut.step, cut.limit, cut.dropped]
-    return {"events": events, "truncated": truncated, "model": trace.model}
+    guesses = [writer.dim(dim) for dim in trace.guesses if dim.guessed]
+    return {"events": events, "truncated": truncated, "model": trace.model, "guesses": guesses}
 
 
 def _write(head: dict[str, Any], writer: Writer, path: str | PathLike[str]) -> None:
@@ -191,6 +192,7 @@ def _of_journal(path: Path) -> Trace:
 
 def _trace(head: dict[str, Any], reader: Reader) -> Trace:
     trace = Trace(model=of_type(head.get("model", ""), str))
+    trace.guesses = [reader.guess(number) for number in of_type(head.get("guesses", []), list)]
     for item in head["events"]:
         values = {name: reader.value(value) for name, value in item["values"].items()}
         place = Place(

@@ -144,6 +144,14 @@ class Reader:
         """The dim with a number."""
         return None if number is None else self._dim(number)
 
+    def guess(self, number: Any) -> Dim:
+        """The dim with a number, whose name is a guess."""
+        dim = self._dim(number)
+        if dim is single_step_dim:
+            raise ValueError("the dim of a single step has no guessed name")
+        dim.guessed = True
+        return dim
+
     def _dim(self, number: Any) -> Dim:
         if type(number) is not int or number < 0:
             raise ValueError(f"{number!r:.50} is not the number of a dim")

@@ -322,8 +322,8 @@ def test_a_newer_version_is_refused(path):
     with raises_message(
         ValueError,
         f"load_trace: a version of the format that this rfnb does not read.\n  path       {path}\n"
-        "  found      version 2 of recordings, written by rfnb 0.1.0\n  read here  version 1, by rfnb 0.1.0\n"
-        'A newer rfnb has written it.\n    pip install "rfnb>=0.1.0"',
+        f"  found      version 2 of recordings, written by rfnb {rf.__version__}\n  read here  version 1, by rfnb {rf.__version__}\n"
+        f'A newer rfnb has written it.\n    pip install "rfnb>={rf.__version__}"',
     ):
         load_trace(path)
 
