@@ -12,7 +12,7 @@ search goes on to it by itself, and with all weight of an attention on one posit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -96,7 +96,9 @@ class WhyNot:
             "too long" (the search makes fewer steps), "unknown" (where it was not scored to its end: of a recording, or below a threshold).
         expected_score, found_score: Natural-log probabilities; None: the first has none.
         fell: The step of the loop in which it fell out of the beam; None: it never did.
-        rank, margin: There, of how it went on: its place among all candidates from 1, and its score minus that of the worst that was kept.
+        rank, margin: There, of how it went on: its place among all candidates that may come, from 1, and its score minus that of the worst
+            that was kept; None where it was forbidden.
+        forbidden: Where it is not allowed, the label that is forbidden, and the step of the loop.
         steps: Label by label.
         repairs: What gives what was expected, the smallest change first.
     """
@@ -114,11 +116,13 @@ class WhyNot:
         fell: tuple[int | None, float | None, int | None],
         steps: Iterable[WhyNotStep],
         repairs: Iterable[Repair],
+        forbidden: tuple[str, int] | None = None,
     ):
         self._tries, self._tokens, self.kind = tries, tokens, kind
         self.expected, self.found = map(tuple, both)
         self.expected_score, self.found_score = scores
         self.fell, self.margin, self.rank = fell
+        self.forbidden = forbidden
         self.steps, self.repairs = list(steps), list(repairs)
 
     def branch(self, number: int = 0) -> Run:
@@ -179,26 +183,24 @@ class WhyNot:
         if self.expected_score is not None and self.found_score is not None:
             better, worse = sorted((self.expected_score, self.found_score), reverse=True)
             far = f" ({better:.3f} and {worse:.3f}: {better - worse:.2f} nats)"
+        forbids = "it" if self.rank is None or self.forbidden is None else "{} at step {}".format(*self.forbidden)
         means = {
             "search error": f"The model prefers {wanted} to {said}{far}: the search lost it",
             "model error": f"The model prefers {said} to {wanted}{far}",
-            "not allowed": f"{wanted} is not allowed: a limit of the search forbids it",
+            "not allowed": f"{wanted} is not allowed: a limit of the search forbids {forbids}",
             "too long": f"{wanted} is longer than the search lets anything be",
             "impossible": f"The model gives {wanted} the probability 0",
             "unknown": f"Whether the model prefers {said} to {wanted} is not known: what fell was not scored to its end",
         }[self.kind]
         if self.fell is None:
             return f"{means}. It was in the beam until the end."
+        if self.kind == "not allowed" and self.rank is None:
+            return f"{means}. It was forbidden at step {self.fell}."
         rank = "" if self.rank is None else f" on rank {self.rank}"
         behind = (
             "" if self.margin is None or self.margin >= 0 else f", {-self.margin:.2f} nats behind the last that went on"
         )
-        fell = (
-            f"was forbidden at step {self.fell}"
-            if self.kind == "not allowed"
-            else f"fell at step {self.fell}{rank}{behind}"
-        )
-        return f"{means}. It {fell}."
+        return f"{means}. It fell at step {self.fell}{rank}{behind}."
 
     def __repr__(self) -> str:
         number = lambda value: "" if value is None else f"{value:.2f}"  # noqa: E731
@@ -273,18 +275,24 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
         ):  # by the limit of steps
             tokens = tokens[:-1]
             made = tries.made(history.loop_steps[0], tries.change(0, tokens, len(tokens)))
-        if made is not None and (longer := _with_end(made[1], seq, tokens)) is not None:
-            tokens, made = [*longer.tokens], (longer, made[1])
+        if made is not None and history.blank is None and made[0].tokens[:-1][: len(tokens)] == tuple(tokens):
+            tokens.append(_end_of(made[1], seq, expected, found))
+            made = tries.made(history.loop_steps[0], tries.change(0, tokens, len(tokens)))
         is_short = made is not None and len(made[0].tokens) < len(tokens) and not made[0].ended
         whole, scored = made if made is not None and made[0].tokens == tuple(tokens) else (None, history)
     diagnosis = history.diagnose(seq, tokens, score=None if whole is None else whole.score)
     verdict = _where_it_fell(history, seq, tokens, diagnosis)
     texts = history.texts(tokens), history.texts(found.tokens)
     scores = found.score if diagnosis.kind == "found" else None if whole is None else whole.score, found.score
-    why, rank = (None, None) if verdict is None else (verdict.verdict, verdict.rank + 1)
-    kind = diagnosis.kind
+    why = None if verdict is None else verdict.verdict
+    rank = None if verdict is None or why == "blocked" else verdict.rank + 1
+    kind, forbidden = diagnosis.kind, None
     if whole is None and kind != "found" and (tries is not None or why == "blocked"):
-        kind = "not allowed" if why == "blocked" else "too long" if is_short else "impossible"
+        at = diagnosis.step if why == "blocked" else None
+        if tries is not None and at is None and not is_short:
+            at = _forbidden_at(tries, tokens)
+        forbidden = None if at is None else (texts[0][at], at)
+        kind = "not allowed" if forbidden is not None else "too long" if is_short else "impossible"
         if kind == "impossible" and history.threshold is not None:  # what is forced falls below it, too
             kind = "unknown"
     own = found if diagnosis.kind == "found" else whole
@@ -305,7 +313,7 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
         if why == "cut by rank" and diagnosis.step is not None:
             repairs.append(Repair("beam", f"beam_size={rank} keeps it in step {diagnosis.step}", None, False))
     fell = diagnosis.step, diagnosis.margin, rank
-    out = WhyNot(tries, kind, tokens, texts, scores, fell, steps, repairs)
+    out = WhyNot(tries, kind, tokens, texts, scores, fell, steps, repairs, forbidden)
     if tries is not None:
         out.tried = (
             f"No single label{', position of an attention' if tries.attended else ''} or length exponent gives it."
@@ -562,9 +570,33 @@ def _parts_at(one: Sequence[int], other: Sequence[int]) -> int:
     return same.index(False) if False in same else min(len(one), len(other)) - 1
 
 
-def _with_end(history: BeamHistory, seq: int, tokens: Sequence[int]) -> Hypothesis | None:
-    """A hypothesis with these labels and one that ends it: where nothing ended in the run, its end label is unknown until now."""
-    return next((item for item in history.finished(seq) if item.tokens[:-1] == tuple(tokens)), None)
+def _end_of(history: BeamHistory, seq: int, expected: Any, found: Hypothesis) -> int:
+    """The label that ends what was expected where nothing ended in the run: then it is unknown until that is forced."""
+    ends = (item.tokens[-1] for item in history.finished(seq))
+    end = next(ends, None)
+    if end is None:
+        raise value_error(
+            "why_not: what was expected stops in the middle.",
+            [("expected", repr(expected)), ("found", f"{len(found.tokens)} labels")],
+            "Nothing ends there. It has as many labels as what was found, or those and the label that ends it.",
+            f"rf.why_not(run, {' '.join(found.labels)!r})",
+        )
+    return end
+
+
+def _forbidden_at(tries: Tries, tokens: Sequence[int]) -> int | None:
+    """The place of the label that a limit forbids after those before it, of what cannot be forced; None: the model gives it 0."""
+    for count in range(len(tokens) - 1, 0, -1):
+        made = tries.made(tries.history.loop_steps[0], tries.change(0, tokens, count))
+        if made is None:
+            continue
+        items = verdicts(made[1], tries.seq, count) if count < made[1].num_steps else []
+        slot: int | None = None
+        for step in range(count):
+            slot = slot_of(made[1].steps[step], tries.seq, tokens[step], slot)
+        blocked = [item.token for item in items if item.parent == slot and item.verdict == "blocked"]
+        return count if tokens[count] in blocked else None
+    return None
 
 
 def _where_it_fell(history: BeamHistory, seq: int, tokens: Sequence[int], diagnosis: Diagnosis) -> Verdict | None:
@@ -575,7 +607,10 @@ def _where_it_fell(history: BeamHistory, seq: int, tokens: Sequence[int], diagno
     for step in range(diagnosis.step):
         slot = slot_of(history.steps[step], seq, tokens[step], slot)
     items = verdicts(history, seq, diagnosis.step)
-    return next((item for item in items if item.token == tokens[diagnosis.step] and slot in (None, item.parent)), None)
+    found = next((item for item in items if item.token == tokens[diagnosis.step] and slot in (None, item.parent)), None)
+    if found is None:
+        return None
+    return replace(found, rank=sum(item.rank < found.rank for item in items if item.verdict != "blocked"))
 
 
 def _both(

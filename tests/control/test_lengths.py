@@ -240,7 +240,7 @@ def leaving():
     table = rf.log_softmax(table, axis=labels)
     return rf.beam_search(
         lambda label, state: (rf.gather(table, indices=rf.set_sparse_dim(label, before), axis=before), state),
-        batch=BATCH, max_seq_len=4, beam_size=2, axis=labels, ended="leave",
+        batch=BATCH, max_seq_len=4, beam_size=2, axis=labels, ended="leave", num_best=2,
     )  # fmt: skip
 
 

@@ -247,6 +247,12 @@ def told_to(first=FIRST, after=AFTER, **options):
         ({"first": [0.0, 0.96, 0.04, 0.0], "threshold": 2.0}, "b c", "unknown", 0, "is not known", ["threshold=3.18 keeps it in step 0"]),
         ({"max_seq_len": 3}, "a a a a", "too long", None, "is longer than the search", ["max_seq_len=5 lets it be made"]),
         ({"allowed": [[1, 0], lambda labels: [1] if not labels else [0]]}, "b c", "not allowed", 0, "forbids it", []),
+        ({"beam_size": 1, "allowed": lambda labels: range(3 if labels else 4)}, "b c", "not allowed", 0,
+         "forbids c at step 1. It fell at step 0 on rank 2", []),
+        ({"beam_size": 1, "max_seq_len": 3}, "b", "model error", 0, "to b </s>",
+         ["length_exponent=0.1, if it is in the beam at the end", "beam_size=2 keeps it in step 0"]),
+        ({"beam_size": 1, "first": [0, 0.5, 0.3, 0.2], "allowed": lambda labels: range(4) if labels else [1, 3]}, "c",
+         "search error", 0, "on rank 2, 0.92 nats", ["c at 0", "beam_size=2 keeps it in step 0"]),
         ({}, "c a", "impossible", 0, "the probability 0", []),
     ],
 )  # fmt: skip
@@ -255,3 +261,11 @@ def test_what_is_in_the_way_is_named_where_nothing_of_it_was_scored(options, exp
     why = rf.why_not(told_to(**options), expected)
     assert (why.kind, why.fell) == (kind, fell) and says in why.text
     assert [repair.words for repair in why.repairs] == repairs
+
+
+def test_what_stops_in_the_middle_is_refused_and_no_fault_of_the_model():
+    endless = [[0.25] * 4, [0, 0.5, 0.25, 0.25], [0, 0.01, 0.01, 0.98], [0, 0.98, 0.01, 0.01]]
+    run = told_to(after=endless, beam_size=1, max_seq_len=3)
+    with pytest.raises(ValueError, match="stops in the middle(.|\n)*'b c'(.|\n)*rf.why_not\\(run, 'a a a'\\)"):
+        rf.why_not(run, "b c")
+    assert rf.why_not(run, "b c a").kind == "search error"

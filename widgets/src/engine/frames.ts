@@ -51,7 +51,8 @@ export interface Searched {
   steps: Decided[];
   vocab: string[] | null;
   name(label: number): string;
-  end: number; // the label that ends a hypothesis
+  end: number; // the label that what is complete goes on with
+  ends: boolean; // whether something can be complete before the last step
   exponent: number; // of the length, by which results are ranked
   most: number; // steps
 }
@@ -123,6 +124,7 @@ export class Frames {
       vocab,
       name: (label) => vocab?.[label] ?? String(label),
       end,
+      ends: loop.end !== null,
       exponent: (part.head["length_exponent"] as number | undefined) ?? 0,
       most,
     };

@@ -10,6 +10,8 @@ export interface Decided {
   scores: Float32Array;
   /** All continuations that were ranked, {hypotheses, labels}, -Infinity: none. */
   total: Float32Array;
+  /** Where there is a threshold, the least score that it lets pass, and `total` before it. */
+  threshold?: { least: number; total: Float32Array };
   /** Natural-log probabilities of the labels alone, {hypotheses, labels}. */
   logs: Float32Array;
   /** By hypothesis that goes on, whether it is complete. */
@@ -80,8 +82,10 @@ export function choose(
     if (!beams?.ended[slot])
       for (const label of [...(options.banned ?? []), ...again(steps, slot, options.no_repeat_ngram ?? 0)])
         total[slot * width + label] = -Infinity;
+  let threshold: Decided["threshold"];
   if (options.threshold !== undefined) {
     const least = total.reduce((most, one) => Math.max(most, one), -Infinity) - options.threshold;
+    threshold = { least, total: total.slice() };
     for (let at = 0; at < total.length; at++) if (total[at]! < least) total[at] = -Infinity;
   }
   if (total.some(Number.isNaN))
@@ -93,6 +97,7 @@ export function choose(
     labels: there.map((at) => at % width),
     scores: Float32Array.from(kept, (at) => total[at]!),
     total,
+    ...(threshold && { threshold }),
     logs,
     ended: [],
     width,

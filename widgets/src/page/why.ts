@@ -6,6 +6,7 @@ import { grow, pathOf } from "../beams/tree";
 import type { Change } from "../engine/changes";
 import type { Result } from "../engine/engine";
 import type { Searched } from "../engine/frames";
+import type { Decided } from "../engine/search";
 import { minus } from "../number";
 
 const MOST = 64; // positions of an attention, letters that are hidden
@@ -43,35 +44,50 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
     { name, exponent } = search,
     found = bestOf(search.seq);
   if (!found) throw new Error("The search has found nothing: there is nothing to compare with.");
-  let tokens = idsOf(expected, search, found.ids);
+  let tokens = idsOf(expected, search);
   const why: Why = { expected, text: "", wrong: false, causes: "", repairs: [] },
     texts = (ids: number[]) => ids.map(name).join(" "),
     rating = (score: number, length: number) => score / Math.max(length, 1) ** exponent,
     foundScore = found.scores.at(-1)!;
+  if (tokens.length > search.most) tokens = tokens.slice(0, -1); // the limit of steps
   if (same(tokens, found.ids)) {
     yield { ...why, text: `It was said: ${texts(tokens)} (${foundScore.toFixed(3)}).` };
     return;
   }
-  if (tokens.length > search.most) tokens = tokens.slice(0, -1); // the limit of steps
   const forced = (ids: number[], first: number, count: number): Change[] =>
     ids.slice(first, first + count).map((label, at) => ({
       path: search.path,
       step: first + at,
       then: [{ do: "force", label, hypothesis: at || !first ? 0 : found.slots[first - 1]!, seq: 0, only: true }],
     }));
-  const scoresOf = async (ids: number[], hidden?: number): Promise<number[] | null> => {
-    const made = await again(forced(ids, 0, ids.length), hidden),
-      there = made?.steps.slice(0, ids.length);
-    return there?.length === ids.length ? there.map(({ scores }) => scores[0]!) : null;
+  const followed = async (ids: number[], hidden?: number): Promise<Decided[] | null> => {
+    const made = await again(forced(ids, 0, ids.length), hidden);
+    return made && made.steps.length >= ids.length ? made.steps : null;
   };
-  const scores = await scoresOf(tokens),
-    score = scores?.at(-1) ?? null,
-    fell = whereItFell(tokens, search);
+  const scoreOf = async (ids: number[], hidden?: number): Promise<number | null> =>
+    (await followed(ids, hidden))?.[ids.length - 1]!.scores[0] ?? null;
+  /** Which label of what cannot be forced a limit forbids, after those before it; null: the model gives it 0. */
+  const forbiddenAt = async (): Promise<number | null> => {
+    for (let count = tokens.length - 1; count > 0; count--) {
+      const step = (await followed(tokens.slice(0, count)))?.[count];
+      if (step) return lossOf(step, tokens[count]!) === "blocked" ? count : null;
+    }
+    return null;
+  };
+  const isShort = tokens.length > search.most,
+    score = isShort ? null : await scoreOf(tokens),
+    fell = whereItFell(tokens, search),
+    blocked = fell?.loss === "blocked",
+    forbidden = score !== null || isShort || blocked ? null : await forbiddenAt();
   const kind =
     score === null
-      ? fell?.blocked
+      ? blocked || forbidden !== null
         ? "not allowed"
-        : "impossible"
+        : isShort
+          ? "too long"
+          : search.steps[0]!.threshold // what is forced falls below it, too
+            ? "unknown"
+            : "impossible"
       : rating(score, tokens.length) > rating(foundScore, found.ids.length)
         ? "search error"
         : "model error";
@@ -81,18 +97,34 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
     means = {
       "search error": `The model prefers ${wanted} to ${said}${far}: the search lost it`,
       "model error": `The model prefers ${said} to ${wanted}${far}`,
-      "not allowed": `${wanted} is not allowed: a limit of the search forbids it`,
+      "not allowed": `${wanted} is not allowed: a limit of the search forbids ${forbidden === null ? "it" : `${name(tokens[forbidden]!)} at step ${forbidden}`}`,
+      "too long": `${wanted} is longer than the search lets anything be`,
+      unknown: `Whether the model prefers ${said} to ${wanted} is not known: what fell was not scored to its end`,
       impossible: `The model gives ${wanted} the probability 0`,
     }[kind];
   why.text = `${means}. It ${
     !fell
       ? "was in the beam until the end"
-      : fell.blocked
+      : blocked
         ? `was forbidden at step ${fell.step}`
-        : `fell at step ${fell.step} on rank ${fell.rank}${fell.margin < 0 ? `, ${(-fell.margin).toFixed(2)} nats behind the last that went on` : ""}`
+        : `fell at step ${fell.step}${
+            fell.score === -Infinity
+              ? ""
+              : ` on rank ${fell.rank}${fell.margin < 0 ? `, ${(-fell.margin).toFixed(2)} nats behind the last that went on` : ""}`
+          }`
   }.`;
   yield { ...why };
-  if (score === null) return;
+  if (fell?.loss === "below") {
+    const behind = Math.max(...search.steps[fell.step]!.scores) - fell.score,
+      words = `threshold=${(Math.ceil(100 * behind) / 100).toFixed(2)} keeps it in step ${fell.step}`;
+    why.repairs.push({ words, changes: [] });
+  }
+  if (kind === "too long") {
+    const most = tokens.length + Number(search.ends && tokens.at(-1) !== endOf(search));
+    why.repairs.push({ words: `max_seq_len=${most} lets it be made`, changes: [] });
+  }
+  yield { ...why };
+  if (score === null && kind !== "unknown") return;
   const first = partOf(tokens, found.ids);
   const gives = async (changes: Change[]) => {
     const made = await again(changes),
@@ -114,16 +146,17 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
       why.repairs.push({ words: `${path} all on position ${position} in step ${first}`, changes });
       yield { ...why };
     }
-  if (kind === "model error") why.repairs.push(...exponents(tokens, score, search.seq));
-  if (fell && !fell.blocked && fell.margin <= 0)
+  if (kind === "model error") why.repairs.push(...exponents(tokens, score!, search.seq));
+  if (fell?.loss === "rank" && fell.margin <= 0 && fell.score !== -Infinity)
     why.repairs.push({ words: `beam_size=${fell.rank} keeps it in step ${fell.step}`, changes: [] });
   yield { ...why };
+  if (score === null) return;
   const parts: [string, number][] = [];
   for (const [at, letter] of asking.letters.slice(0, MOST).entries()) {
-    const own = await scoresOf(tokens, at),
-      other = await scoresOf(found.ids, at);
-    if (!own || !other) return; // what is hidden is no letter of a table
-    parts.push([letter, score - foundScore - (own.at(-1)! - other.at(-1)!)]);
+    const own = await scoreOf(tokens, at),
+      other = await scoreOf(found.ids, at);
+    if (own === null || other === null) return; // what is hidden is no letter of a table
+    parts.push([letter, score - foundScore - (own - other)]);
   }
   const most = [...parts].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, CAUSES);
   if (most.length)
@@ -163,18 +196,32 @@ function bestOf(seq: SeqSpec): Way | null {
   return { ...way, scores: [...way.scores.slice(0, -1), best.score] };
 }
 
+/** The label that ends what is complete. */
+function endOf({ steps, end }: Searched): number {
+  for (const [at, { labels, parents, scores, ended }] of steps.entries()) {
+    const slot = ended.findIndex(
+      (one, slot) => one && scores[slot] !== -Infinity && !steps[at - 1]?.ended[parents[slot]!],
+    );
+    if (slot >= 0) return labels[slot]!;
+  }
+  return end;
+}
+
 /** The numbers of the labels that were expected, with the end. */
-function idsOf(expected: string, { vocab, end, steps }: Searched, found: readonly number[]): number[] {
-  const known = vocab ? new Map(vocab.map((label, id) => [label, id])) : null;
+function idsOf(expected: string, search: Searched): number[] {
+  const { vocab, steps, ends, most } = search,
+    end = ends ? endOf(search) : -1,
+    known = vocab ? new Map(vocab.map((label, id) => [label, id])) : null;
   const ids = expected.split(/\s+/).flatMap((label) => {
     if (!label) return [];
     const id = known?.get(label) ?? (/^\d+$/.test(label) ? Number(label) : -1);
     if (!(id >= 0 && id < steps[0]!.width)) throw new Error(`There is no label “${label}”.`);
     return [id];
   });
-  if (found.includes(end) && !ids.includes(end)) ids.push(end);
+  if (ends && !ids.includes(end)) ids.push(end);
   if (!ids.length || (ids.includes(end) && ids.indexOf(end) !== ids.length - 1))
     throw new Error("What was expected has labels, and nothing after its end.");
+  if (!ends && ids.length < most) throw new Error(`What was expected stops in the middle: it has ${most} labels here.`);
   return ids;
 }
 
@@ -182,14 +229,26 @@ interface Fell {
   step: number;
   rank: number; // among all candidates, from 1
   margin: number; // its score minus that of the worst that was kept
-  blocked: boolean;
+  score: number;
+  loss: Loss;
+}
+type Loss = "rank" | "below" | "blocked"; // cut by its rank, below the threshold, forbidden by a limit
+
+/** Why a label that did not go on is lost, in a slot. */
+function lossOf({ total, threshold, logs, width }: Decided, label: number, slot = 0): Loss {
+  const place = slot * width + label;
+  if (total[place] !== -Infinity || !Number.isFinite(logs[place])) return "rank";
+  return threshold && threshold.total[place]! < threshold.least && Number.isFinite(threshold.total[place])
+    ? "below"
+    : "blocked";
 }
 
 /** The candidate that was what was expected in the step where that fell; null: it never did. */
 function whereItFell(tokens: readonly number[], { steps, end }: Searched): Fell | null {
   let slot = 0;
-  for (const [step, { parents, labels, scores, total, logs, width, ended }] of steps.entries()) {
-    const before = steps[step - 1]?.ended[slot] ?? false,
+  for (const [step, decided] of steps.entries()) {
+    const { parents, labels, scores, width, ended } = decided,
+      before = steps[step - 1]?.ended[slot] ?? false,
       label = before ? end : tokens[step];
     if (label === undefined) return null;
     const next = scores.findIndex((one, at) => one !== -Infinity && parents[at] === slot && labels[at] === label);
@@ -198,13 +257,16 @@ function whereItFell(tokens: readonly number[], { steps, end }: Searched): Fell 
       continue;
     }
     const place = slot * width + label,
+      loss = lossOf(decided, label, slot),
+      total = loss === "below" ? decided.threshold!.total : decided.total,
       own = total[place]!,
       kept = scores.filter(Number.isFinite);
     return {
       step,
       rank: total.filter((other, at) => other > own || (other === own && at < place)).length + 1,
       margin: own - Math.min(...kept),
-      blocked: own === -Infinity && Number.isFinite(logs[place]),
+      score: own,
+      loss,
     };
   }
   return null;
