@@ -277,7 +277,7 @@ class View(NearNames):
         """
         from rfnb.viz.widget import make_widget
 
-        if self._widget is None:
+        if self._widget is None or self._widget.is_closed:
             self._widget = make_widget(self._page()[1], self._hear)
             self._stay()
         return self._widget

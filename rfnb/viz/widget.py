@@ -1,7 +1,8 @@
 """The widget of a view: the only file that imports anywidget and ipywidgets.
 
 One *carrier* model holds the bundle for all views of a kernel; a view itself carries only a small loader and its style sheet.
-Saved notebooks thus hold the bundle once, and all views of a page share one module (and so one selection).
+Saved notebooks thus hold the bundle once, and all views of a page share one module (and so one selection). In marimo each view has its own
+carrier: a comm ends there with the cell that opened it, and belongs to one visitor of an app. Its page tells modules apart by their text.
 
 Frames and messages go by a *channel*, a model of ipywidgets alone: a model of anywidget hears nothing any more, without a word, where its
 page took longer than two seconds to load it (0.11), and a view would stay at its first frame. A page asks for exact values by a custom
@@ -10,6 +11,7 @@ message, and gets them as one buffer; synced traits would be stored with the not
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -81,6 +83,11 @@ class ViewWidget(anywidget.AnyWidget):
         self._channel.close()
         super().close()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the host has closed it: marimo does when the cell that displayed it runs again."""
+        return bool(getattr(self.comm, "_closed", True))
+
     def end(self) -> None:
         """Close it once a page has loaded it: one that is closed while anywidget loads it is an error in the console."""
         self._ends = True
@@ -111,10 +118,7 @@ def make_widget(frame: bytes, hear: Hear) -> ViewWidget:
     Args:
         hear: A bound method: gets a message of a page, and a function that sends another one. What it is bound to may go away.
     """
-    global _carrier
-    if _carrier is None or getattr(_carrier.comm, "_closed", True):  # marimo closes all comms of a cell that runs again
-        _carrier = Carrier()
-    widget = ViewWidget(_carrier=_carrier, _channel=(channel := Channel(value=frame)))
+    widget = ViewWidget(_carrier=_carrier_of_host(), _channel=(channel := Channel(value=frame)))
     widget.on_msg(ViewWidget.loaded)
     _answer_at_once(channel)
     heard = weakref.WeakMethod(hear)
@@ -130,6 +134,16 @@ def make_widget(frame: bytes, hear: Hear) -> ViewWidget:
 
     channel.on_msg(asked)
     return widget
+
+
+def _carrier_of_host() -> Carrier:
+    global _carrier
+    marimo = sys.modules.get("marimo")
+    if marimo is not None and marimo.running_in_notebook():
+        return Carrier()
+    if _carrier is None or getattr(_carrier.comm, "_closed", True):
+        _carrier = Carrier()
+    return _carrier
 
 
 def _answer_at_once(channel: Channel) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import subprocess
+import sys
 import threading
 from io import BytesIO, TextIOWrapper
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -73,17 +75,40 @@ def test_the_widget_carries_the_packed_spec_and_shares_one_bundle():
         view._repr_mimebundle_()
     assert unpack(one._widget.frame).head["title"] == "one"
     assert one._widget._carrier is other._widget._carrier
-    assert len(one._widget._esm) < 600
+    assert len(one._widget._esm) < 1500  # the bundle has 300,000
 
 
 def test_a_view_has_a_bundle_also_where_the_host_has_closed_that_of_the_views_before():
-    """As marimo does with the comms of a cell that runs again."""
     one, other = attention_view(title="one"), attention_view(title="other")
     one._repr_mimebundle_()
     one._widget._carrier.comm.close()
     other._repr_mimebundle_()
     assert other._widget._carrier is not one._widget._carrier
     assert not other._widget._carrier.comm._closed
+
+
+def test_a_view_in_marimo_needs_no_comm_of_another_one_and_comes_back_when_its_cell_runs_again(monkeypatch):
+    """marimo closes all comms of a cell that runs again, and those of an app belong to one of its visitors."""
+    first = attention_view()
+    first._repr_mimebundle_()
+    monkeypatch.setitem(sys.modules, "marimo", SimpleNamespace(running_in_notebook=lambda: True))
+    views = [attention_view(title=title) for title in ("one", "other")]
+    comms = [first._widget._carrier.comm]
+    for view in views:
+        view._repr_mimebundle_()
+        comms += [view._widget.comm, view._widget._channel.comm, view._widget._carrier.comm]
+    assert len(set(map(id, comms))) == 7
+    one, other = (view._widget for view in views)
+    for comm in comms[1:4]:  # the cell of the first one runs again
+        comm.close()
+    for view in views:
+        view._repr_mimebundle_()
+    assert views[0]._widget is not one and views[1]._widget is other
+    assert not any(
+        part.comm._closed for view in views for part in (view._widget, view._widget._channel, view._widget._carrier)
+    )
+    views[0].draw(Spec("attention", {**views[0].spec.head, "title": "next"}, views[0].spec.blocks))
+    assert unpack(views[0]._widget.frame).head["title"] == "next"
 
 
 def test_a_frozen_view_is_closed_once_a_page_has_loaded_it():
