@@ -27,7 +27,7 @@ from rfnb.interop.beside import Apart, Options, TapePair, apart
 from rfnb.interop.leak_source import nan_birth, source_of
 from rfnb.interop.metrics import called, check_model
 from rfnb.interop.padded import Padded, padded_inputs
-from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, tensors_in
+from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, opened, tensors_in
 
 _TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 _CACHES = ("past_key_values", "past_key_value", "cache", "past", "state", "states", "hidden", "hx")
@@ -402,6 +402,7 @@ def _cache_in(output: Any, name: str) -> Any:
 
 def _compared(output: Any) -> list[torch.Tensor]:
     """The tensors of an output that are compared: not a cache, not a loss."""
+    output = opened(output)
     if isinstance(output, Mapping):
         output = [value for key, value in output.items() if key not in _CACHES]
     elif type(output) is tuple and len(output) == 2 and not isinstance(output[1], torch.Tensor):

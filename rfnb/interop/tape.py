@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
+from rfnb.core import tree
 from rfnb.core.tree import is_container, items_of
 from rfnb.trace.probe import Ear, trace_context
 
@@ -78,11 +81,18 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     elif is_container(value):
         for _, item in items_of(value):
             yield from tensors_in(item)
-    elif isinstance(getattr(value, "__dict__", None), dict) and type(value).__name__.endswith("Cache"):
-        for item in vars(value).values():
-            yield from tensors_in(item)
+    elif (own := opened(value)) is not value:
+        yield from tensors_in(own)
     elif hasattr(value, "keys") and hasattr(value, "values") and type(value).__name__.endswith("Layer"):
         yield from tensors_in([value.keys, value.values])
+
+
+def opened(value: Any) -> Any:
+    """What a result or a cache has in it, by name, also of a dataclass that nobody has registered; anything else as it is."""
+    if is_dataclass(value) and not isinstance(value, (type, *tree.containers)):
+        return {each.name: getattr(value, each.name, None) for each in fields(value)}
+    of_names = isinstance(value, SimpleNamespace) or type(value).__name__.endswith("Cache")
+    return dict(vars(value)) if of_names and hasattr(value, "__dict__") else value
 
 
 class Tape(TorchFunctionMode):

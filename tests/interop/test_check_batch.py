@@ -1,8 +1,12 @@
 """check_batch finds where padding or neighbours leak, and is silent where results differ by rounding."""
 
+import dataclasses
+import types
+
 import pytest
 import torch
 from interop import batch_families as families
+from interop import batch_fourth_set as fourth
 from interop import batch_third_set as third
 
 import rfnb as rf
@@ -66,6 +70,32 @@ def test_a_sound_model_of_another_style_raises_none(name, dtype):
     for seed in range(3):
         check = rf.check_batch(families.made(make, seed).to(DTYPES[dtype]), in_dtype(inputs(), DTYPES[dtype]))
         assert check.ok and check.first is None
+
+
+@pytest.mark.parametrize("fault", fourth.FAULTS)
+def test_a_fault_in_a_family_written_from_the_documentation_is_named_at_its_module(fault):
+    family, places, how = fourth.FAULTS[fault]
+    check = rf.check_batch(*fourth.family(family, fault))
+    assert (check.verdict, check.first.path in places) == ("leak", True)
+    assert (check.first.source is None) == (how == "cache")
+    assert how == "cache" or check.first.source.padding
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("family", "seed"), [*((each, 5) for each in fourth.FAMILIES), ("Tagger", 6), ("Decoder", 6)])
+def test_the_same_family_without_a_fault_raises_no_alarm(family, seed, dtype):
+    model, inputs = fourth.family(family, seed=seed)
+    check = rf.check_batch(model.to(DTYPES[dtype]), in_dtype(inputs, DTYPES[dtype]))
+    assert check.ok and check.first is None and check.cached_passes == 4 * (family == "Decoder")
+
+
+@pytest.mark.parametrize("fault", ["", "one turn behind"])
+def test_a_result_is_opened_whatever_holds_its_fields(fault, monkeypatch):
+    frozen = dataclasses.make_dataclass("Frozen", ["past_key_values", "logits"], frozen=True, slots=True)
+    for kind in (types.SimpleNamespace, frozen):
+        monkeypatch.setattr(fourth, "Said", lambda logits, cache, kind=kind: kind(logits=logits, past_key_values=cache))
+        check = rf.check_batch(*fourth.family("Decoder", fault))
+        assert (check.verdict, check.cached_passes) == ("leak" if fault else "rounding", 4)
 
 
 class Scaled(torch.nn.Module):
