@@ -103,8 +103,9 @@ def _dropout(found: Parting) -> Iterator[Try]:
 # -- parameters --------------------------------------------------------------------------------------------------------
 def _parameters_here(found: Parting) -> list[tuple[str, torch.Tensor]]:
     names = {id(each): name for name, each in found.model.named_parameters()}
-    near = {id(each) for each in found.own.given}
-    own = [(names[each], param) for each, param in ((id(p), p) for p in found.own.given) if each in names]
+    given = found.mine.weights(found.own)
+    near = {id(each) for each in given}
+    own = [(names[each], param) for each, param in ((id(p), p) for p in given) if each in names]
     below = [
         (name, each)
         for name, each in found.model.named_parameters()
@@ -176,7 +177,33 @@ def _pieces(found: Parting) -> Iterator[list[TapeCall]]:
             yield from ([call] for call in calls[:3])
 
 
+def _factors(found: Parting) -> Iterator[tuple[str, str]]:
+    """Pairs of weights whose products are multiplied by each other, such as those of a gate and of its value."""
+    names = {id(each): name for name, each in found.model.named_parameters() if each.ndim == 2}
+    near = {call.key for call in found.here}
+    weight_of: dict[
+        int, str | None
+    ] = {}  # of what a call has made: the weight that it is the product of, or made of that alone
+    for call in found.mine.tape.calls:
+        own = [names[id(each)] for each in found.mine.weights(call) if id(each) in names]
+        before = {weight_of.get(read) for read, _ in call.reads if found.mine.content[read]}
+        weight_of[call.index] = own[0] if own else before.pop() if len(before) == 1 else None
+        if len(before) == 2 and None not in before and not own and call.name in ("mul", "__mul__") and call.key in near:
+            one, other = sorted(filter(None, before))
+            yield one, other
+
+
+def _gates_apart(found: Parting) -> Iterator[Try]:
+    own = {name: each.detach() for name, each in found.model.named_parameters()}
+    for pair in list(dict.fromkeys(_factors(found)))[:6]:
+        if own[pair[0]].shape == own[pair[1]].shape:
+            for ones, others in zip(*(_same_parameters(found, name) for name in pair)):
+                values = {a: own[b] for a, b in [*zip(ones, others), *zip(others, ones)]}
+                yield Try("gate order", f"{pair[0]} and {pair[1]} change places in theirs", values=values)
+
+
 def _gate_order(found: Parting) -> Iterator[Try]:
+    yield from _gates_apart(found)
     for calls in _pieces(found):
         call = calls[0]
         for order in list(itertools.permutations(range(len(call.made))))[1:]:
@@ -267,6 +294,7 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "elu": F.elu,
+    "elu + 1": lambda x: F.elu(x) + 1,
     "leaky relu": F.leaky_relu,
     "mish": F.mish,
     "softplus": F.softplus,
@@ -422,7 +450,18 @@ def _named(factor: float, found: Parting) -> str:
 
 
 def _bias(found: Parting) -> Iterator[Try]:
-    """The biases of theirs, which are found by the rows of the weights that they belong to."""
+    """Try the biases of theirs: those of the same shape for biases of mine that are zero, and those whose weights mine has."""
+    own_values = [each.detach() for each in found.model.parameters() if each.ndim == 1]
+    for name, value in _parameters_here(found):
+        if value.ndim == 1 and not bool(value.any()):
+            for there, bias in found.other_model.named_parameters():
+                if (
+                    bias.shape == value.shape
+                    and bool(bias.any())
+                    and not any(each.shape == bias.shape and torch.equal(each, bias) for each in own_values)
+                ):
+                    said = f"{name} is zero, theirs has {there}"
+                    yield Try("missing bias", said, values={name: bias.detach()})
     rows: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
     others_own = {name: each.detach() for name, each in found.other_model.named_parameters()}
     for name, other in others_own.items():
@@ -519,9 +558,10 @@ def _rotary_base(found: Parting) -> Iterator[Try]:
                 values[name] = _frequencies(value, other)
             elif (table := table_of(value)) is not None:
                 values[name] = _table(value, table, other)
-        first = dict(list(calls.items())[:1])
+        near = {call.key for call in found.here}
         if values or calls:
-            yield Try("rotary base", said, {} if values else first, values)
+            yield Try("rotary base", said, {} if values else dict(list(calls.items())[:1]), values)
+            yield Try("rotary base", said, {key: edit for key, edit in calls.items() if key in near})
             yield Try("rotary base", said, calls, values)
 
 
@@ -543,11 +583,11 @@ def _table(value: torch.Tensor, table: tuple[str, torch.Tensor], base: float) ->
 def _linears(found: Parting) -> list[TapeCall]:
     at = found.place
     for _ in range(3):
-        names = ("linear", "addmm", "conv1d", "matmul", "__matmul__")
+        names = ("linear", "addmm", "conv1d", "matmul", "__matmul__", "einsum")
         calls = [
             call
             for call in found.mine.tape.calls
-            if call.name in names and call.given and (not at or f"{call.path}.".startswith(f"{at}."))
+            if call.name in names and found.mine.weights(call) and (not at or f"{call.path}.".startswith(f"{at}."))
         ]
         if len(calls) > 1 or not at:
             return calls[:6]
@@ -607,6 +647,7 @@ def _attention_calls(found: Parting) -> list[TapeCall]:
 
 
 def _grouped_heads(found: Parting) -> Iterator[Try]:
+    yield from _regrouped(found)
     calls = [
         call
         for call in _attention_calls(found)
@@ -621,6 +662,36 @@ def _grouped_heads(found: Parting) -> Iterator[Try]:
             said = f"theirs shares keys and values among {count} heads in another order: each with its neighbours, or each {group}th"
             edit = lambda func, args, kwargs, order=order: func(*_second(args, order), **kwargs)  # noqa: E731
             yield from found.everywhere("grouped heads", said, [(call, edit) for call in calls])
+
+
+def _regrouped(found: Parting) -> Iterator[Try]:
+    """Permute the heads of the queries, and undo it before the output projection; this does not depend on how the heads are shared."""
+    for size in _head_sizes(found):
+        for into, out in itertools.combinations(_linears(found), 2):
+            width = math.prod(into.made[0].shape[2:])
+            count = width // size
+            operand = found.mine.operand(out)
+            if operand is None or width % size or found.mine.tape.calls[operand[0]].made[operand[1]].shape[-1] != width:
+                continue
+            for group in [each for each in range(2, count) if count % each == 0]:
+                order = torch.arange(count, device="cpu").reshape(group, -1).T.reshape(-1)
+                said = f"theirs shares keys and values among {count} heads in another order: each with its neighbours, or each {group}th"
+                ordered = lambda made, order=order, size=size: _of_heads(made, order, size)  # noqa: E731
+                back: Any = lambda func, args, kwargs, order=order, size=size: func(  # noqa: E731
+                    *_reordered(args, order.argsort(), size), **kwargs
+                )
+                yield from found.everywhere("grouped heads", said, [(into, _after(ordered)), (out, back)])
+
+
+def _of_heads(made: torch.Tensor, order: torch.Tensor, size: int) -> torch.Tensor:
+    """The features of the heads, in one axis or in several, with the heads permuted."""
+    heads = made.flatten(2).unflatten(-1, (-1, size))
+    return heads[:, :, order.to(made.device)].reshape(made.shape)
+
+
+def _reordered(args: tuple[Any, ...], order: torch.Tensor, size: int) -> tuple[Any, ...]:
+    at = next((at for at, each in enumerate(args) if isinstance(each, torch.Tensor)), 0)
+    return *args[:at], _of_heads(args[at], order, size), *args[at + 1 :]
 
 
 def _second(args: tuple[Any, ...], order: torch.Tensor) -> tuple[Any, ...]:

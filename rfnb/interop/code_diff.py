@@ -24,7 +24,7 @@ from rfnb.interop.measured import Measured
 from rfnb.interop.measured import spec as spec_of_map
 from rfnb.interop.metrics import called, check_model
 from rfnb.interop.tape import Tape, TapeCall, copied, kind_of
-from rfnb.interop.two_codes import OneSide, Sums, equal, place_of, result_of
+from rfnb.interop.two_codes import OneSide, Sums, begins, equal, place_of, result_of
 from rfnb.viz.markup import table
 from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import aligned
@@ -206,8 +206,7 @@ class _Codes:
         values = _by_module(side)
         if equal(output, expected, self.tolerance):
             return CodeDiff(True, apart, None, "", "", None, [], 0, self.names, values)
-        own = side.origin([tape.maker(a)])
-        other = other_side.origin([theirs.maker(b)])
+        own, other = begins(side, [tape.maker(a)], other_side, [theirs.maker(b)])
         if own is None:
             own = tape.calls[-1] if other is None else self._before(side, other_side, other) or tape.calls[-1]
         place = place_of(side, own, other_side, other)

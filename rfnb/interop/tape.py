@@ -88,7 +88,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def opened(value: Any) -> Any:
-    """What a result or a cache has in it, by name, also of a dataclass that nobody has registered; anything else as it is."""
+    """The fields of a dataclass, a namespace or a cache by name; any other value unchanged."""
     if is_dataclass(value) and not isinstance(value, (type, *tree.containers)):
         return {each.name: getattr(value, each.name, None) for each in fields(value)}
     of_names = isinstance(value, SimpleNamespace) or type(value).__name__.endswith("Cache")

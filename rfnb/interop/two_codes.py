@@ -19,6 +19,13 @@ import torch
 from rfnb.interop.beside import relative
 from rfnb.interop.tape import Tape, TapeCall, tensors_in
 
+_CUTS = ("unbind", "chunk", "split", "tensor_split", "select", "narrow", "__getitem__")
+_PRODUCTS = ("linear", "addmm", "matmul", "__matmul__", "__rmatmul__", "mm", "einsum", "bmm", "conv1d")
+
+
+_RECURRENCES = ("gru", "lstm", "rnn_tanh", "rnn_relu")
+_MOST_BEGINS = 8
+
 
 class Sums:
     """The values of a tape, by what does not change with their shape and order."""
@@ -34,9 +41,16 @@ class Sums:
         """The first call that has made such a value, and which of its results it is; None if none has."""
         own = sums_of(value)
         for sums, call, number in self._by_size.get(value.numel(), ()):
-            if bool(((own - sums).abs() <= self._tolerance * own[1::2].repeat_interleave(2) + 1e-12).all()):
+            if self._near(own, sums):
                 return call, number
         return None
+
+    def are_same(self, one: torch.Tensor, other: torch.Tensor) -> bool:
+        """Whether two values are equal up to shape and order."""
+        return one.numel() == other.numel() and self._near(sums_of(one), sums_of(other))
+
+    def _near(self, own: torch.Tensor, sums: torch.Tensor) -> bool:
+        return bool(((own - sums).abs() <= self._tolerance * own[1::2].repeat_interleave(2) + 1e-12).all())
 
 
 def sums_of(value: torch.Tensor) -> torch.Tensor:
@@ -66,14 +80,37 @@ class OneSide:
         for call in tape.calls:
             own = any(id(each) in weights for each in call.given) or any(self.content[read] for read, _ in call.reads)
             self.content.append(own)
-            self.known.append([not own or others.find(made) is not None for made in call.made])
+            moved = not call.reads and len(call.given) == 1 and id(call.given[0]) in weights
+            self.known.append(
+                [
+                    not own or (moved and others.are_same(made, call.given[0])) or others.find(made) is not None
+                    for made in call.made
+                ]
+            )
+        self._cut({id(each) for each in tensors_in(inputs)})
+
+    def _cut(self, inputs: set[int]) -> None:
+        """Mark the parts of a known value as known if together they cover it, such as the steps of a loop that is one call in theirs."""
+        parts: dict[Any, list[TapeCall]] = {}
+        wholes: dict[Any, torch.Tensor] = {}
+        for call in self.tape.calls:
+            if call.name in _CUTS and self.content[call.index] and len(call.reads) + len(call.given) == 1:
+                key: Any = call.reads[0] if call.reads else id(call.given[0])
+                if call.reads or key in inputs:
+                    parts.setdefault(key, []).append(call)
+                    wholes[key] = self.tape.calls[key[0]].made[key[1]] if call.reads else call.given[0]
+        for key, calls in parts.items():
+            size = sum(made.numel() for call in calls for made in call.made)
+            if (key in inputs or self.is_known(key)) and size == wholes[key].numel():
+                for call in calls:
+                    self.known[call.index] = [True] * len(call.made)
 
     def is_known(self, read: tuple[int, int]) -> bool:
         """Whether the other code has a value, or it is no content."""
         return self.known[read[0]][read[1]]
 
-    def origin(self, outputs: Iterable[tuple[int, int] | None]) -> TapeCall | None:
-        """The first call whose result is unknown and whose operands are not, that unknown values lead from to these results."""
+    def origins(self, outputs: Iterable[tuple[int, int] | None]) -> list[TapeCall]:
+        """The calls with known operands and an unknown result, from which unknown values lead to these results."""
         reached: set[tuple[int, int]] = set()
         todo = [each for each in outputs if each is not None and not self.is_known(each)]
         while todo:
@@ -83,12 +120,17 @@ class OneSide:
                 todo += [each for each in self.tape.calls[read[0]].reads if not self.is_known(each)]
         calls = {index for index, _ in reached}
         begins = [each for each in calls if all(self.is_known(read) for read in self.tape.calls[each].reads)]
-        return self.tape.calls[min(begins)] if begins else None
+        return [self.tape.calls[each] for each in sorted(begins)]
 
     def operand(self, call: TapeCall) -> tuple[int, int] | None:
         """The last operand of a call that is content: what it works on."""
         found = [read for read in call.reads if self.content[read[0]]]
         return found[0] if found else None
+
+    def weights(self, call: TapeCall) -> list[torch.Tensor]:
+        """The inputs, parameters and buffers that a call reads, directly or through one other call, such as `weight.T`."""
+        before = [self.tape.calls[read] for read, _ in call.reads]
+        return [*call.given, *(each for other in before if not other.reads for each in other.given)]
 
     def readers(self, call: TapeCall, depth: int = 4) -> list[TapeCall]:
         """The calls that read what a call has made, or what is made of that."""
@@ -104,6 +146,24 @@ class OneSide:
         return found
 
 
+def begins(
+    mine: OneSide,
+    results: Iterable[tuple[int, int] | None],
+    theirs: OneSide,
+    other_results: Iterable[tuple[int, int] | None],
+) -> tuple[TapeCall | None, TapeCall | None]:
+    """The call of each code in which the difference begins: a pair that reads the same value if there is one, otherwise the first of each.
+
+    A part that is only written differently also begins somewhere, but rarely in a call that reads the same value.
+    """
+    own, others = mine.origins(results), theirs.origins(other_results)
+    for call in own[:_MOST_BEGINS]:
+        for other in others[:_MOST_BEGINS]:
+            if mine.operand(call) is not None and meet(mine, call, theirs, other):
+                return call, other
+    return next(iter(own), None), next(iter(others), None)
+
+
 def common(path: str, other: str) -> str:
     """The module that has both modules in it."""
     shared = []
@@ -117,13 +177,42 @@ def common(path: str, other: str) -> str:
 def place_of(mine: OneSide, own: TapeCall, theirs: OneSide, other: TapeCall | None) -> str:
     """The path in mine where the difference is: of the call; where mine lacks a call of theirs, of the code that would make it."""
     operand = mine.operand(own)
-    if other is None or other.name == own.name or operand is None:
+    if other is not None and other.name in _RECURRENCES and own.name not in _RECURRENCES:
+        return _of_loop(mine, own, other.made[0].numel())
+    if other is None or operand is None or _family(own.name) == _family(other.name):
+        return own.path
+    if any(each.numel() > 1 for each in other.given) or not meet(mine, own, theirs, other):
         return own.path
     maker, operand_there = mine.tape.calls[operand[0]], theirs.operand(other)
     inside_there = operand_there is not None and is_inside(theirs.tape.calls[operand_there[0]].path, other.path)
     if inside_there and not is_inside(maker.path, own.path):
         return common(maker.path, own.path)
     return own.path
+
+
+def _of_loop(mine: OneSide, own: TapeCall, size: int) -> str:
+    """The innermost module that contains all steps of a loop that is one call in theirs, from its first call to the joined results."""
+    made, path = {own.index}, own.path
+    for call in mine.tape.calls[own.index + 1 :]:
+        if any(read in made for read, _ in call.reads):
+            made.add(call.index)
+            if call.name in ("stack", "cat") and call.made[0].numel() == size:
+                return path
+            path = path if call.name in _CUTS else common(path, call.path)
+    return own.path
+
+
+def _family(name: str) -> str:
+    return "product" if name in _PRODUCTS else name
+
+
+def meet(mine: OneSide, own: TapeCall, theirs: OneSide, other: TapeCall) -> bool:
+    """Whether both calls read the same value."""
+    operand, there = mine.operand(own), theirs.operand(other)
+    if operand is None or there is None:
+        return operand is there
+    a, b = mine.tape.calls[operand[0]].made[operand[1]], theirs.tape.calls[there[0]].made[there[1]]
+    return mine.others.are_same(a, b)
 
 
 def is_inside(path: str, outer: str) -> bool:

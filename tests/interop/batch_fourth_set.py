@@ -1,4 +1,4 @@
-"""Eight small families with 15 faults in how they treat padding, written from the documentation of rf.check_batch alone."""
+"""Eight small families with 17 faults in how they treat padding, written from the documentation of rf.check_batch alone."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ class Decoder(nn.Module):
 FAMILIES: dict[str, Callable[[str], nn.Module]] = {
     one.__name__: one for one in (Tagger, ConvNet, Encoder, CtcNet, Pooling, Hybrid, StateSpace, Decoder)
 }
-# Fault: family, module, whether padding's values are read (else how much of it there is, or whose it is).
+# Fault: family, modules that are right, and whether values of padding, its size, masks of others or a cache do it.
 FAULTS = {
     "backward reads padding first": ("Tagger", ("back", "back.cell"), "value"),
     "progress by the batch": ("Tagger", ("progress",), "size"),

@@ -203,7 +203,7 @@ PORTS = {
     "llama pairing": (llama, MyLlama, "rotary pairing", IDS, "rotary pairing", "block.0"),
     "llama grouped": (llama, MyLlama, "grouped heads", IDS, "grouped heads", "block.0"),
     "llama epsilon": (llama, MyLlama, "norm epsilon", IDS, "norm epsilon", "block.0"),
-    "llama swapped": (llama, MyLlama, "swapped", IDS, None, "block.0"),
+    "llama swapped": (llama, MyLlama, "swapped", IDS, "gate order", "block.0"),
     "gru reset": (lambda: made(lambda: nn.GRU(8, 5, batch_first=True)), MyGRU, "reset", X, None, ""),
     "gru update": (lambda: made(lambda: nn.GRU(8, 5, batch_first=True)), MyGRU, "update", X, None, ""),
     "layer norm first": (layer, MyLayer, "norm first", X, None, "na"),

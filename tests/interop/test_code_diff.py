@@ -3,6 +3,7 @@
 import pytest
 import torch
 from interop import port_families as families
+from interop import port_fourth_set as fourth
 from interop import port_third_set as third
 
 import rfnb as rf
@@ -77,6 +78,27 @@ def test_so_do_ports_by_somebody_else(case):
 def test_their_sound_ports_are_the_same(make):
     mine, theirs, inputs = third.case(make, None)
     assert rf.diff(mine, theirs, inputs=inputs).same
+
+
+@pytest.mark.parametrize("model", fourth.MODELS)
+def test_pairs_written_from_the_documentation_are_the_same(model):
+    mine, theirs, inputs = fourth.pair(model)
+    assert rf.diff(mine, theirs, inputs=inputs).same
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(each, marks=pytest.mark.slow if each in ("logits bend", "looks back three") else ())
+        for each in fourth.CAUSES
+    ],
+)
+def test_their_mistakes_are_found_where_they_are_and_by_their_names(fault):
+    model, places, cause = fourth.CAUSES[fault]
+    mine, theirs, inputs = fourth.pair(model, fault)
+    diff = rf.diff(mine, theirs, inputs=inputs)
+    assert diff.place in places
+    assert [(each.name, each.sure) for each in diff.causes] == ([] if cause is None else [(cause, True)])
 
 
 def test_it_is_told_in_words_page_and_numbers():
