@@ -453,15 +453,11 @@ def _bias(found: Parting) -> Iterator[Try]:
     """Try the biases of theirs: those of the same shape for biases of mine that are zero, and those whose weights mine has."""
     own_values = [each.detach() for each in found.model.parameters() if each.ndim == 1]
     for name, value in _parameters_here(found):
-        if value.ndim == 1 and not bool(value.any()):
-            for there, bias in found.other_model.named_parameters():
-                if (
-                    bias.shape == value.shape
-                    and bool(bias.any())
-                    and not any(each.shape == bias.shape and torch.equal(each, bias) for each in own_values)
-                ):
-                    said = f"{name} is zero, theirs has {there}"
-                    yield Try("missing bias", said, values={name: bias.detach()})
+        for of_theirs, new in found.other_model.named_parameters() if value.ndim == 1 and not bool(value.any()) else ():
+            had = any(each.shape == new.shape and torch.equal(each, new) for each in own_values)
+            if new.shape == value.shape and bool(new.any()) and not had:
+                said = f"{name} is zero, theirs has {of_theirs}"
+                yield Try("missing bias", said, values={name: new.detach()})
     rows: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
     others_own = {name: each.detach() for name, each in found.other_model.named_parameters()}
     for name, other in others_own.items():
@@ -647,31 +643,13 @@ def _attention_calls(found: Parting) -> list[TapeCall]:
 
 
 def _grouped_heads(found: Parting) -> Iterator[Try]:
-    yield from _regrouped(found)
-    calls = [
-        call
-        for call in _attention_calls(found)
-        if call.name in _PRODUCTS and len(call.reads) > 1 and call.made[0].ndim > 3
-    ][:3]
-    if not calls:
-        return
-    heads = {size for call in calls for size in call.made[0].shape[1:3]}
-    for count in sorted(heads):
-        for group in [each for each in range(2, count) if count % each == 0]:
-            order = torch.arange(count, device="cpu").reshape(group, -1).T.reshape(-1)
-            said = f"theirs shares keys and values among {count} heads in another order: each with its neighbours, or each {group}th"
-            edit = lambda func, args, kwargs, order=order: func(*_second(args, order), **kwargs)  # noqa: E731
-            yield from found.everywhere("grouped heads", said, [(call, edit) for call in calls])
-
-
-def _regrouped(found: Parting) -> Iterator[Try]:
     """Permute the heads of the queries, and undo it before the output projection; this does not depend on how the heads are shared."""
     for size in _head_sizes(found):
         for into, out in itertools.combinations(_linears(found), 2):
-            width = math.prod(into.made[0].shape[2:])
-            count = width // size
             operand = found.mine.operand(out)
-            if operand is None or width % size or found.mine.tape.calls[operand[0]].made[operand[1]].shape[-1] != width:
+            width = 0 if operand is None else found.mine.tape.calls[operand[0]].made[operand[1]].shape[-1]
+            count = width // size
+            if width % size or math.prod(into.made[0].shape[2:]) < width:
                 continue
             for group in [each for each in range(2, count) if count % each == 0]:
                 order = torch.arange(count, device="cpu").reshape(group, -1).T.reshape(-1)
@@ -684,29 +662,15 @@ def _regrouped(found: Parting) -> Iterator[Try]:
 
 
 def _of_heads(made: torch.Tensor, order: torch.Tensor, size: int) -> torch.Tensor:
-    """The features of the heads, in one axis or in several, with the heads permuted."""
-    heads = made.flatten(2).unflatten(-1, (-1, size))
-    return heads[:, :, order.to(made.device)].reshape(made.shape)
+    """The features of the first heads, in one axis or in several, with these heads permuted."""
+    features, width = made.flatten(2), len(order) * size
+    heads = features[..., :width].unflatten(-1, (-1, size))[:, :, order.to(made.device)]
+    return torch.cat([heads.flatten(2), features[..., width:]], -1).reshape(made.shape)
 
 
 def _reordered(args: tuple[Any, ...], order: torch.Tensor, size: int) -> tuple[Any, ...]:
     at = next((at for at, each in enumerate(args) if isinstance(each, torch.Tensor)), 0)
     return *args[:at], _of_heads(args[at], order, size), *args[at + 1 :]
-
-
-def _second(args: tuple[Any, ...], order: torch.Tensor) -> tuple[Any, ...]:
-    """The arguments with the heads of the keys (and values) in another order."""
-    made = list(args)
-    tensors = [
-        at
-        for at, each in enumerate(args)
-        if isinstance(each, torch.Tensor) and each.ndim > 3 and each.is_floating_point()
-    ]
-    for at in tensors[1:3]:
-        axis = next((axis for axis in (1, 2) if args[at].shape[axis] == len(order)), None)
-        if axis is not None:
-            made[at] = args[at].index_select(axis, order.to(args[at].device))
-    return tuple(made)
 
 
 def _heads_reshaped(found: Parting) -> Iterator[Try]:
