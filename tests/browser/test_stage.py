@@ -100,8 +100,13 @@ def test_the_stage_by_keys(page, saved):
     tick = page.locator(".rfnb-stage-tick").first
     assert float(tick.evaluate("(e) => parseFloat(getComputedStyle(e).fontSize)")) >= 24  # read from the last row
     weights = page.locator('.rfnb-part[data-kind="attention"]')
+    page.set_viewport_size({"width": 1280, "height": 900})  # where the foot has two texts in one line
+    height = "() => document.querySelector('.rfnb-stage-bar').offsetHeight"
+    low = page.evaluate(height)
     page.keyboard.press(".")
     expect(page.locator(".rfnb-stage-tick", has_text="?")).to_have_count(6)
+    assert page.evaluate(height) == low  # no view jumps
+    page.set_viewport_size({"width": 1920, "height": 1080})
     expect(weights).to_have_attribute("data-step", "1")  # no later row
     expect(page.locator('.rfnb-part[data-kind="beams"]')).to_have_attribute("data-step", "1")
     page.keyboard.press("ArrowRight")

@@ -13,8 +13,7 @@ const LARGEST = 1.9, // times the usual size
   STILL = 3, // frames in which a view has to fit
   PLAY = 900, // ms from a step to the next
   HEAD_SHARE = 0.52; // of the height, for the search above the rest
-const KEYS =
-  "← → steps · space plays · . hides what comes next · 1–9 one view, 0 all · ↑ ↓ hypotheses · n notes · f leaves";
+const KEYS = "← → steps · space plays · . hides the rest · 1–9 one view, 0 all · ↑ ↓ hypotheses · n notes · f leaves";
 
 /** A part of the group as the stage has it. */
 export interface Played {
