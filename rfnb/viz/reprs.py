@@ -38,8 +38,8 @@ def bind() -> None:
     """Give Tensor and Dim their `_repr_html_`, a Run and a Training their view, the errors about dims their picture."""
     setattr(Tensor, "_repr_html_", _safe(_of_tensor))  # noqa: B010 (mypy does not take an assignment)
     setattr(Dim, "_repr_html_", _safe(_of_dim))  # noqa: B010
-    when_loaded("rfnb.control.run", lambda module: setattr(module.Run, "_ipython_display_", _display_run))
-    when_loaded("rfnb.trace.training", lambda module: setattr(module.Training, "_ipython_display_", _display_training))
+    when_loaded("rfnb.control.run", lambda module: _displayed(module.Run, _display_run))
+    when_loaded("rfnb.trace.training", lambda module: _displayed(module.Training, _display_training))
     for kind in (DimError, ShapeError):
         setattr(kind, "_render_traceback_", _render)  # noqa: B010
 
@@ -56,6 +56,18 @@ def _display_training(training: Training) -> None:
     from rfnb.viz.show import show
 
     show(training)
+
+
+def _displayed(kind: type, ipython: Callable[[Any], None]) -> None:
+    setattr(kind, "_ipython_display_", ipython)  # noqa: B010
+    setattr(kind, "_display_", _view)  # noqa: B010
+
+
+def _view(value: Any) -> Any:
+    """The view that marimo displays where the value is the last line of a cell."""
+    from rfnb.viz.show import view_of
+
+    return view_of(value)
 
 
 def _safe(html: Callable[[Any], str]) -> Callable[[Any], str]:

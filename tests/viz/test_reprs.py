@@ -1,8 +1,12 @@
 """What a notebook shows for a Tensor or a Dim as the last line of a cell."""
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 from asserting import ragged, randn, tensor
 
+import rfnb as rf
 from rfnb import Dim, Tensor
 
 batch, feat = Dim(3, name="batch"), Dim(4, name="feat")
@@ -41,3 +45,15 @@ def test_html_never_throws():
 def test_a_template_and_a_dim_without_size_have_html():
     assert "template" in Tensor("x", dims=[batch, Dim(None, name="new")])._repr_html_()
     assert "new=?" in Dim(None, name="new")._repr_html_()
+
+
+def test_marimo_gets_the_views_of_what_acts(monkeypatch):
+    """It asks for no `_ipython_display_`, and would show their one line of text."""
+    monkeypatch.setitem(sys.modules, "marimo", SimpleNamespace(vstack=list, running_in_notebook=lambda: True))
+    run = rf.run(lambda: rf.ones([feat]))
+    run.wait()
+    explorer = rf.explore(lambda scale: rf.ones([feat]) * scale, scale=2.0)
+    shown = [run._display_(), rf.watch(rf.Linear(feat, feat))._display_(), *explorer._display_()]
+    assert len(shown) > 2 and all(
+        "application/vnd.jupyter.widget-view+json" in each._repr_mimebundle_() for each in shown
+    )

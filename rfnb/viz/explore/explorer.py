@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -332,6 +333,10 @@ class Explorer(NotPicklable):
         if self._shown_in is None or self._shown_in != display.execution_count():
             self.show()
             self._shown_in = None
+
+    def _display_(self) -> Any:
+        # Of marimo, which refuses the fields: the views follow `set` there.
+        return sys.modules["marimo"].vstack(list(self._views.values()))
 
     def __repr__(self) -> str:
         state = "no run yet" if self.run is None else self.run.state
