@@ -99,6 +99,14 @@ def test_the_stage_by_keys(page, saved):
     assert min(seen["zooms"]) >= 0.9 and seen["panes"][0] == [0, 0] and seen["panes"][1] == [0, 0]
     tick = page.locator(".rfnb-stage-tick").first
     assert float(tick.evaluate("(e) => parseFloat(getComputedStyle(e).fontSize)")) >= 24  # read from the last row
+    # At once: what is hidden then has the sizes of the whole views all the same.
+    for key in ("f", "f", "Home", "ArrowRight", "."):
+        page.keyboard.press(key)
+    expect(page.locator(".rfnb-stage-tick", has_text="?")).to_have_count(6)
+    assert page.evaluate(_SIGHT)["zooms"] == seen["zooms"]
+    page.keyboard.press(".")
+    expect(page.locator(".rfnb-stage-tick", has_text="?")).to_have_count(0)
+    page.wait_for_function(_FITTED)
     weights = page.locator('.rfnb-part[data-kind="attention"]')
     page.set_viewport_size({"width": 1280, "height": 900})  # where the foot has two texts in one line
     height = "() => document.querySelector('.rfnb-stage-bar').offsetHeight"

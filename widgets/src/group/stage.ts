@@ -82,8 +82,10 @@ export class Stage {
   );
   private timer: ReturnType<typeof setInterval> | undefined;
   private fitting = 0;
+  private pending = false; // views wait for their places
   private alone: number | null = null; // the view that is shown alone
   private hides = false;
+  private asks = false; // to hide: soon it does
   private before: HTMLElement | null = null; // what had the focus
   on = false;
 
@@ -116,7 +118,7 @@ export class Stage {
     if (open === this.on) return;
     this.on = open;
     this.alone = null;
-    this.hides = false;
+    this.hides = this.asks = false;
     el.classList.toggle("rfnb-on-stage", open);
     if (open) {
       el.setAttribute("popover", "manual"); // above all of the host, whatever that clips or moves
@@ -213,12 +215,7 @@ export class Stage {
         ArrowDown: () => this.hides || this.show.hypothesis(1),
         ArrowUp: () => this.hides || this.show.hypothesis(-1),
         " ": () => this.space(),
-        ".": () => {
-          this.hides = !this.hides;
-          if (this.hides) this.show.hypothesis(null); // another one would tell what is to come
-          this.show.refresh();
-          this.update();
-        },
+        ".": () => this.askToHide(!this.asks),
         n: () => this.note(),
         Escape: () => this.toggle(false),
       };
@@ -228,6 +225,27 @@ export class Stage {
     act();
     event.preventDefault();
     event.stopPropagation();
+  }
+
+  /** Hides what comes next once all views have their sizes, which they keep: they are those with all of it. */
+  private askToHide(hides: boolean): void {
+    this.asks = hides;
+    if (hides) this.whenFitted(() => this.asks && !this.hides && this.hide(true));
+    else if (this.hides) this.hide(false);
+  }
+
+  private hide(hides: boolean): void {
+    this.hides = hides;
+    if (hides) this.show.hypothesis(null); // another one would tell what is to come
+    this.show.refresh();
+    this.update();
+  }
+
+  private whenFitted(act: () => void): void {
+    if (!this.on) return;
+    const open = this.pending || this.show.parts().some(({ box }) => box.dataset["fits"] && !box.dataset["fitted"]);
+    if (open) requestAnimationFrame(() => this.whenFitted(act));
+    else act();
   }
 
   private space(): void {
@@ -255,11 +273,13 @@ export class Stage {
   private readonly fitSoon = (): void => {
     if (!this.on) return;
     cancelAnimationFrame(this.fitting);
+    this.pending = true;
     this.fitting = requestAnimationFrame(() => this.place());
   };
 
   /** Gives each view its place, and the largest type with which it fits there. */
   private place(): void {
+    this.pending = false;
     const all = this.played(),
       shown = this.alone === null ? all : all.slice(this.alone, this.alone + 1),
       body = shown[0]?.box.parentElement;
