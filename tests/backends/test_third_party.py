@@ -113,7 +113,7 @@ def test_a_missing_method_says_how_to_write_it():
         """
         Backend "lists" has no cumsum_raw.
           class    backends.list_backend.ListBackend
-          meaning  Running sum along an axis.
+          meaning  The running sum along an axis.
         An op needs it; a backend writes the raw methods of the ops that it is used with. Add it to ListBackend:
             @classmethod
             def cumsum_raw(cls, raw, axis):
@@ -125,7 +125,7 @@ def test_a_missing_method_says_how_to_write_it():
         """
         Backend "lists" has no sort_raw.
           class    backends.list_backend.ListBackend
-          meaning  Sorted values, and the int64 indices where they were.
+          meaning  The sorted values, and the int64 indices of their former places.
         An op needs it; a backend writes the raw methods of the ops that it is used with. Add it to ListBackend:
             @classmethod
             def sort_raw(cls, raw, axis, descending, stable):

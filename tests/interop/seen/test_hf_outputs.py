@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import rfnb as rf
-from rfnb.interop.seen.linear_recurrences import KERNELS
+from rfnb.interop.seen.linear_recurrences import CONVOLUTIONS, KERNELS
 from rfnb.viz.of_trace import spec
 
 transformers = pytest.importorskip("transformers", reason="records its models")
@@ -135,7 +135,7 @@ def test_labels_of_a_cache_are_those_of_all_positions_so_far():
 def test_a_model_without_attention_says_so_where_its_kernels_are_not_known():
     config = transformers.MambaConfig(vocab_size=WORDS, hidden_size=8, num_hidden_layers=2, state_size=3)
     model, ids = transformers.MambaForCausalLM(config).eval(), inputs("Llama")["input_ids"]
-    with patch.dict(KERNELS, clear=True):
+    with patch.dict(KERNELS, clear=True), patch.dict(CONVOLUTIONS, clear=True):
         with pytest.warns(UserWarning) as said, rf.record(model=model) as trace, torch.no_grad():
             model(ids)
             model(ids)

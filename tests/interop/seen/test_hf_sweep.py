@@ -89,6 +89,8 @@ def test_what_is_called_attention_is_offered_as_it_is_computed_or_named(family):
     # What was changed in place is said, and of what is long there are rows.
     events = [event for event in trace.select(kind="attention") if "weights" in event.values]
     events = [event for event in events if "changed them in place" not in event.values.get("remark", "")]
+    # No softmax makes what a recurrence amounts to: test_matrix_states.py compares that with the output of the recurrence.
+    events = [event for event in events if not event.path.endswith(".effective")]
     for event in events:
         weights = event.values["weights"]
         assert "no weights" not in event.values.get("remark", ""), (event.path, event.values["remark"])
