@@ -8,7 +8,7 @@ from ratio import measure
 
 import rfnb as rf
 
-LIMIT = 1.4  # 1.22 and, with a causal mask, 1.30 were measured; the aim is 1.2
+LIMIT = 1.2  # 1.17 to 1.18 on a machine that has nothing else to do
 ROWS, LENGTH, WIDTH = 4, 128, 256
 
 
