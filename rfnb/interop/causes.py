@@ -181,9 +181,8 @@ def _factors(found: Parting) -> Iterator[tuple[str, str]]:
     """Pairs of weights whose products are multiplied by each other, such as those of a gate and of its value."""
     names = {id(each): name for name, each in found.model.named_parameters() if each.ndim == 2}
     near = {call.key for call in found.here}
-    weight_of: dict[
-        int, str | None
-    ] = {}  # of what a call has made: the weight that it is the product of, or made of that alone
+    # of what a call has made: the weight that it is the product of, or made of that alone
+    weight_of: dict[int, str | None] = {}
     for call in found.mine.tape.calls:
         own = [names[id(each)] for each in found.mine.weights(call) if id(each) in names]
         before = {weight_of.get(read) for read, _ in call.reads if found.mine.content[read]}

@@ -50,9 +50,10 @@ def kernels_by_name(modules: list[torch.nn.Module]) -> Undone:
 def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
     kinds = {cls for module in modules for cls in type(module).__mro__}
     for owner in [*kinds, *(sys.modules[name] for name in {cls.__module__ for cls in kinds} & sys.modules.keys())]:
-        names = KERNELS.keys() & vars(owner).keys()
-        for name in names or CONVOLUTIONS.keys() & vars(owner).keys():
-            yield owner, name, partial(_seeing, {**KERNELS, **CONVOLUTIONS}[name])
+        here = vars(owner).keys()
+        table = KERNELS if KERNELS.keys() & here else CONVOLUTIONS
+        for name in table.keys() & here:
+            yield owner, name, partial(_seeing, table[name])
     for module in modules:
         if (kernel := KERNELS.get(f"{type(module).__name__}.forward")) is not None:
             yield module, "forward", partial(_seeing, kernel)

@@ -25,7 +25,6 @@ from rfnb.interop.seen.function_calls import Looks, is_unheard
 from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.interop.seen.written_loops import THROUGH, LoopSearch
 
-"""In `Call.seen` of an outermost call: its SoftmaxSearch."""
 _ALIASES = {
     "truediv": "div", "true_divide": "div", "divide": "div", "itruediv": "div", "idiv": "div", "multiply": "mul", "rmul": "mul",
     "imul": "mul", "radd": "add", "iadd": "add", "isub": "sub", "subtract": "sub", "concat": "cat", "concatenate": "cat",

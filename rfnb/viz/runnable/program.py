@@ -231,7 +231,7 @@ class _Encoded:
         """The dims in arguments and results of a step's ops, in order."""
         found = [*step.dims.values(), *step.next_dims.values()]
         for op in step.ops:
-            found += [each for given in op.given.values() for each in _leaves(given) if isinstance(each, Dim)]
+            found += [each for given in op.given.values() for each in values_in(given) if isinstance(each, Dim)]
             found += [dim for dims, sparse, _ in op.kinds for dim in (*dims, sparse) if dim is not None]
         return list(dict.fromkeys(found))
 
@@ -420,13 +420,6 @@ def _differs(where: str, found: Sequence[Any], texts: Sequence[PageCall]) -> Val
         rows,
         "A page knows the letters or words of a text, and numbers that grow with how many there are.",
     )
-
-
-def _leaves(value: Any) -> list[Any]:
-    """The recorded leaves of a value."""
-    if isinstance(value, Mapping):
-        return [leaf for each in value.values() for leaf in _leaves(each)]
-    return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, (list, tuple)) else [value]
 
 
 def _of_torch(found: Sequence[tuple[str, str]]) -> TypeError:
