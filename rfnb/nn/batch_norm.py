@@ -21,14 +21,14 @@ from rfnb.ops.math import rsqrt
 class BatchNorm(Module):
     """(x - mean) / sqrt(variance + eps) * gamma + beta, over all dims but `in_dim`.
 
-    In training the statistics are those of the batch, and move the running ones; else the running ones are used.
+    In training the statistics are those of the batch, and the running statistics are updated; otherwise the running ones are used.
 
     Args:
-        affine: With gamma and beta.
-        momentum: running = (1 - momentum) * running + momentum * of this batch.
-        track_running_stats: False: always the statistics of the batch.
-        use_mask: False counts the padding too. Default: it does not count.
-        distributed: Not True.
+        affine: Whether to have gamma and beta.
+        momentum: running = (1 - momentum) * running + momentum * batch.
+        track_running_stats: False always uses the statistics of the batch.
+        use_mask: False includes the padding. Default: padding is excluded.
+        distributed: True is not supported.
 
     Raises:
         NotImplementedError: For distributed statistics.
@@ -100,8 +100,8 @@ class BatchNorm(Module):
 
 
 def batch_norm_distributed_default(*extra: Never, **unknown: Never) -> bool:
-    """Whether BatchNorm takes its statistics over all processes of a distributed training: False.
+    """Whether BatchNorm takes its statistics over all processes of a distributed training: always False.
 
-    rfnb has no global configuration that could say otherwise, and reduces within one process only.
+    rfnb has no global configuration, and reduces only within one process.
     """
     return False

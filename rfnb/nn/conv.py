@@ -106,7 +106,7 @@ class _TransposedConv(MovingFilter):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         filter = vars(self)["filter"]
-        if filter.dims[0] is self.out_dim:  # of a pickle made when that was the layout
+        if filter.dims[0] is self.out_dim:  # of a pickle in the old layout
             backend, dims = filter.backend, (filter.dims[1], self.out_dim, *filter.dims[2:])
             raw = backend.copy_raw(backend.detach_raw(filter.copy_compatible_to_dims_raw(dims)))
             filter.dims, filter._raw = dims, backend.parameter_raw(raw, filter.trainable)
@@ -117,7 +117,7 @@ class _TransposedConv(MovingFilter):
 
 
 class TransposedConv1d(_TransposedConv, AlongOneDim):
-    """Makes one spatial dim longer; options as in `transposed_conv`.
+    """A filter that makes one spatial dim longer; options as in `transposed_conv`.
 
     Parameters:
         filter: {in, out, filter_size}, Glorot uniform. bias: {out}, zero.
@@ -125,7 +125,7 @@ class TransposedConv1d(_TransposedConv, AlongOneDim):
 
 
 class TransposedConv2d(_TransposedConv, AlongSeveralDims):
-    """Makes two spatial dims longer; options as in `transposed_conv`.
+    """A filter that makes two spatial dims longer; options as in `transposed_conv`.
 
     Parameters:
         filter: {in, out, *filter_size}, Glorot uniform. bias: {out}, zero.
@@ -135,7 +135,7 @@ class TransposedConv2d(_TransposedConv, AlongSeveralDims):
 
 
 class TransposedConv3d(_TransposedConv, AlongSeveralDims):
-    """Makes three spatial dims longer; options as in `transposed_conv`.
+    """A filter that makes three spatial dims longer; options as in `transposed_conv`.
 
     Parameters:
         filter: {in, out, *filter_size}, Glorot uniform. bias: {out}, zero.

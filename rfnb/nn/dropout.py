@@ -1,4 +1,4 @@
-"""Dropout, in training only."""
+"""Dropout."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def dropout(
     on_forward: bool = False,
     **unknown: Never,
 ) -> Tensor:
-    """In training: zero with probability `drop_prob`, scale the rest by 1 / (1 - drop_prob). Else: source itself.
+    """In training, zero entries with probability `drop_prob` and scale the rest by 1 / (1 - drop_prob); otherwise return source itself.
 
     {...} -> {...}.
 
     Args:
-        drop_prob: A number, or a Tensor {some of the dims}, e.g. one that a schedule computes.
-        axis: The dims with independent choices; the others share them. None or False: all are independent. So
-            `axis=broadcast and feature_dim` drops whole features or not.
-        on_forward: Also outside of training.
+        drop_prob: A number, or a Tensor {some of the dims}, e.g. from a schedule.
+        axis: The dims with independent draws; the other dims share them. None or False: all entries are independent. So
+            `axis=broadcast and feature_dim` drops whole features if broadcast is set.
+        on_forward: Apply dropout outside of training too.
 
     Raises:
         ValueError: If drop_prob is not in [0, 1).
@@ -65,9 +65,9 @@ def dropout(
 
 
 def dropout_broadcast_default(*extra: Never, **unknown: Never) -> bool:
-    """Whether modules drop a feature in all frames and sequences alike: True.
+    """Whether modules drop a feature in all frames and sequences alike: always True.
 
-    rfnb has no global configuration that could say otherwise. A module with an own choice has an option, as
-    `att_dropout_broadcast` of attention; `dropout` itself shares nothing unless its `axis` says so.
+    rfnb has no global configuration. Modules that offer the choice have an option, e.g. `att_dropout_broadcast` of
+    attention; `dropout` itself draws independently unless `axis` is given.
     """
     return True

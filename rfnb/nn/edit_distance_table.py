@@ -1,4 +1,4 @@
-"""The table of the edit distance as a module: one row per step of a loop, or all rows of whole sequences."""
+"""The table of the edit distance as a module: one row per step of a loop, or all rows for whole sequences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rfnb.rec.state import State
 
 
 class EditDistanceTable(Module):
-    """Row by row the edit distance of what a loop has generated so far and each beginning of the target.
+    """Edit distances between the sequence that a loop has generated so far and each prefix of the target, row by row.
 
         table = rf.EditDistanceTable(target, target_spatial_dim=time)
         loop.state.table = table.default_initial_state(batch_dims=[batch])
@@ -33,9 +33,9 @@ class EditDistanceTable(Module):
     Args:
         target: int {..., target_spatial_dim}, sparse over the labels.
         target_spatial_dim: The dim of the labels.
-        blank_idx: A label that is not in the target and counts for nothing.
+        blank_idx: A label that is not in the target and is ignored.
 
-    State: `row` int32 {..., target_spatial_dim + 1} and `n` int32 {...}, how many symbols were read.
+    State: `row` int32 {..., target_spatial_dim + 1} and `n` int32 {...}, the number of symbols read.
 
     Raises:
         DimError: If target lacks target_spatial_dim.
@@ -58,21 +58,21 @@ class EditDistanceTable(Module):
     def __call__(
         self, source: Tensor, *, state: State | None = None, spatial_dim: Dim, ended: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """Reads one symbol, or all symbols of a sequence.
+        """Read one symbol, or all symbols of a sequence.
 
         Args:
-            source: int {...} of one step, or {..., spatial_dim}.
-            state: Needed for a single step. Default for a whole sequence: that before the first symbol.
-            spatial_dim: `single_step_dim`, or the dim of the symbols; a sequence that has ended keeps its row.
-            ended: bool {...}, for a single step: the row stays where True. A Loop does that by itself.
+            source: int {...} for one step, or {..., spatial_dim}.
+            state: Required for a single step. Default for a whole sequence: the state before the first symbol.
+            spatial_dim: `single_step_dim`, or the dim of the symbols; an ended sequence keeps its row.
+            ended: bool {...}, for a single step: True keeps the row. A Loop does this automatically.
 
         Returns:
-            int32 {..., target_spatial_dim + 1}, with spatial_dim for a whole sequence, where row t is the one after symbol t; the
-            last value of a row is the edit distance so far. And the state.
+            int32 {..., target_spatial_dim + 1}, with spatial_dim for a whole sequence, where row t follows symbol t;
+            the last value of a row is the edit distance so far. And the state.
 
         Raises:
             RuntimeError: For a single step without state.
-            DimError: If the labels of source are others than those of the target and the blank.
+            DimError: If the labels of source are not those of the target and the blank.
         """
         self._check(source)
         if spatial_dim is single_step_dim:
@@ -95,7 +95,7 @@ class EditDistanceTable(Module):
             state = self._step(symbol, state, None)
             return state.row, state
 
-        # What has dims that the target does not have, as a beam, gets a row of its own.
+        # Dims that the target does not have, such as a beam, get their own rows.
         row = expand_dims(
             state.row, [dim for dim in source.dims if dim is not spatial_dim and dim not in state.row.dims]
         )

@@ -18,11 +18,11 @@ class ParamInit:
     """A callable (dims, dtype) -> Tensor {dims}; `initial` of a Parameter.
 
     A subclass defines `__call__`. Its arguments:
-        dims: Of the parameter.
-        dtype: Of the result; None: the one this scheme was made with, else the default float dtype.
-        sparse_dim: Of the parameter.
-        device: Default: the default one.
-        out: A Tensor {dims} that gets the values in place, and is the result.
+        dims: The dims of the parameter.
+        dtype: The dtype of the result; None: that of this scheme, else the default float dtype.
+        sparse_dim: The sparse dim of the parameter.
+        device: Default: the default device.
+        out: A Tensor {dims} that is filled in place and returned.
     """
 
     def __call__(
@@ -41,7 +41,7 @@ ParamInitType = Tensor | RawTensorTypes | ParamInit
 
 
 class Normal(ParamInit):
-    """Normal around 0; cut at 2 standard deviations unless `truncated=False`."""
+    """Normal distribution with mean 0, truncated at 2 standard deviations unless `truncated=False`."""
 
     def __init__(self, stddev: float, *, truncated: bool = True, dtype: str | None = None):
         self.stddev, self.truncated, self.dtype = stddev, truncated, dtype
@@ -68,8 +68,8 @@ class VarianceScaling(ParamInit):
     Args:
         scale: Default 1.
         mode: "fan_in" (the default), "fan_out" or "fan_avg".
-        distribution: "uniform", "normal" or "truncated_normal" (the default; its spread is corrected for the cut).
-        dtype: Where the call names none.
+        distribution: "uniform", "normal" or "truncated_normal" (the default; its standard deviation is corrected for the truncation).
+        dtype: Default for calls without a dtype.
 
     Raises:
         ValueError: Unknown mode or distribution.
@@ -115,7 +115,9 @@ class VarianceScaling(ParamInit):
         elif self.distribution == "normal":
             spread = {"stddev": stddev}
         else:
-            spread = {"stddev": stddev / 0.87962566103423978}  # of a normal cut at 2 standard deviations
+            spread = {
+                "stddev": stddev / 0.87962566103423978
+            }  # standard deviation of a normal truncated at 2 standard deviations
         return _drawn(self.distribution, dims, dtype or self.dtype, sparse_dim, device, out, **spread)
 
 
@@ -135,7 +137,7 @@ HeNormal = He
 
 
 class HeUniform(He):
-    """He, uniform."""
+    """He with a uniform distribution."""
 
     distribution = "uniform"
 
@@ -150,7 +152,7 @@ def _drawn(
     out: Tensor | None,
     **spread: Any,
 ) -> Tensor:
-    """Random values {dims}, in `out` if there is one."""
+    """Random values {dims}, in `out` if it is given."""
     if out is not None:
         dtype, device = out.dtype, out.device
     drawn = random.random(dims, distribution=distribution, dtype=dtype, device=device, **spread)

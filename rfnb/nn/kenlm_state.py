@@ -1,4 +1,4 @@
-"""An n-gram model inside a loop, with labels that are words or parts of words: the documented KenLmStateLayer."""
+"""An n-gram model inside a loop, with words or parts of words as labels: the documented KenLmStateLayer."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ class KenLmState(Module):
         lm_file: ARPA (also with gzip), or KenLM's binary format, which needs the package `kenlm`; or a function that gives the path.
         vocab_file: The texts of the labels: a list, a Dim with a vocab, or a file with one label per line or a Python dict
             label -> index.
-        vocab_unknown_label: A label that must be in the vocabulary, or None. It is scored as it is written.
-        bpe_merge_symbol: What labels end in that go on in the next one, as "@@". A word that is not complete is scored as it
-            stands, and again when it has grown. Without it each label is a word.
-        input_step_offset: So many first labels are skipped.
-        dense_output: Scores of all labels that may come next, not of the label.
-        package: Read ARPA files through the package `kenlm` too. The numbers are the same.
+        vocab_unknown_label: A label that must be in the vocabulary, or None. It is scored by its text.
+        bpe_merge_symbol: Suffix of labels that the next label continues, such as "@@". An incomplete word is scored as
+            a word, and scored again when it grows. Without this symbol each label is a word.
+        input_step_offset: Number of labels at the beginning that are skipped.
+        dense_output: Return the scores of all possible next labels instead of that of the label.
+        package: Read ARPA files with the package `kenlm` too. The numbers are the same.
 
-    State: int32 {...}: `context` (of the complete words), `partial` (the word that has begun), `step`.
+    State: int32 {...}: `context` (of the complete words), `partial` (the incomplete word), `step`.
 
     Raises:
         ValueError: For a malformed file or vocabulary, or one that does not fit the model.
 
-    Source: the documented KenLmStateLayer; Heafield 2011, "KenLM"; unknown words cost -100 (log10) where the model has no `<unk>`, as
-    they do there.
+    Source: the documented KenLmStateLayer; Heafield 2011, "KenLM"; unknown words get -100 (log10) if the model has no
+    `<unk>`, as in that layer.
     """
 
     def __init__(
@@ -84,16 +84,16 @@ class KenLmState(Module):
     def __call__(
         self, label: Tensor, *, state: State | None = None, spatial_dim: Dim = single_step_dim
     ) -> tuple[Tensor, State]:
-        """Appends one label, or all labels of a sequence.
+        """Append one label, or all labels of a sequence.
 
         Args:
-            label: int {...} of one step, or {..., spatial_dim}.
-            state: Needed for a single step. Default for a whole sequence: that of the empty text.
+            label: int {...} for one step, or {..., spatial_dim}.
+            state: Required for a single step. Default for a whole sequence: the state of the empty text.
             spatial_dim: `single_step_dim`, or the dim of the labels.
 
         Returns:
-            float32: by how much the natural-log probability of the text has changed, the dims of label; or with dense_output,
-            by how much each label that may come next would change it {..., out_dim}. And the state.
+            float32: the change in natural-log probability of the text, with the dims of label; or with dense_output,
+                the change that each possible next label would cause {..., out_dim}. And the state.
 
         Raises:
             RuntimeError: For a single step without state.
@@ -131,7 +131,7 @@ class KenLmState(Module):
         return (self.next_scores(new) if self.dense_output else score), new
 
     def next_scores(self, state: State) -> Tensor:
-        """The score that each label which may come next would add; float32 {..., out_dim}. Parts of words count as they are written."""
+        """The score that each possible next label would add; float32 {..., out_dim}. Parts of words are scored as words."""
         if self._subwords is None:
             assert self.lm is not None
             return self.lm.next_scores(state)
@@ -140,11 +140,11 @@ class KenLmState(Module):
 
 @op(of="KenLmState")
 def _append(lm: KenLmState, label: Tensor, context: Tensor, partial: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The change of the score, the context and the partial word after a label."""
+    """The change of the score, the context and the incomplete word after a label."""
     assert lm._subwords is not None
     dims = tuple(dict.fromkeys((*context.dims, *partial.dims, *label.dims)))
     contexts, partials, labels = flat_on_host(dims, context, partial, label)
-    labels = np.clip(labels, 0, lm.out_dim.extent - 1)  # in the padding there may be anything
+    labels = np.clip(labels, 0, lm.out_dim.extent - 1)  # padding may hold any value
     steps = [lm._subwords.step(int(begun), int(one)) for begun, one in zip(partials, labels)]
     after = np.array([begun for begun, _ in steps], np.int32)
     words = np.array([word for _, word in steps], np.int64)
@@ -182,7 +182,7 @@ def _next_scores(lm: KenLmState, context: Tensor, partial: Tensor) -> Tensor:
 
 
 def _partial_scores(lm: KenLmState, contexts: np.ndarray, partials: np.ndarray, merged: bool = False) -> np.ndarray:
-    """Scores of words that have begun, taken as words; 0 where none has."""
+    """Scores of the incomplete words, taken as words; 0 where there is no incomplete word."""
     assert lm._subwords is not None
     word = lm._subwords.merged_word if merged else lm._subwords.partial_word
     out, begun = np.zeros(len(contexts), np.float32), partials > 0
@@ -191,21 +191,21 @@ def _partial_scores(lm: KenLmState, contexts: np.ndarray, partials: np.ndarray, 
 
 
 def read_labels(source: str | Path | Sequence[str]) -> list[str]:
-    """Texts of labels: as given, or from a file with one per line or a Python dict label -> index.
+    """Texts of labels: a list as it is, or from a file with one per line or a Python dict label -> index.
 
     Raises:
-        ValueError: If the file is not UTF-8, its dict has other things than labels, or the indices are not 0, 1, ...
+        ValueError: If the file is not UTF-8, its dict has keys that are not labels, or the indices are not 0, 1, ...
     """
     if not isinstance(source, (str, Path)):
         return list(source)
     try:
         text = Path(source).read_text(encoding="utf-8-sig")
-        if not text.lstrip().startswith("{"):  # splitlines also ends lines at what may be in a label
+        if not text.lstrip().startswith("{"):  # splitlines would also split at characters that a label may contain
             return text.removesuffix("\n").split("\n") if text else []
         return _of_dict(text)
     except UnicodeDecodeError as error:
         cause = f"not UTF-8: {error.reason} at byte {error.start}"
-    except (RecursionError, MemoryError):  # the latter is what the parser raises
+    except (RecursionError, MemoryError):  # the parser raises MemoryError
         cause = "nested too deeply"
     except (ValueError, SyntaxError, TypeError) as error:
         cause = str(error).splitlines()[0]
@@ -218,7 +218,7 @@ def read_labels(source: str | Path | Sequence[str]) -> list[str]:
 
 
 def _of_dict(text: str) -> list[str]:
-    """The keys of a Python dict label -> index in the order of the indices."""
+    """The keys of a Python dict label -> index, ordered by index."""
     node = ast.parse(text.strip(), mode="eval").body
     if not isinstance(node, ast.Dict):
         raise ValueError("not a dict")

@@ -21,7 +21,7 @@ class Linear(Module):
     """x W + b, over the feature dim.
 
     Parameters:
-        weight: {in, out}, Glorot uniform. Where in_dim is out_dim, the input side is the twin `in_dim.copy(match_priority=1)`.
+        weight: {in, out}, Glorot uniform. If in_dim is out_dim, the input side is the twin `in_dim.copy(match_priority=1)`.
         bias: {out}, zero.
     """
 
@@ -72,10 +72,10 @@ def _with_twin(dims: tuple[Dim, ...], in_dim: Dim, twin: Dim) -> tuple[Dim, ...]
 
 
 class Embedding(Module):
-    """One vector per index.
+    """A lookup table with one vector per index.
 
     Parameters:
-        weight: {in, out}, Glorot uniform. Where in_dim is out_dim, the input side is the twin `in_dim.copy(match_priority=1)`.
+        weight: {in, out}, Glorot uniform. If in_dim is out_dim, the input side is the twin `in_dim.copy(match_priority=1)`.
     """
 
     def __init__(self, in_dim: Dim, out_dim: Dim):
@@ -90,7 +90,7 @@ class Embedding(Module):
             DimError: If source is sparse over another dim.
 
         Probes:
-            tokens: ids, the source. Views take the labels of its dims from it.
+            tokens: ids, the source. Views take the labels of its dims from this.
         """
         if source.sparse_dim is not self.in_dim:
             sparse = source.sparse_dim.short_repr() if source.sparse_dim is not None else "none"
@@ -104,5 +104,5 @@ class Embedding(Module):
             probe("tokens", ids=source)
         out = gather(self.weight, indices=source, axis=self.in_dim)
         out._feature_dim = self.out_dim
-        out._finite = True  # rows of the table, whatever the indices in the padding are
+        out._finite = True  # rows of the table are finite, whatever the indices in the padding are
         return out

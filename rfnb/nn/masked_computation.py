@@ -1,4 +1,4 @@
-"""Computation on some of the frames only: those where a mask is True. `rf.unmask` spreads the result over all frames again.
+"""Computation only on the frames where a mask is True. `rf.unmask` spreads the result over all frames again.
 
 masked = rf.MaskedComputation(rf.LSTM(in_dim, out_dim))
 out, state = masked(x, mask=mask, in_spatial_dim=time, out_spatial_dim=packed)      # {..., packed, out}
@@ -30,18 +30,18 @@ from rfnb.rec.state import State
 def masked_computation(
     fn: Callable[[Any], tuple[Tensor, Any]], *extra: Never, mask: Tensor, state: State, **unknown: Never
 ) -> tuple[Tensor, State]:
-    """One step of a computation that goes on only where mask is True; elsewhere its output and its state stay as they were.
+    """One step of a computation that advances only where mask is True; elsewhere its output and state do not change.
 
-    It is computed for all sequences; `MaskedComputation` packs the frames where they are known before.
+    The step is computed for all sequences; `MaskedComputation` packs the frames if the mask is known in advance.
 
     Args:
-        fn: state.unit -> output and the next state.unit, any nested structure. A Dim in it (a history that grows) becomes one with
-            lengths: each sequence has the frames of the steps that were not skipped.
+        fn: state.unit -> output and the next state.unit, any nested structure. A Dim in it (a growing history) becomes
+            ragged: each sequence has only the frames of the steps that were not skipped.
         mask: bool {...}
-        state: output: of the step before, unit: state of fn.
+        state: output: that of the previous step; unit: state of fn.
 
     Returns:
-        output where mask is True, else that of the step before; and the next state. Masks inside of fn act together with this one.
+        output where mask is True, else that of the previous step; and the next state. Masks inside fn combine with this one.
 
     Raises:
         ValueError: If mask is not bool.
@@ -53,12 +53,12 @@ def masked_computation(
 
 
 class MaskedComputation(Module):
-    """Runs `unit` on the frames where a mask is True, as if the others were not there.
+    """Runs `unit` only on the frames where a mask is True, as if the other frames did not exist.
 
     Args:
         unit: Module or function. With a state: `unit(*sources, state=..., spatial_dim=...)` (or `axis=...`) -> output and state;
             else `unit(*sources)` -> output.
-        out_dim: Features of its output, if it has no attribute out_dim; for `default_initial_state`.
+        out_dim: Features of the output, for `default_initial_state`, if the unit has no attribute out_dim.
     """
 
     def __init__(self, unit: Callable[..., Any], *, out_dim: Dim | None = None):
@@ -77,23 +77,23 @@ class MaskedComputation(Module):
         masked_from: Tensor | None = None,
         state: State | None = None,
     ) -> tuple[Tensor, State]:
-        """A whole sequence, packed; or one step with `single_step_dim`.
+        """Run a whole sequence, packed; or one step with `single_step_dim`.
 
         Args:
-            sources: Those with in_spatial_dim are packed, with 0 in the padding; others go to the unit as they are.
-            mask: bool {..., in_spatial_dim}, of one step {...}. Its padding counts as False. None: all frames.
-            in_spatial_dim: Of the frames.
-            out_spatial_dim: Of the packed frames; without size it gets its lengths here.
-            masked_from: What sources are when packed {..., out_spatial_dim}, if that is there already; sources are not used then.
-            state: output: what comes out before the first frame; unit: state of the unit. Needed for a step, where it is
+            sources: Those with in_spatial_dim are packed, with 0 in the padding; others are passed to the unit unchanged.
+            mask: bool {..., in_spatial_dim}, for one step {...}. Its padding counts as False. None: all frames.
+            in_spatial_dim: The dim of the frames.
+            out_spatial_dim: The dim of the packed frames; if it has no size yet, its lengths are set here.
+            masked_from: The sources packed {..., out_spatial_dim}, if already available; sources are then ignored.
+            state: output: the output before the first frame; unit: state of the unit. Required for a step; use
                 `default_initial_state` at the beginning.
 
         Returns:
-            {..., out_spatial_dim, out}; of a step {..., out}: the output of the last frame that was not skipped. And the state.
+            {..., out_spatial_dim, out}; for a step {..., out}: the output of the last frame that was not skipped. And the state.
 
         Raises:
-            ValueError: If mask is not bool, a dim is missing, masked_from does not fit the mask or is for a step, or a step has no
-                state.
+            ValueError: If mask is not bool, a dim is missing, masked_from does not fit the mask or is given for a step,
+                or a step has no state.
             DimError: If mask has no in_spatial_dim.
         """
         if mask is not None:
@@ -122,7 +122,7 @@ class MaskedComputation(Module):
             output: Default: h of the state of the unit, else zeros {*batch_dims, out_dim}.
 
         Raises:
-            ValueError: If nothing tells the features of the output.
+            ValueError: If the features of the output cannot be determined.
         """
         unit = self._initial_unit(batch_dims) if unit is None else unit
         if output is None and isinstance(unit, dict):
@@ -201,7 +201,6 @@ class MaskedComputation(Module):
         return tuple(map(packed, sources))
 
     def _last(self, out: Tensor, spatial_dim: Dim | None, state: State | None) -> Tensor | None:
-        """The output after the last frame."""
         if spatial_dim is None or spatial_dim not in out.dims:
             return None
         last = last_frame(out, axis=spatial_dim)

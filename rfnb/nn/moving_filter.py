@@ -18,15 +18,15 @@ Moved = tuple[Tensor, tuple[Dim, ...]]
 
 
 class MovingFilter(Module):
-    """A filter and a bias. What the filter does where it moves is the `move` of a subclass.
+    """A filter and a bias. The `move` of a subclass defines the op.
 
     Args:
         filter_size: Numbers or dims: one for all spatial dims, or one for each.
-        padding, strides, groups: Of the op.
+        padding, strides, groups: Options of the op.
 
     Parameters:
-        filter: {out, in / groups, *filter_size}, or {in, out, *filter_size} where `in_first`, Glorot uniform. Where the input
-            side is out_dim, it is the twin `out_dim.copy(match_priority=1)`.
+        filter: {out, in / groups, *filter_size}, or {in, out, *filter_size} where `in_first`, Glorot uniform. If the
+            input side is out_dim, it is the twin `out_dim.copy(match_priority=1)`.
         bias: {out}, zero.
     """
 
@@ -53,7 +53,7 @@ class MovingFilter(Module):
         self.bias = Parameter((out_dim,)) if with_bias else None
 
     def move(self, source: Tensor, **options: Any) -> Moved:
-        """The op with these options, those of all filters, and with its own."""
+        """The op with these options, the options of all filters, and its own."""
         raise NotImplementedError
 
     def _moved(self, source: Tensor, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None) -> Moved:
@@ -64,7 +64,7 @@ class MovingFilter(Module):
 
 
 class AlongOneDim(MovingFilter):
-    """A filter that moves along one dim, which the call takes and gives back as a Dim."""
+    """A filter that moves along one dim, which the call takes and returns as a Dim."""
 
     num_spatial = 1
 
@@ -73,27 +73,27 @@ class AlongOneDim(MovingFilter):
     ) -> tuple[Tensor, Dim]:
         """{..., in, in_spatial_dim} -> {..., out, out spatial dim} with feature_dim out, and the out spatial dim.
 
-        That of a convolution with padding "same" without stride is in_spatial_dim itself. See `conv`, `transposed_conv`.
+        For a convolution with padding "same" and no stride it is in_spatial_dim itself. See `conv`, `transposed_conv`.
         """
         out, (dim,) = self._moved(source, (in_spatial_dim,), None if out_spatial_dim is None else (out_spatial_dim,))
         return out, dim
 
 
 class AlongSeveralDims(MovingFilter):
-    """A filter that moves along several dims, which the call takes and gives back in tuples."""
+    """A filter that moves along several dims, which the call takes and returns as tuples."""
 
     def __call__(
         self, source: Tensor, *, in_spatial_dims: Sequence[Dim], out_spatial_dims: Sequence[Dim] | None = None
     ) -> Moved:
         """{..., in, in_spatial_dims} -> {..., out, out spatial dims} with feature_dim out, and the out spatial dims.
 
-        Those of a convolution with padding "same" without stride are in_spatial_dims themselves. See `conv`, `transposed_conv`.
+        For a convolution with padding "same" and no stride they are in_spatial_dims themselves. See `conv`, `transposed_conv`.
         """
         return self._moved(source, in_spatial_dims, out_spatial_dims)
 
 
 def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int, what: str) -> tuple[Dim, ...]:
-    """The dims of a filter, from numbers or dims, one for all or one for each.
+    """The dims of a filter, from numbers or dims: one for all axes or one for each.
 
     Raises:
         DimError: If there are not `num_spatial` of them.
@@ -107,13 +107,12 @@ def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int, wh
         )
     names = ["filter"] if num_spatial == 1 else [f"filter_{axis}" for axis in range(num_spatial)]
     dims = [size if isinstance(size, Dim) else Dim(int(size), name=name) for size, name in zip(sizes, names)]
-    # The same dim for several axes: a tensor holds it once, so the others are its twins.
+    # The same dim for several axes: a tensor holds a dim once, so the other axes get twins.
     return tuple(dim.copy(match_priority=-axis) if dim in dims[:axis] else dim for axis, dim in enumerate(dims))
 
 
 class GlorotOfFilter(Glorot):
-    """Glorot for {out, in, *size} or {in, out, *size}: what one output feature sees is in * size, what one input feature reaches
-    is out * size; Glorot takes their mean."""
+    """Glorot for {out, in, *size} or {in, out, *size}: fan-in is in * size and fan-out is out * size; Glorot uses their mean."""
 
     def __call__(self, dims: Sequence[Dim], dtype: str | None = None, **options: Any) -> Tensor:
         return super().__call__((*dims[2:], dims[1], dims[0]), dtype, **options)

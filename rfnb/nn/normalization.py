@@ -1,6 +1,6 @@
-"""Normalisation of each frame by itself: LayerNorm, RMSNorm, GroupNorm, and moments, with padding left out.
+"""Normalisation of single frames: LayerNorm, RMSNorm, GroupNorm; and moments without padding.
 
-What is averaged over all frames of a batch is in `batch_norm.py`.
+Normalisation over all frames of a batch is in `batch_norm.py`.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def moments(
 
     Args:
         x: {..., axis}
-        use_mask: False counts the padding too.
-        correction: The variance divides by the number of frames less this; 1 for the unbiased one.
-        distributed: Not True.
+        use_mask: False includes the padding.
+        correction: Subtracted from the number of frames in the denominator of the variance; 1 for the unbiased estimate.
+        distributed: True is not supported.
 
     Returns:
-        mean {...}, variance {...}; of complex numbers that of the distances from the mean. A sequence without frames gives 0 for both.
+        mean {...}, variance {...}; for complex numbers that of the distances from the mean. Both are 0 for an empty sequence.
 
     Raises:
         DimError: If an axis is not a dim of x.
@@ -65,10 +65,10 @@ def moments(
 def wide_moments(
     x: Tensor, axes: tuple[Dim, ...], *, use_mask: bool = True, correction: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """`moments`, in float32 for x of 16 bits: a variance may be beyond float16 though x is not."""
+    """`moments`, computed in float32 if x has 16 bits: the variance may exceed the range of float16 even if x does not."""
     x = widened(x)
     if use_mask:
-        x = x.copy_masked(0, dims=axes)  # else NaN in the padding comes back as the gradient of the mean
+        x = x.copy_masked(0, dims=axes)  # otherwise NaN in the padding enters the gradient of the mean
     mean = reduce_mean(x, axis=axes, use_mask=use_mask)
     # The gradient through the mean is zero (the differences sum to 0), so it is not computed.
     squares = squared_difference(x, stop_gradient(mean)) if is_float_dtype(x.dtype) else square(abs(x - mean))
@@ -94,10 +94,10 @@ def _normalized(a: Tensor, axes: tuple[Dim, ...], epsilon: float) -> Tensor:
 
 
 class Normalize(Module):
-    """`normalize`, then a factor and an offset.
+    """`normalize`, then a scale and a bias.
 
     Parameters:
-        scale: {param_dims}, one. bias: {param_dims}, zero. Either may be left out.
+        scale: {param_dims}, one. bias: {param_dims}, zero. Either may be omitted.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Normalize(Module):
 
 
 class _FrameNorm(Module):
-    """A norm of each frame by itself, by a kernel of the backend."""
+    """A norm of single frames, in a kernel of the backend."""
 
     _kernel: str
 
@@ -171,7 +171,7 @@ class RMSNorm(_FrameNorm):
     """x / sqrt(mean(x²) + eps) * scale, over `in_dim` (one dim or several) of each frame.
 
     Parameters:
-        scale: {in}, one. bias: {in}, zero, if asked for.
+        scale: {in}, one. bias: {in}, zero, if requested.
 
     Source: Zhang and Sennrich 2019, equation (4).
     """
@@ -183,12 +183,12 @@ class RMSNorm(_FrameNorm):
 
 
 class GroupNorm(Module):
-    """The features in `num_groups` equal groups, each normalised by itself, frame by frame.
+    """The features in `num_groups` equal groups, each normalised separately in each frame.
 
     Parameters:
         scale: {in}, one. bias: {in}, zero.
 
-    Source: Wu and He 2018, equations (1), (2), (7), but with statistics of one frame; theirs is `GroupNormSpatial`.
+    Source: Wu and He 2018, equations (1), (2), (7), but with the statistics of one frame; `GroupNormSpatial` follows the paper.
 
     Raises:
         DimError: If num_groups does not divide in_dim.
@@ -213,15 +213,15 @@ class GroupNorm(Module):
 
 
 class GroupNormSpatial(GroupNorm):
-    """The same as `GroupNorm`, with the statistics of a group over all its frames: the usual definition."""
+    """`GroupNorm` with statistics over all frames: the usual definition."""
 
     def __call__(self, x: Tensor, *, spatial_dim: Dim | Sequence[Dim]) -> Tensor:  # type: ignore[override]
-        """{..., spatial_dim, in} -> {..., spatial_dim, in}; padding does not count."""
+        """{..., spatial_dim, in} -> {..., spatial_dim, in}; padding is excluded."""
         return self._over(x, dims_of("GroupNormSpatial", spatial_dim))
 
 
 def affine(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> Tensor:
-    """x * scale + bias, either of which may be None."""
+    """x * scale + bias; either may be None."""
     x = x if scale is None else finite_with(x, scale) * scale
     return x if bias is None else x + bias
 

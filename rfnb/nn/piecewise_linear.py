@@ -1,4 +1,4 @@
-"""Functions made of straight lines, of a Tensor or of the step of the run."""
+"""Piecewise linear functions of a Tensor, or of the training step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rfnb.ops.math import clip_by_value
 
 
 class PiecewiseLinear(Module):
-    """The function that goes through `points` in straight lines, constant before the first and after the last.
+    """The piecewise linear function through `points`, constant before the first and after the last.
 
     Args:
         points: x -> y, in any order; one or more.
@@ -38,7 +38,7 @@ class PiecewiseLinear(Module):
             )
 
     def __call__(self, x: Tensor | float) -> Tensor:
-        """{...} -> {...}: the values at x; integers give the default float dtype. Has a gradient."""
+        """{...} -> {...}: the values at x; integers give the default float dtype. Differentiable."""
         if not isinstance(x, Tensor):
             return self._at(x)
         x = x if has_fractions(x.dtype) else cast(x, get_default_float_dtype())
@@ -56,8 +56,8 @@ class PiecewiseLinear(Module):
 
 
 class PiecewiseLinearStepwiseScheduler(PiecewiseLinear):
-    """`PiecewiseLinear` of the step of the run context, e.g. for a factor of a loss that grows in the first steps."""
+    """`PiecewiseLinear` of the step in the run context, e.g. for a loss scale that grows in the first steps."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
-        """A scalar: the value at `get_run_ctx().step`. Arguments are ignored, so that it can stand for other schedules."""
+        """A scalar: the value at `get_run_ctx().step`. Arguments are ignored, so that it can replace other schedules."""
         return self._at(run_ctx.get_run_ctx().step)

@@ -1,4 +1,4 @@
-"""RunningMean: a mean over all that was seen in training, newer batches counting more."""
+"""RunningMean: an exponential moving average over the training batches."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class RunningMean(Module):
     Args:
         in_dim: The dim or dims that are kept.
         alpha: Weight of a new batch: 0 never changes the mean, 1 always takes the new one.
-        dtype: Of the mean. Default: the default float dtype.
-        is_prob_distribution: The mean starts uniform, 1 / size of in_dim, and sums up to 1 ever after. Default: it starts at 0.
-        update_only_in_train: False: also outside of training.
+        dtype: The dtype of the mean. Default: the default float dtype.
+        is_prob_distribution: The mean starts uniform, 1 / size of in_dim, and always sums to 1. Default: it starts at 0.
+        update_only_in_train: False updates it outside of training too.
 
     Parameters:
         mean: {in}, auxiliary.
@@ -59,12 +59,12 @@ class RunningMean(Module):
             self.mean.initial = 1.0 / max(math.prod(full_shape(self._dims)), 1)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """{..., in} -> {in}: the mean, of which x is already a part if it is updated; without gradient.
+        """{..., in} -> {in}: the mean, which already includes x if it is updated; without gradient.
 
         A batch without any real frame does not count.
 
         Raises:
-            DimError: If x lacks a dim of in_dim, or has no other one.
+            DimError: If x lacks a dim of in_dim, or has no other dim.
         """
         check_dims("RunningMean", x, self._dims)
         axes = [dim for dim in x.dims if dim not in self._dims]
@@ -78,4 +78,4 @@ class RunningMean(Module):
         if (training or not self.update_only_in_train) and x.num_elements():
             new = cast(reduce_mean(widened(stop_gradient(x)), axis=axes), self.mean.dtype)
             self.mean.assign_add((new - self.mean) * self.alpha)
-        return copy(stop_gradient(self.mean))  # a copy: the next batch changes the mean in place
+        return copy(stop_gradient(self.mean))  # the next batch changes the mean in place

@@ -31,23 +31,24 @@ def specaugment(
     steps: Sequence[int] = (0, 1000, 2000),
     **unknown: Never,
 ) -> Tensor:
-    """In training: random runs of frames, then random runs of features are 0, for each sequence on its own. Else: x itself.
+    """In training, set random runs of frames, then random runs of features to 0, independently for each sequence;
+    otherwise return x itself.
 
-    With `stage` the number of `steps` that are reached and f = 2 ** (stage - 1), the numbers of runs are drawn uniformly:
-    of frames from stage - 1 to f * max(length // num_spatial_mask_factor, 2), at most length;
-    of features from stage - 1 to 1 + f.
+    Let `stage` be the number of `steps` reached and f = 2 ** (stage - 1). The numbers of runs are drawn uniformly: for
+    frames from stage - 1 to f * max(length // num_spatial_mask_factor, 2), at most length; for features from stage - 1
+    to 1 + f.
 
     Args:
         x: {..., spatial_dim, feature_dim}
         feature_dim: Default: that of x.
-        global_train_step_dependent: Ramp up by the step of the run context, none before the first of steps. False: as if all
-            were reached.
-        only_on_train: False masks outside of training too.
-        max_consecutive_spatial_dims: Most frames in a run; at least 1.
-        max_consecutive_feature_dims: Most features in a run. Default: a fifth of them.
-        num_spatial_mask_factor: The number of frames per additional run of masked frames.
-        num_masks_per_seq: In place of max(length // num_spatial_mask_factor, 2).
-        steps: Of training, in rising order.
+        global_train_step_dependent: Ramp up with the step of the run context, without masks before the first of
+            `steps`. False: as if all were reached.
+        only_on_train: False also masks outside of training.
+        max_consecutive_spatial_dims: Maximal number of frames in a run; at least 1.
+        max_consecutive_feature_dims: Maximal number of features in a run. Default: a fifth of all features.
+        num_spatial_mask_factor: Number of frames per additional run.
+        num_masks_per_seq: Replaces max(length // num_spatial_mask_factor, 2).
+        steps: Training steps, in increasing order.
 
     Returns:
         The dims of x.
@@ -55,8 +56,9 @@ def specaugment(
     Raises:
         DimError: If spatial_dim or feature_dim is not in x, or x has no feature_dim and none is given.
 
-    Source: Park et al. 2019, "SpecAugment", section 2, time and frequency masks without time warping, there of one number for all
-    lengths; with more masks for longer sequences as Park et al. 2020, "SpecAugment on Large Scale Datasets".
+    Source: Park et al. 2019, "SpecAugment", section 2, time and frequency masks without time warping, which uses one
+    number for all lengths; with more masks for longer sequences as in Park et al. 2020, "SpecAugment on Large Scale
+    Datasets".
     """
     need_tensors("specaugment", x)
     feature_dim = x.feature_dim if feature_dim is None else feature_dim
@@ -89,7 +91,7 @@ def specaugment(
 def _numbers_of_runs(
     spatial_dim: Dim, least: int, factor: int, number: int | None, frames_for_one: int
 ) -> tuple[Tensor | int, Tensor | int]:
-    """The bounds for each sequence, on the host; numbers where all sequences have the same length."""
+    """The bounds for each sequence, on the host; numbers if all sequences have the same length."""
     lengths = np.asarray(spatial_dim.extent if spatial_dim.lengths is None else spatial_dim.lengths)
     most = factor * (np.maximum(lengths // frames_for_one, 2) if number is None else np.full_like(lengths, number))
     bounds = np.minimum(least, lengths), np.minimum(most, lengths)

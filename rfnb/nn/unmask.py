@@ -1,4 +1,4 @@
-"""From packed frames to all frames: each value goes on until the next one."""
+"""From packed frames to all frames: each value is repeated until the next one."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def unmask(
     state: State | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, State]:
-    """The frames of `source` at the places where `mask` is True, and each of them again until the next one.
+    """The frames of `source` where `mask` is True, each repeated until the next one.
 
         out[t] = source[n_t - 1],  n_t = number of True in mask[0 .. t];  initial where n_t is 0
 
-    It undoes the packing of `MaskedComputation`. In a step of a loop the output of `MaskedComputation` is unmasked already.
+    This undoes the packing of `MaskedComputation`. In a step of a loop the output of `MaskedComputation` is already unmasked.
 
     Args:
         source: {..., in_spatial_dim}, packed.
-        mask: bool {..., axis}; of one step {...}. Its padding counts as False.
-        axis: Of all frames; `single_step_dim` for one of them.
-        in_spatial_dim: As long as the mask is True.
-        initial: Before the first frame: a number, or {...}.
-        state: index: which frame was the last one, int32 {...}, -1 before the first. None: `unmask_initial_state`.
+        mask: bool {..., axis}; for one step {...}. Its padding counts as False.
+        axis: The dim of all frames; `single_step_dim` for one frame.
+        in_spatial_dim: Its length is the number of True in mask.
+        initial: Value before the first frame: a number, or {...}.
+        state: index: index of the last frame, int32 {...}, -1 before the first. None: `unmask_initial_state`.
 
     Returns:
         {..., axis}, and the state after the last frame.
@@ -78,7 +78,7 @@ def unmask_initial_state(
 
 
 def _last(index: Tensor, axis: Dim, before: Tensor | int, mask: Tensor) -> Tensor:
-    """The index after each sequence's last frame; mask is 0 in the padding, so that is the one after the whole axis."""
+    """The index after each sequence's last frame; mask is 0 in the padding, so the last value of the whole axis is correct."""
     if axis.extent:
         return gather(index, indices=axis.extent - 1, axis=axis)
     dims = [dim for dim in mask.dims if dim is not axis]

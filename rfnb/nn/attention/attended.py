@@ -3,7 +3,7 @@
     weights = attended(softmax(energy, axis=time), axis=time)
     out = matmul(weights, values, reduce=time)
 
-Without a hold and a recording this only reads two variables. An attention without weights, in a fused kernel, calls `are_edited` first.
+Without a held run or a recording this only reads two variables. A fused kernel, which computes no weights, calls `are_edited` first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rfnb.trace.probe import listening, probe
 def attended(
     weights: Tensor, *, axis: Dim, values: Tensor | None = None, target: Dim | None = None, seen: Tensor | None = None
 ) -> Tensor:
-    """The weights to attend with: `weights`, or with some rows replaced by a hold on the run.
+    """The weights to attend with: `weights`, with some rows replaced if a held run edits them.
 
     Replaced rows are constants for gradients, with the dims and dtype of `weights`.
 
@@ -28,10 +28,10 @@ def attended(
         axis: Attended over.
         values: The values attended to, which determine the dim of the query positions (`attending_dim`).
         target: The dim of the query positions, if known.
-        seen: bool {..., axis}: where a query may look besides the padding of `axis`. Default: everywhere.
+        seen: bool {..., axis}: which positions a query may attend to, apart from the padding of `axis`. Default: all.
 
     Probes:
-        attention: what it gives.
+        attention: the result.
     """
     if holding() is None and not listening("attention"):
         return weights
@@ -53,13 +53,15 @@ def _attended(weights: Tensor, seen: Tensor | None, *, axis: Dim, target: Dim | 
 
 
 def offer(weights: Tensor, axis: Dim, target: Dim | None) -> None:
-    """Send the weights used by a fused kernel to recordings; they can no longer be changed."""
+    """Send the weights of a fused kernel to recordings. They can no longer be changed."""
     if listening("attention"):
         probe("attention", weights=weights, axis=axis, target=target)
 
 
 def attending_dim(weights: Tensor, values: Tensor, axis: Dim) -> Dim | None:
-    """The dim of the query positions, which the values lack; None if that is not one dim. For views, which cannot tell it from heads."""
+    """The dim of the query positions, which the values lack; None unless exactly one dim qualifies. Views cannot tell it
+    from the heads without this.
+    """
     found = [dim for dim in weights.dims if dim is not axis and dim not in values.dims and dim.kind != "beam"]
     return found[0] if len(found) == 1 else None
 
@@ -71,7 +73,7 @@ def are_edited() -> bool:
 
 
 def note_fused(query: Tensor, key_dim: Dim, axis: Dim) -> None:
-    """Something has attended without weights, which would be over the dims of the query and `axis`."""
+    """Record that a fused kernel attended without weights; these would be over the dims of the query and `axis`."""
     hold = holding()
     if hold is not None:
         hold.note_attention((*(dim for dim in query.dims if dim is not key_dim), axis), axis)

@@ -1,7 +1,7 @@
-"""Scaled dot-product attention in one kernel of the backend, where the dims allow it. The weights are not accessible there.
+"""Scaled dot-product attention in one fused kernel of the backend, where the dims allow it. The weights are not accessible there.
 
-For few queries without gradients, as in a step of a search, that kernel saves nothing on a CPU; there three kernels are used, which
-leave the weights accessible.
+For few queries without gradients, as in a step of a search, the fused kernel saves nothing on a CPU. Three separate
+kernels are used there, and the weights remain accessible.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _Seen = tuple[Dims, Dims, Dim, Dim | None]  # the arguments of `_seen`
 
 
 class _Plan(NamedTuple):
-    """The arguments of the kernel: arrays [batch, heads, queries | frames, features]. None: nothing to do."""
+    """Converters for the arguments of the kernel, arrays [batch, heads, queries | frames, features]. None means that
+    nothing needs to be done.
+    """
 
     attend: Callable[..., Any]
     where: Callable[..., Any]
@@ -51,8 +53,9 @@ class _Plan(NamedTuple):
 def fused_attention(
     query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, causal_dim: Dim | None, scale: float
 ) -> tuple[Tensor, Tensor | None] | None:
-    """`dot_attention` without dropout, and the weights {..., axis} if they are left over; None if the kernel cannot do it with
-    these dims."""
+    """The result of `dot_attention` without dropout, and the weights {..., axis} if they were computed; None if the kernel
+    does not support these dims.
+    """
     q, k, v = query._raw, keys._raw, values._raw
     key = (q.__class__, query.dims, keys.dims, values.dims, key_dim, axis, causal_dim)
     try:
@@ -67,19 +70,19 @@ def fused_attention(
         return None
     backend, finite, where = query.backend, query._finite, plan.where
     mask_q, mask_k, mask_v = plan.masks
-    mask_k = None if mask_k is None or keys._finite else mask_k  # weight 0 times NaN is NaN
+    mask_k = None if mask_k is None or keys._finite else mask_k  # a NaN times weight 0 is NaN
     mask_v = None if mask_v is None or values._finite else mask_v
     quick = plan.one_step and (mask_k is not None or mask_v is not None)
     quick = quick and not backend.grad_enabled() and backend.is_on_host_raw(q)
     try:
-        # To mask what all steps attend to takes longer than a step. If the result is finite, there was nothing to mask.
+        # Masking the history takes longer than the step itself. If the result is finite, no masking was needed.
         raw, weights = _attend(plan, backend, q, k, v, scale) if quick else (None, None)
         if not quick or not backend.is_finite_raw(raw):
             k = k if mask_k is None else where(mask_k(k), k, 0)
             v = v if mask_v is None else where(mask_v(v), v, 0)
             tracks = plan.tracks
             if mask_q is not None and not finite and (tracks(q) or tracks(k) or tracks(v)):
-                q, finite = where(mask_q(q), q, 0), True  # a row of NaN has NaN as gradient
+                q, finite = where(mask_q(q), q, 0), True  # a row of NaN has gradient NaN
             raw, weights = _attend(plan, backend, q, k, v, scale)
     except RuntimeError:
         check_devices("dot_attention", query, keys, values)
@@ -113,7 +116,7 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
         return None
     operands = (query, keys, values)
     if not all(set(dim.length_dims) <= set(operand.dims) for operand in operands for dim in operand.dims):
-        return None  # the padding of a dim cannot be told from its frames without the dims that its lengths are over
+        return None  # padding can only be located with the dims that the lengths are over
     backend = query.backend
     groups = (common[:-1] if len(common) > 1 else common, common[-1:] if len(common) > 1 else ())
     causal = causal_dim is not None and queries == (causal_dim,) and asked(_is_plain_causal, causal_dim, axis)
@@ -162,21 +165,21 @@ def _is_plain_causal(causal_dim: Dim, axis: Dim) -> bool:
 
 
 def _hides(causal_dim: Dim, axis: Dim) -> bool:
-    """True if some query does not see all keys, because some come later."""
+    """True if some query cannot see all keys, because some come later."""
     return not np.all(np.asarray(keys_before(causal_dim, axis)[0]) >= axis.extent - 1)
 
 
 def _blinds(causal_dim: Dim, axis: Dim) -> bool:
-    """True if some query sees no key, because all come later."""
+    """True if some query sees no key at all, because all come later."""
     return bool(np.any(keys_before(causal_dim, axis)[0] < 0))
 
 
 def _seen(common: Dims, queries: Dims, axis: Dim, causal_dim: Dim | None) -> np.ndarray:
-    """The keys that are seen: bool, broadcasting over {common, queries, axis}."""
+    """The visible keys: bool, broadcasting over {common, queries, axis}."""
     dims: tuple[Any, ...] = (*common, *queries, _KEY)
     seen: Any = True
     lengths = axis.lengths
-    if causal_dim is None and lengths is not None and lengths.ndim == 1:  # the usual case, in fewer calls
+    if causal_dim is None and lengths is not None and lengths.ndim == 1:  # the usual case, with fewer calls
         sizes = [lengths.size if dim in axis.length_dims else 1 for dim in dims[:-1]]
         return np.arange(axis.extent) < lengths.reshape(*sizes, 1)
     if axis.has_padding():
@@ -190,18 +193,18 @@ def _seen(common: Dims, queries: Dims, axis: Dim, causal_dim: Dim | None) -> np.
     return found
 
 
-_KEY: Any = object()  # the axis of the keys, which in self-attention is a dim of the query too
+_KEY: Any = object()  # stands for the axis of the keys, which in self-attention is also a dim of the query
 
 
 def _spread(array: np.ndarray, own: Sequence[Any], dims: Sequence[Any]) -> np.ndarray:
-    """An array over `own` so that it broadcasts over `dims`."""
+    """An array over `own`, reshaped so that it broadcasts over `dims`."""
     order = sorted(range(len(own)), key=lambda axis: list(dims).index(own[axis]))
     sizes = iter(array.transpose(order).shape)
     return array.transpose(order).reshape([next(sizes) if dim in own else 1 for dim in dims])
 
 
 def _grouped(dims: Dims, groups: tuple[Dims, ...], backend: Any) -> Raw | None:
-    """raw -> one axis per group."""
+    """Converter from a raw array to one with one axis per group of dims."""
     order = to_order(dims, tuple(dim for group in groups for dim in group), backend)
     if all(len(group) == 1 for group in groups):
         return order
@@ -210,7 +213,7 @@ def _grouped(dims: Dims, groups: tuple[Dims, ...], backend: Any) -> Raw | None:
 
 
 def _grouped_mask(seen: np.ndarray, groups: tuple[Dims, ...]) -> np.ndarray:
-    """One axis per group, of length 1 where all of the group's axes have that."""
+    """One axis per group, of length 1 where all axes of the group have length 1."""
     if all(len(group) == 1 for group in groups):
         return seen
     full: list[int] = []
@@ -226,8 +229,9 @@ def _grouped_mask(seen: np.ndarray, groups: tuple[Dims, ...]) -> np.ndarray:
 
 
 def _bias(dims: _Seen, groups: tuple[Dims, ...], blinds: bool, backend: Any) -> Raw:
-    """-inf where nothing is seen, made once per dtype and device, one axis per group. A row that sees nothing (if `blinds`) gets 0:
-    its result is set to 0 later, and so neither it nor its gradient is NaN, whatever the kernel."""
+    """Bias with -inf where a key is hidden, one axis per group, cached per dtype and device. With `blinds`, a row without
+    any visible key gets 0: its result is set to 0 later, so neither the row nor its gradient is NaN in any kernel.
+    """
     made = Memo()
 
     def bias(raw: Any) -> Any:
@@ -247,7 +251,7 @@ def _bias(dims: _Seen, groups: tuple[Dims, ...], blinds: bool, backend: Any) -> 
 def _few(
     operands: tuple[Tensor, Tensor, Tensor], dims: tuple[Dims, Dims, Dims], over: tuple[Dim, Dim], seen: _Seen | None
 ) -> Callable[[Any, Any, Any, float], tuple[Any, Any]]:
-    """Arrays as they are -> the result and the weights. One dim of each kind: then nothing has to be reshaped."""
+    """Attention on the unchanged arrays -> the result and the weights. Applies with one dim of each kind, when nothing needs a reshape."""
     (query, keys, values), (common, queries, features), (key_dim, axis) = operands, dims, over
     backend = query.backend
     attend = backend.attention_and_weights_raw
@@ -266,7 +270,7 @@ def _few(
 
 
 def _finish(dims: Dims, plain: bool, seen: _Seen | None, num_features: int, backend: Any) -> Raw | None:
-    """raw result (`plain`: it has one axis per dim) -> one axis per dim, 0 where no key is seen."""
+    """Converter from the raw result (already with one axis per dim if `plain`) to one axis per dim, with 0 where no key is visible."""
     shape, reshape, where = Shape(*dims), backend.reshape_raw, backend.where_raw
     if seen is None:
         return None if plain else (lambda raw: reshape(raw, shape))

@@ -1,4 +1,4 @@
-"""Self-attention that does not look ahead: a whole sequence at once, or step by step with what came before in a state."""
+"""Causal self-attention: over a whole sequence, or step by step with the previous keys and values in a state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rfnb.rec.state import State
 
 
 class CausalSelfAttentionState(State):
-    """k_accum {..., accum_axis, heads, key}, v_accum {..., accum_axis, heads, value}: of all frames so far, and their dim."""
+    """k_accum {..., accum_axis, heads, key} and v_accum {..., accum_axis, heads, value} of all frames so far, and their dim."""
 
     def __init__(
         self, *args: Any, k_accum: Tensor | None = None, v_accum: Tensor | None = None, accum_axis: Dim | None = None
@@ -29,7 +29,7 @@ class CausalSelfAttentionState(State):
 
 
 class CausalSelfAttention(SelfAttentionBase):
-    """Every frame attends to itself and to those before it. See `SelfAttentionBase` for arguments and parameters."""
+    """Each frame attends to itself and to the frames before it. See `SelfAttentionBase` for arguments and parameters."""
 
     @op
     def __call__(
@@ -38,12 +38,11 @@ class CausalSelfAttention(SelfAttentionBase):
         """A whole sequence (or the next part of it), or one step with `single_step_dim`.
 
         Args:
-            source: {..., axis, in}; of one step {..., in}.
-            state: The state of the previous frames; None if there are none.
+            source: {..., axis, in}; for one step {..., in}.
+            state: The state of the previous frames; None at the beginning.
 
         Returns:
-            {..., axis, out}, and the state with the frames of source. Results are independent of how a sequence is divided into
-                calls.
+            {..., axis, out}, and the state with the frames of source appended. Results do not depend on how a sequence is split into calls.
 
         Raises:
             DimError: If source has no in_dim or no axis.
@@ -61,16 +60,16 @@ class CausalSelfAttention(SelfAttentionBase):
         return self._attend(q, new, None if single else axis), new
 
     def _attend(self, q: Tensor, state: CausalSelfAttentionState, axis: Dim | None) -> Tensor:
-        """From the queries to all frames so far; axis None: of one step."""
+        """Attend to all frames so far; axis None: one step."""
         return self.attention(q, state.k_accum, state.v_accum, kv_axis=state.accum_axis, causal_query_spatial_dim=axis)
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
-        """The state of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
+        """The empty state: {*batch_dims, accum_axis=0, heads, ...}."""
         return empty_history(self, batch_dims)
 
 
 def empty_history(attention: SelfAttentionBase, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
-    """The state of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
+    """The empty state: {*batch_dims, accum_axis=0, heads, ...}."""
     axis, weight = history_dim(0), attention.qkv.weight
     k, v = (
         zeros((*batch_dims, axis, attention.num_heads, dim), dtype=weight.dtype, device=weight.device)
@@ -80,7 +79,7 @@ def empty_history(attention: SelfAttentionBase, batch_dims: Sequence[Dim]) -> Ca
 
 
 def appended(state: CausalSelfAttentionState | None, k: Tensor, v: Tensor, axis: Dim) -> CausalSelfAttentionState:
-    """The state with further frames k and v {..., axis, heads, ...}."""
+    """The state with the frames k and v {..., axis, heads, ...} appended."""
     before = None if state is None else state.accum_axis
     both = history_and(before, axis)
     if state is None or before is None or (axis is not history_dim(1) and before.is_static() and before.extent == 0):

@@ -1,6 +1,4 @@
-"""The place of the queries among the keys, when the last query stands at the last key, and the keys that one may see when it must not look
-ahead.
-"""
+"""The causal mask, and the offset of the queries in the keys: the last query is aligned with the last key."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ _plans = PlanCache()
 
 
 def causal_mask(query_dim: Dim, key_dim: Dim, like: Tensor) -> tuple[Tensor, bool]:
-    """Query i sees the keys up to its own position. The last query stands at the last key, so earlier keys may be there that
-    all queries see (what was cached before).
+    """The mask by which query i sees the keys up to its own position. The last query is aligned with the last key, so
+    cached earlier keys are visible to all queries.
 
     Returns:
-        bool {length dims where needed, query_dim, key_dim} on the backend and device of `like`, and whether some query may
-        see nothing (there are fewer keys than queries).
+        bool {length dims where needed, query_dim, key_dim} on the backend and device of `like`, and whether some query
+        may see no key, because there are fewer keys than queries.
     """
     backend, device = like.backend, like.device
     key = (query_dim, key_dim, backend, device)
@@ -40,8 +38,9 @@ def _make(query_dim: Dim, key_dim: Dim, backend: Any, device: Any) -> tuple[Tens
 
 
 def unseen(energy: Tensor) -> float:
-    """The energy of what may not be seen. Not -inf: in a row of which nothing may be seen the softmax would be NaN, and so its
-    gradient."""
+    """The energy of a hidden key. It is not -inf: the softmax of a row in which all keys are hidden would be NaN, and so
+    would its gradient.
+    """
     return -65504.0 if energy.dtype == "float16" else -1e30
 
 
@@ -55,7 +54,7 @@ def query_offset(query_dim: Dim | None, key_dim: Dim, like: Tensor) -> int | Ten
         query_dim: None for a single query.
 
     Returns:
-        int where it is the same for all sequences, else int32 {length dims} on the backend and device of `like`.
+        int if it is the same for all sequences, otherwise int32 {length dims} on the backend and device of `like`.
     """
     backend, device = like.backend, like.device
     key = (query_dim, key_dim, backend, device)
@@ -66,7 +65,7 @@ def query_offset(query_dim: Dim | None, key_dim: Dim, like: Tensor) -> int | Ten
 
 
 def keys_before(query_dim: Dim | None, key_dim: Dim) -> tuple[np.ndarray, tuple[Dim, ...]]:
-    """The number of keys in front of the first query, and the dims that it is over: none where it is the same for all."""
+    """The number of keys in front of the first query, and the dims that it is over: none if it is the same for all sequences."""
     over = tuple(dict.fromkeys((*(() if query_dim is None else query_dim.length_dims), *key_dim.length_dims)))
     before = _lengths(key_dim, over) - (1 if query_dim is None else _lengths(query_dim, over))
     if before.size and (before == before.flat[0]).all():
@@ -83,7 +82,7 @@ def _new_offset(query_dim: Dim | None, key_dim: Dim, backend: Any, device: Any) 
 
 
 def _lengths(dim: Dim, over: tuple[Dim, ...]) -> np.ndarray:
-    """The lengths over `over`, axes of length 1 for the dims that they are not over."""
+    """The lengths over `over`, with axes of length 1 for dims that they do not depend on."""
     if dim.lengths is None:
         return np.asarray(dim.extent).reshape([1] * len(over))
     own = dim.length_dims

@@ -13,11 +13,11 @@ from rfnb.rec.state import State
 
 
 class CrossAttention(MultiHead):
-    """Queries from one side, keys and values from an encoder, which are projected once.
+    """Multi-head attention with queries from one sequence, and keys and values from an encoder, which are projected once.
 
     Args:
-        encoder_dim, query_in_dim: Features of the encoder and of the query.
-        The others: as of `SelfAttentionBase`.
+        encoder_dim, query_in_dim: Features of the encoder and the query.
+        The other arguments are those of `SelfAttentionBase`.
 
     Parameters:
         q: Linear {query_in_dim, key_dim_total}, head by head.
@@ -77,7 +77,7 @@ class CrossAttention(MultiHead):
         return split_dims(self.q(source), axis=self.key_dim_total, dims=(self.num_heads, self.key_dim_per_head))
 
     def __call__(self, q: Tensor, encoder: State) -> Tensor:
-        """{..., query_in}, and what `transform_encoder` gave -> {..., out}.
+        """{..., query_in}, and the result of `transform_encoder` -> {..., out}.
 
         Raises:
             DimError: If q has no query_in_dim.

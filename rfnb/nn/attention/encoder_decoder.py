@@ -1,9 +1,9 @@
-"""Attention of a decoder step to an encoder: the classes of the documentation that hold how energies are made.
+"""Attention of a decoder step to an encoder: the documented classes, each with its own energy function.
 
     attention = rf.ConcatAttention(key_dim)
     out = attention(query, base=encoder, base_ctx=keys, axis=time)
 
-A query with further dims (target positions) gives what its single steps give.
+A query with further dims (target positions) gives the same results as its single steps.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class GlobalAttentionContextBase(Module):
     """The base of attention to a whole encoder sequence. Abstract: `DotAttention` and `ConcatAttention`.
 
     Args:
-        key_dim: Of the query and of base_ctx.
-        out_dim: If given, the features of base have to be this dim.
+        key_dim: The features of query and base_ctx.
+        out_dim: If given, base must have this dim as its features.
 
     Source: Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.1.
     """
@@ -47,9 +47,9 @@ class GlobalAttentionContextBase(Module):
         """The weighted mean of base over `axis`.
 
         Args:
-            query: {..., key_dim}, of one step or of several.
+            query: {..., key_dim}, one step or several.
             base: {..., axis, features}
-            base_ctx: {..., axis, key_dim}: what energies are computed from. Default: base.
+            base_ctx: {..., axis, key_dim}: the keys from which energies are computed. Default: base.
             axis: Padding gets weight exactly 0.
 
         Returns:
@@ -74,12 +74,12 @@ class GlobalAttentionContextBase(Module):
         return self._attend(query, base, base_ctx, axis)
 
     def get_base_weights(self, query: Tensor, *, base_ctx: Tensor, axis: Dim) -> Tensor:
-        """The weights alone: {..., axis}, 0 in the padding. Arguments and errors as of the call."""
+        """The weights alone: {..., axis}, 0 in the padding. Arguments and errors are those of the call."""
         self._check(query, base_ctx, axis)
         return self._weights(query, base_ctx, axis)
 
     def get_base_weight_last_frame(self, query: Tensor, *, base_ctx: Tensor, axis: Dim) -> Tensor:
-        """The weight of each sequence's last frame: {...}; 0 for a sequence without frames."""
+        """The weight of the last frame of each sequence: {...}; 0 for an empty sequence."""
         return last_frame(self.get_base_weights(query, base_ctx=base_ctx, axis=axis), axis=axis)
 
     def _check(self, query: Tensor, base_ctx: Tensor, axis: Dim) -> None:
@@ -107,7 +107,7 @@ class DotAttention(GlobalAttentionContextBase):
 
     Args:
         energy_factor: None or 0: no factor (`rf.dot_attention` scales by 1/sqrt(key_dim) by default).
-        key_dim, out_dim: As of `GlobalAttentionContextBase`.
+        key_dim, out_dim: See `GlobalAttentionContextBase`.
 
     Source: Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.1.
     """
@@ -126,9 +126,9 @@ class DotAttention(GlobalAttentionContextBase):
 
 
 class ConcatAttention(GlobalAttentionContextBase):
-    """Energies are v · tanh(base_ctx + query), a layer on the concatenation of both; see `rf.additive_attention`.
+    """Energies are v · tanh(base_ctx + query): one layer on the concatenation of both; see `rf.additive_attention`.
 
-    The projections to key_dim are not part of it.
+    This module does not contain the projections to key_dim.
 
     Parameters:
         v: {key_dim}, Glorot uniform.
@@ -149,9 +149,9 @@ class ConcatAttention(GlobalAttentionContextBase):
 
 @op
 def last_frame(source: Tensor, *extra: Never, axis: Dim, **unknown: Never) -> Tensor:
-    """The last real frame of each sequence, as of the weights of an attention.
+    """The last real frame of each sequence, e.g. of attention weights.
 
-    {..., axis} -> {...}; of a sequence without frames 0.
+    {..., axis} -> {...}; 0 for an empty sequence.
 
     Raises:
         DimError: If axis is not a dim of source.

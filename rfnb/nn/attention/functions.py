@@ -42,7 +42,7 @@ def dot_attention(
     """The weighted mean of `values` over `axis`, weights from scaled dot products.
 
     Dims of `query` that are not in `keys` (heads, beams, target positions) are kept, so one function serves a full sequence,
-    one step, and one step of a beam search. If `query` has `axis` itself (self-attention), the keys' side gets a twin of it.
+    one step, and one step of a beam search. If `query` itself has `axis` (self-attention), a twin dim replaces it in the keys.
 
     Args:
         query: {..., key_dim}
@@ -51,9 +51,9 @@ def dot_attention(
         key_dim: Contracted between query and keys.
         axis: Attended over. Padding gets weight exactly 0.
         att_dropout: Dropout on the weights, in training.
-        att_dropout_broadcast: True: the same weights are dropped for all of `axis`'s batch entries.
-        causal_query_spatial_dim: The dim of the query positions, where they must not look ahead: the last query stands at the
-            last key, every other one as far before it.
+        att_dropout_broadcast: True drops the same weights for all batch entries.
+        causal_query_spatial_dim: The dim of the query positions, for causal attention: the last query is aligned with
+            the last key, earlier queries with earlier keys.
         scale: Factor on the energies. Default 1/sqrt(key_dim.size), which keeps the variance of the energies near 1.
 
     Returns:
@@ -65,8 +65,9 @@ def dot_attention(
     Probes:
         attention: weights {..., axis}, non-negative, sum to 1 over axis.
 
-    One fused kernel computes it where the dims allow that and no weights are dropped or changed from outside; the weights are then
-    computed only for a recording, with the same result. On a CPU torch has no second derivative of that kernel: if you need it, select
+    A fused kernel computes the result if the dims allow it and no weights are dropped or edited. The weights are then
+    computed only for a recording, with the same result. On a CPU torch has no second derivative of that kernel: if you
+    need it, select
     another one by `torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation (1).
@@ -101,7 +102,7 @@ def dot_attention(
 def _offer_weights(
     query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, causal_dim: Dim | None, scale: float
 ) -> None:
-    """The weights behind a fused result, computed only to be looked at: recording does not change the result."""
+    """Send the weights behind a fused result to recordings. Recording does not change the result."""
     with query.backend.no_grad():
         keys, values, axis = _apart(query, keys, values, axis)
         weights = narrowed(_weights(_energy(query, keys, key_dim, scale), axis, causal_dim)[0], query)
@@ -155,7 +156,7 @@ def dot_attention_weights(
     """The weights of `dot_attention` alone: {..., axis}, 0 in the padding, sum 1 over axis.
 
     Args:
-        query: {..., key_dim}. If it has `axis` itself, the weights are over a twin of it.
+        query: {..., key_dim}. If it has `axis`, the weights are over a twin of `axis`.
         keys: {..., axis, key_dim}
         scale: Default 1/sqrt(key_dim.size).
 
@@ -178,7 +179,7 @@ def additive_attention_weights(
     """The weights of `additive_attention` alone: {..., axis}, 0 in the padding, sum 1 over axis.
 
     Args:
-        query: {..., key_dim}. If it has `axis` itself, the weights are over a twin of it.
+        query: {..., key_dim}. If it has `axis`, the weights are over a twin of `axis`.
         keys: {..., axis, key_dim}
         energy_weight: v, {key_dim}.
 
@@ -195,11 +196,15 @@ def additive_attention_weights(
 
 def _additive_energy(query: Tensor, keys: Tensor, energy_weight: Tensor, key_dim: Dim) -> Tensor:
     query, keys = finite_with(query, keys), finite_with(keys, query)
-    return matmul(tanh(combine_bc(query, "add", keys)), energy_weight, reduce=key_dim)  # every query meets every key
+    return matmul(
+        tanh(combine_bc(query, "add", keys)), energy_weight, reduce=key_dim
+    )  # every query is combined with every key
 
 
 def _energy(query: Tensor, keys: Tensor, key_dim: Dim, scale: float = 1.0) -> Tensor:
-    """query · keys * scale, the factor first. For float16 in float32, as in fused kernels: energies may be beyond its range."""
+    """query · keys * scale, with the factor applied first. float16 is computed in float32, as in fused kernels: energies
+    may exceed its range.
+    """
     if query.dtype == "float16":
         query, keys = widened(query), widened(keys)
     elif not has_fractions(query.dtype):
@@ -228,7 +233,7 @@ def _attend(
 
 
 def _weights(energy: Tensor, axis: Dim, causal_dim: Dim | None) -> tuple[Tensor, Tensor | None]:
-    """The weights, and where a query may look, if not everywhere."""
+    """The weights, and the mask of visible keys, or None if all are visible."""
     if causal_dim is None:
         return softmax(energy, axis=axis), None
     seen, some_empty = causal_mask(causal_dim, axis, energy)
@@ -248,7 +253,7 @@ def _check(what: str, query: Tensor, keys: Tensor, values: Tensor, axis: Dim, ke
 
 
 def _apart(query: Tensor, keys: Tensor, values: Tensor, axis: Dim) -> tuple[Tensor, Tensor, Dim]:
-    """In self-attention the keys' axis becomes its twin, since a tensor holds a dim once."""
+    """In self-attention a twin replaces the axis of the keys, since a tensor cannot hold a dim twice."""
     if axis not in query.dims:
         return keys, values, axis
     twin = axis.copy(match_priority=axis.match_priority - 1)
@@ -263,13 +268,13 @@ def _apart(query: Tensor, keys: Tensor, values: Tensor, axis: Dim) -> tuple[Tens
 def generic_attention(
     weights: Tensor, base: Tensor, *extra: Never, axis: Dim, auto_squeeze: bool = True, **unknown: Never
 ) -> Tensor:
-    """The sum of the frames of `base`, each times its weight.
+    """The sum of the frames of `base`, weighted by `weights`.
 
     Args:
-        weights: {..., axis}. They are taken as they are: no softmax.
+        weights: {..., axis}. They are used unchanged, without softmax.
         base: {..., axis, features}
-        axis: Summed over; its padding has no part in it.
-        auto_squeeze: Static dims of size 1 that only weights has (a single head) are left out.
+        axis: Summed over, without its padding.
+        auto_squeeze: Drop static dims of size 1 that only weights has (a single head).
 
     Returns:
         {..., features}: the common dims (batch, heads), then the further dims of weights (query positions), then those of base.

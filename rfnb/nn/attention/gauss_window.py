@@ -1,4 +1,4 @@
-"""Attention to a window around a position, with the weights of a Gaussian."""
+"""Attention to a window around a position, with Gaussian weights."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def gauss_window_attention(
     inner_size_step: float = 0.5,
     **unknown: Never,
 ) -> Tensor:
-    """The sum of the frames of `base` in a window around `position`, weighted by the density of a Gaussian there.
+    """The sum of the frames of `base` in a window around `position`, weighted by a Gaussian density.
 
         r = round(p);  i_k = r - window_size // 2 + k;  w_k = N(i_k; p, std);  out = sum_k w_k base[clip(i_k, 0, length - 1)]
 
-    The weights do not sum to 1, and a frame at the border stands for all positions beyond it.
+    The weights do not sum to 1. Positions beyond the border are clipped to the border frame.
 
     Args:
-        position: p, float {...}, in frames. A feature dim of size 1 is left out. It has a gradient through the weights only.
+        position: p, float {...}, in frames. A feature dim of size 1 is dropped. Its gradient flows through the weights only.
         base: {..., axis, features}
-        window_size: In frames. If even, one frame more is before the position than after it.
+        window_size: In frames. If even, there is one more frame before the position than after it.
         std: Standard deviation of the Gaussian, in frames.
         inner_size: Number of positions around p (or their dim): p + (j - (inner_size - 1) / 2) * inner_size_step, all with the
             window of p.
         inner_size_step: In frames.
 
     Returns:
-        {..., features}, with inner_size {..., inner, features}; 0 for a sequence without frames.
+        {..., features}, with inner_size {..., inner, features}; 0 for an empty sequence.
 
     Raises:
         DimError: If base has no axis.
@@ -57,7 +57,7 @@ def gauss_window_attention(
         TypeError: If position is not a float.
 
     Probes:
-        attention: weights {..., axis}: of each frame, summed over the places of the window at which it stands.
+        attention: weights {..., axis}: for each frame, the sum over all window positions that map to it.
 
     Source: Tjandra et al. 2017, "Local Monotonic Attention Mechanism for End-to-End Speech and Language Processing",
     section 3, for the idea.
@@ -78,7 +78,7 @@ def gauss_window_attention(
         position = combine_bc(position, "add", (offsets - (inner.extent - 1) / 2) * inner_size_step)
     distance = combine_bc(position, "sub", cast(frames, position.dtype)) / std
     weights = exp(square(distance) * -0.5) / (std * math.sqrt(2 * math.pi))
-    # Without frames there is nothing to clip to: one of zeros.
+    # An empty sequence has no frame to clip to, so use a frame of zeros.
     base = base.copy_masked(0, dims=[axis])
     frames_dim = axis
     if not axis.extent:
@@ -101,7 +101,7 @@ def gauss_window_attention(
 
 
 def _by_frame(weights: Tensor, index: Tensor, window: Dim, axis: Dim) -> Tensor:
-    """The weight of each frame, summed over the places of the window at which it stands."""
+    """The weight of each frame, summed over all window positions that map to it."""
     frames = dim_ops.range_over_dim(axis, dtype="int32", device=weights.device)
     frames.sparse_dim = None
     hits = cast(compare_bc(index, "equal", frames), weights.dtype)

@@ -39,12 +39,12 @@ def sinusoidal_positional_encoding(
     """`sinusoidal_encoding` of the positions 0, 1, ... along `spatial_dim`.
 
     Args:
-        spatial_dim: For `single_step_dim` the encoding is of the one position `offset`.
+        spatial_dim: For `single_step_dim`, only the position `offset` is encoded.
         offset: Added to every position; int {...}.
 
     Returns:
-        {offset dims, spatial_dim, feat}, without spatial_dim for a single step; the same over padding. Without offset, or with
-        an int, it is made once per size.
+        {offset dims, spatial_dim, feat}, without spatial_dim for a single step. Padding positions are encoded too.
+        Without offset, or with an int, it is cached per size.
 
     Raises:
         ValueError: For a single step without offset.
@@ -73,7 +73,7 @@ def sinusoidal_positional_encoding(
 def sinusoidal_encoding(
     indices: Tensor, *extra: Never, feat_dim: Dim, base: float = 1e4, dtype: str | None = None, **unknown: Never
 ) -> Tensor:
-    """Sines, then cosines of `indices`, each half with wavelengths from 2π to 2π * base in equal factors.
+    """Sines, then cosines of `indices`, each half with wavelengths from 2π to 2π * base in geometric steps.
 
         out[m] = sin(index * base ** (-m / (h - 1))),  out[h + m] = cos(the same),  m = 0 .. h - 1,  h = feat // 2
 
@@ -113,19 +113,20 @@ def relative_positional_encoding(
     device: str | None = None,
     **unknown: Never,
 ) -> tuple[Tensor, Dim]:
-    """Sines, then cosines of all distances from a query to a key, in rising order; keys in the past have negative ones.
+    """Sines, then cosines of all distances from a query to a key, in increasing order. Keys in the past have negative distances.
 
         out[r, m] = sin(distance * 10000 ** (-2 m / feat)),  out[r, h + m] = cos(the same),  m = 0 .. h - 1,  h = feat // 2
 
     The wavelengths are not those of `sinusoidal_encoding`: the exponents end one step before -1.
 
     Args:
-        query_spatial_dim: For `single_step_dim` there is one query.
+        query_spatial_dim: `single_step_dim` means a single query.
         feat_dim: If its size is odd, the last feature is 0.
         query_offset: Position of the first query, int {...}; keys begin at 0.
 
     Returns:
-        {offset dims, distance, feat}, with an int made once for many sizes, and the static dim distance of size queries + keys - 1.
+        {offset dims, distance, feat}, cached for many sizes if the offset is an int, and the static dim distance of
+        size queries + keys - 1.
         Entry r is for the distance key - query = r - (queries - 1) - query_offset.
 
     Source: Dai et al. 2019, "Transformer-XL", section 3.3, with the sinusoids of Vaswani et al. 2017, section 3.5, sines first.
@@ -138,7 +139,7 @@ def relative_positional_encoding(
         return _encoding(steps, _relative_rates(feat_dim.extent), feat_dim, dtype), distance
     first -= query_offset
     device = device_of_new(device)
-    # From a table up to the next power of two: a growing history would need a new one in each step.
+    # The table size is rounded up to a power of two: a growing history would otherwise need a new table in each step.
     size = 1 << max(abs(first), abs(first + distance.extent), 63).bit_length()
     table = _table(-size, 2 * size + 1, feat_dim.extent, _relative_rates, 1e4, dtype, device, _backend())
     part = _backend().slice_raw(table, 0, first + size, first + size + distance.extent)
@@ -146,14 +147,14 @@ def relative_positional_encoding(
 
 
 def distances(query_spatial_dim: Dim, key_value_spatial_dim: Dim) -> tuple[Dim, int]:
-    """A dim of all distances key - query in rising order, and the first one, from the last query to the first key."""
+    """A dim of all distances key - query in increasing order, and the first distance, from the last query to the first key."""
     queries = 1 if query_spatial_dim is single_step_dim else query_spatial_dim.extent
     return _distance_dim(max(queries + key_value_spatial_dim.extent - 1, 0)), -(queries - 1)
 
 
 @lru_cache(maxsize=4096)
 def _distance_dim(size: int) -> Dim:
-    """The same one for all layers and steps, so that plans are found again."""
+    """A dim that all layers and steps share, so that cached plans are found again."""
     return Dim(size, name="distance")
 
 
@@ -161,7 +162,7 @@ def _distance_dim(size: int) -> Dim:
 def _table(
     first: int, count: int, size: int, rates: Rates, base: float, dtype: str, device: str | None, backend: Any
 ) -> Any:
-    """Raw [count, size]: the encodings of `first` and those after it."""
+    """Raw [count, size]: the encodings of `first` and the following positions."""
     angles = np.arange(first, first + count)[:, None] * rates(size, base)
     table = np.concatenate([np.sin(angles), np.cos(angles), np.zeros((count, size % 2))], axis=1)
     return backend.cast_raw(backend.from_numpy(table, dtype=_wide(dtype), device=device), dtype)
@@ -179,7 +180,7 @@ def _relative_rates(size: int, base: float = 1e4) -> np.ndarray:
 
 
 def _wide(dtype: str) -> str:
-    """The dtype that positions and angles are computed in: they need more than 16 bits."""
+    """The dtype for positions and angles, which need more than 16 bits."""
     return "float64" if dtype == "float64" else "float32"
 
 

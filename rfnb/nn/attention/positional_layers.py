@@ -1,4 +1,4 @@
-"""Encodings of positions and distances as modules that work alike on whole sequences and step by step."""
+"""Encodings of positions and distances as modules, for whole sequences and single steps."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class PositionalEncoding(Module):
     Args:
         out_dim: Features of the encoding.
         in_dim: Features of the source. Default: out_dim if it has that, else its feature_dim.
-        constant: If 0 or more: this position everywhere.
+        constant: If 0 or more, this position is used everywhere.
         add_to_input: The result is the source plus the encoding.
 
-    Source: Vaswani et al. 2017, section 3.5, as `sinusoidal_encoding` has it.
+    Source: Vaswani et al. 2017, section 3.5, in the form of `sinusoidal_encoding`.
     """
 
     def __init__(self, out_dim: Dim, *, in_dim: Dim | None = None, constant: int = -1, add_to_input: bool = False):
@@ -42,22 +42,22 @@ class PositionalEncoding(Module):
     def __call__(
         self, source: Tensor | None = None, *, axis: Dim, offset: int | Tensor | None = None, state: State | None = None
     ) -> tuple[Tensor, State]:
-        """All positions along `axis`, or that of one step with `single_step_dim`.
+        """The encodings of all positions along `axis`, or of one step with `single_step_dim`.
 
         Args:
-            source: {..., axis, in} or labels {..., axis}; of one step without axis. Tells the dims; with add_to_input the
-                encoding is added. None: without further dims.
+            source: {..., axis, in} or labels {..., axis}; for one step without axis. It determines the dims of the
+                result; with add_to_input the encoding is added to it. None: no further dims.
             axis: Positions count from 0, also over padding.
             offset: Added to every position, int {...}.
-            state: index: position before the next one, int32 {...}, -1 at the beginning. Needed for a step without constant:
-                `default_initial_state`. In a masked computation it counts the steps that were not skipped.
+            state: index: the previous position, int32 {...}, -1 at the beginning. Required for a step without constant;
+                see `default_initial_state`. In a masked computation it counts only the steps that were not skipped.
 
         Returns:
             {..., axis, out_dim}, and the state after the last frame.
 
         Raises:
             ValueError: For a single step without state.
-            DimError: If source has no axis or, with add_to_input, no out_dim, or does not tell which dim its features are.
+            DimError: If source has no axis or, with add_to_input, no out_dim, or if its feature dim is ambiguous.
         """
         single = axis is single_step_dim
         if source is not None:
@@ -134,8 +134,8 @@ class RelativePositionalEncoding(Module):
 
     Args:
         out_dim: Features of a vector.
-        clipping: All distances beyond share a vector.
-        fixed: M are sines and cosines of 0 .. 2 * clipping, not a parameter.
+        clipping: Larger distances share a vector.
+        fixed: M holds the sines and cosines of 0 .. 2 * clipping and is not a parameter.
 
     Parameters:
         encoding_matrix: M, {distance, out_dim}, Glorot uniform; not with fixed.
@@ -160,12 +160,12 @@ class RelativePositionalEncoding(Module):
         """The vectors from all queries to all keys.
 
         Args:
-            query_spatial_dim: None or `single_step_dim`: a single query, which stands at the last key.
-            key_value_spatial_dim: Default: the twin of query_spatial_dim that self-attention has for its keys. In a loop the dim
-                of the history: `cum_concat`, or `QKVSelfAttention.keys_dim`.
-            query_offset: Position of the first query, int {...}; keys begin at 0. Default 0; of a single query that of the last
-                key.
-            device: Of the result, if it is fixed.
+            query_spatial_dim: None or `single_step_dim`: a single query, aligned with the last key.
+            key_value_spatial_dim: Default: the twin of query_spatial_dim that self-attention uses for its keys. In a
+                loop, the dim of the history: that of `cum_concat`, or `QKVSelfAttention.keys_dim`.
+            query_offset: Position of the first query, int {...}; keys begin at 0. Default 0; for a single query, the
+                position of the last key.
+            device: The device of a fixed encoding.
 
         Returns:
             {query_spatial_dim, key_value_spatial_dim, out_dim}; without query_spatial_dim for a single query. Further dims are

@@ -1,4 +1,4 @@
-"""Self-attention from one matrix QKV, whole or step by step, optionally with keys that are shifted by distance."""
+"""Self-attention with one matrix QKV, over a whole sequence or step by step, optionally with keys shifted by distance."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from rfnb.rec.cum_concat import history_and, history_dim
 
 
 class QKVSelfAttention(SelfAttentionBase):
-    """Multi-head self-attention without biases and without a projection of the result; the documented SelfAttentionLayer.
+    """Multi-head self-attention without biases and without an output projection; the documented SelfAttentionLayer.
 
     Args:
-        in_dim: Features of the source, or the labels that it is sparse over.
-        key_dim_total, value_dim_total: Of all heads together (total_key_dim and n_out of the documentation).
+        in_dim: Features of the source, or the sparse dim of its labels.
+        key_dim_total, value_dim_total: Summed over all heads (total_key_dim and n_out in the documentation).
         num_heads: int, or a Dim.
-        attention_left_only: No frame sees a later one. Needed for a state and for single steps.
-        att_dropout: On the weights, in training.
+        attention_left_only: Causal: no frame sees a later one. Required for a state and for single steps.
+        att_dropout: Dropout on the weights, in training.
         att_dropout_broadcast: True drops the same weights in the whole batch.
-        restrict_state_to_last_seq: The new state has the frames of this call only, not those of the state before.
+        restrict_state_to_last_seq: The new state has only the frames of this call, not those of the previous state.
 
     Parameters:
         QKV: {in, qkv}, Glorot uniform: head by head, in each query, key, value side by side.
@@ -59,7 +59,7 @@ class QKVSelfAttention(SelfAttentionBase):
         )  # fmt: skip
         self.attention_left_only = attention_left_only
         self.restrict_state_to_last_seq = restrict_state_to_last_seq
-        self.QKV = self.qkv.weight  # the documented name
+        self.QKV = self.qkv.weight  # the documented name of the parameter
 
     @op
     def __call__(
@@ -74,12 +74,12 @@ class QKVSelfAttention(SelfAttentionBase):
         """A whole sequence (or the next part of it), or one step with `single_step_dim`.
 
         Args:
-            source: {..., axis, in}; of one step {..., in}.
-            state: The state of the previous frames, which all frames of source see; None if there are none.
-            key_shift: Added to the keys, {axis, keys, key_per_head}; of one step {keys, key_per_head}. The dim keys is
-                `keys_dim(axis, state)`, as of `RelativePositionalEncoding`.
-            state_var_lengths: int {...}: how many frames of the state are valid, those at its end. In the new state each
-                sequence has its valid frames only.
+            source: {..., axis, in}; for one step {..., in}.
+            state: The state of the previous frames, which all frames of source see; None at the beginning.
+            key_shift: Added to the keys, {axis, keys, key_per_head}; for one step {keys, key_per_head}, as from
+                `RelativePositionalEncoding`. The dim keys is `keys_dim(axis, state)`.
+            state_var_lengths: int {...}: number of valid frames in the state, counted from its end. The new state keeps
+                only the valid frames of each sequence.
 
         Returns:
             {..., axis, value_dim_total}, and the state with the frames of source; None without attention_left_only.
@@ -114,7 +114,7 @@ class QKVSelfAttention(SelfAttentionBase):
         return out, appended(None, k, v, frames) if self.restrict_state_to_last_seq else seen
 
     def keys_dim(self, axis: Dim, state: CausalSelfAttentionState | None = None) -> Dim:
-        """The dim of the keys in a call with this axis and state (without state_var_lengths)."""
+        """The dim of the keys in a call with this axis and state, without state_var_lengths."""
         return history_and(None if state is None else state.accum_axis, axis)
 
     def forward_qkv(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -124,7 +124,7 @@ class QKVSelfAttention(SelfAttentionBase):
         return self._per_head(gather(self.QKV, indices=source, axis=self.QKV.dims[0]))
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> CausalSelfAttentionState:
-        """The state of no frames: {*batch_dims, accum_axis=0, heads, ...}."""
+        """The empty state: {*batch_dims, accum_axis=0, heads, ...}."""
         return empty_history(self, batch_dims)
 
     def _shifted(self, q: Tensor, seen: CausalSelfAttentionState, axis: Dim | None, key_shift: Tensor | None) -> Tensor:
@@ -134,7 +134,7 @@ class QKVSelfAttention(SelfAttentionBase):
         if key_shift is None:
             return self.attention(q, k, v, kv_axis=keys, causal_query_spatial_dim=causal_dim)
         key_shift = self._of_head(key_shift, axis, keys)
-        # Shifts are shared by all sequences, so that what is in the padding of one would be in their gradient.
+        # All sequences share the shifts, so the padding of any sequence would enter their gradient.
         q, key_dim = q.copy_masked(0), self.key_dim_per_head
         scale = max(key_dim.extent, 1) ** -0.5
         energy = combine_bc(_energy(q, k, key_dim, scale), "add", _energy(q, key_shift, key_dim, scale))
@@ -142,10 +142,10 @@ class QKVSelfAttention(SelfAttentionBase):
 
     @op(of="QKVSelfAttention")
     def _of_head(self, key_shift: Tensor, axis: Dim | None, keys: Dim) -> Tensor:
-        """The values with key_dim_per_head for their dim of features.
+        """The shift with key_dim_per_head as its feature dim.
 
         Raises:
-            DimError: If it has other dims than those of the queries, the keys and features of that size.
+            DimError: If its dims are not those of the queries, the keys, and features of that size.
         """
         queries = () if axis is None else (axis,)
         over = {other for dim in (*queries, keys) for other in dim.length_dims}

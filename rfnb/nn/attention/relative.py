@@ -1,4 +1,4 @@
-"""Self-attention in which energies also depend on the distance from query to key."""
+"""Self-attention whose energies also depend on the distance from query to key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rfnb.ops.merge import split_dims
 
 
 class _RelPosAttention(SelfAttentionBase):
-    """The part that both kinds share: the vectors of the distances, and the energies."""
+    """Shared base of both kinds: the vectors of the distances, and the energies."""
 
     _causal = False
 
@@ -68,7 +68,7 @@ class _RelPosAttention(SelfAttentionBase):
         self, q: Tensor, k: Tensor, v: Tensor, axis: Dim | None, kv_axis: Dim, first: Any
     ) -> Tensor:
         """Args:
-        axis: Of the queries; None for a single one.
+        axis: The axis of the queries; None for a single query.
         first: Position of the first query.
         """
         scale = max(self.key_dim_per_head.extent, 1) ** -0.5
@@ -82,7 +82,7 @@ class _RelPosAttention(SelfAttentionBase):
         return self._joined(att)
 
     def _vectors(self, axis: Dim | None, kv_axis: Dim, first: Any, like: Tensor) -> tuple[Tensor, Dim]:
-        """{distance, key}, or one per head, {distance, heads, key}; with the dims of `first`, if it has some."""
+        """Vectors {distance, key}, or per head {distance, heads, key}; with the dims of `first`, if it has any."""
         dims: dict[str, Any] = {
             "query_spatial_dim": single_step_dim if axis is None else axis,
             "key_value_spatial_dim": kv_axis,
@@ -103,29 +103,28 @@ class _RelPosAttention(SelfAttentionBase):
 class RelPosSelfAttention(_RelPosAttention):
     """`SelfAttention` with energies (q + u) · k + (q + v) · W r, where r is the vector of the distance from query to key.
 
-    As given, all of it as in Transformer-XL. Without W, u and v, and with learned vectors, as Shaw et al. have it on the side
-    of the keys.
+    The defaults are those of Transformer-XL. Without W, u and v, and with learned vectors, it is the key side of Shaw et al.
 
     Args:
-        with_linear_pos: With W.
-        with_pos_bias: With u and v.
+        with_linear_pos: Whether to use W.
+        with_pos_bias: Whether to use u and v.
         learnable_pos_emb: r is a parameter (see `LearnedRelativePositionalEncoding`), not sines and cosines.
-        learnable_pos_emb_clipping: Distances beyond share a vector.
+        learnable_pos_emb_clipping: Larger distances share a vector.
         separate_pos_emb_per_head: False: W r (or r) is the same for all heads.
-        pos_emb_dropout: On r, in training.
-        The others: as of `SelfAttentionBase`.
+        pos_emb_dropout: Dropout on r, in training.
+        The other arguments are those of `SelfAttentionBase`.
 
     Parameters:
         qkv, proj: as of `SelfAttentionBase`.
         linear_pos: W, Linear {in, key_dim_total} without bias; {in, key_per_head} if shared by the heads.
-        learned_pos_emb: of this module, with the features that linear_pos takes, or else gives.
+        learned_pos_emb: the parameter of this module, with the input features of linear_pos, or its output features without linear_pos.
         pos_bias_u, pos_bias_v: {heads, key_per_head}, Glorot uniform.
 
     Source: Dai et al. 2019, "Transformer-XL", section 3.3; Shaw et al. 2018, equation (4).
     """
 
     def __call__(self, source: Tensor, *, axis: Dim, **_kwargs: Any) -> Tensor:
-        """{..., axis, in} -> {..., axis, out}; other options, which further kinds of self-attention have, are left aside.
+        """{..., axis, in} -> {..., axis, out}. Options of other kinds of self-attention are ignored.
 
         Raises:
             DimError: If source has no in_dim or no axis.
@@ -143,14 +142,14 @@ class RelPosSelfAttention(_RelPosAttention):
 class RelPosCausalSelfAttention(_RelPosAttention, CausalSelfAttention):
     """`CausalSelfAttention` with the energies, options and parameters of `RelPosSelfAttention`.
 
-    Learned vectors are only of distances to keys in the past.
+    Learned vectors exist only for distances to past keys.
     """
 
     _causal = True
 
     def _attend(self, q: Tensor, state: CausalSelfAttentionState, axis: Dim | None) -> Tensor:
         k, v, kv_axis = state.k_accum, state.v_accum, state.accum_axis
-        assert k is not None and v is not None and kv_axis is not None  # just made
+        assert k is not None and v is not None and kv_axis is not None  # set just above
         return self._attend_at_distances(q, k, v, axis, kv_axis, query_offset(axis, kv_axis, k))
 
 
@@ -159,13 +158,13 @@ _plans = PlanCache()
 
 @op
 def relative_shift(x: Tensor, *, query_dim: Dim | None, key_dim: Dim, distance_dim: Dim) -> Tensor:
-    """out[query, key] = x[query, key - query + queries - 1]: distances rise with the key, in each row from another start.
+    """out[query, key] = x[query, key - query + queries - 1]: distances increase with the key, and each row starts at another one.
 
-    No index is looked up: in the flat array, a row less by one entry per row is the same row shifted by one.
+    This needs no gather: viewing the flat array with rows that are one entry shorter shifts each row by one more.
 
     Args:
         x: {..., query_dim, distance_dim}, distance_dim of size queries + keys - 1.
-        query_dim: None: there is a single query, and its distances are its keys.
+        query_dim: None for a single query, whose distances correspond to its keys.
 
     Returns:
         {..., query_dim, key_dim}.

@@ -20,11 +20,11 @@ from rfnb.ops.math import clip_by_value, combine_bc
 
 
 class LearnedRelativePositionalEncoding(Module):
-    """One vector per distance from a query to a key; all distances beyond `clipping` share the last one.
+    """One vector per distance from a query to a key; distances beyond `clipping` share the last vector.
 
     Args:
         clipping: The largest distance with a vector of its own.
-        causal: Keys ahead of the query have no vectors of their own, they get that of distance 0.
+        causal: Keys after the query have no vectors of their own and get that of distance 0.
 
     Parameters:
         pos_emb: {distance, feat}, Glorot uniform; for the distances key - query from -clipping to clipping, or to 0 if causal.
@@ -41,10 +41,10 @@ class LearnedRelativePositionalEncoding(Module):
     def __call__(
         self, *, query_spatial_dim: Dim, key_value_spatial_dim: Dim, query_offset: int | Tensor | None = None
     ) -> tuple[Tensor, Dim]:
-        """The vectors of all distances from a query to a key, in rising order; as `relative_positional_encoding`.
+        """The vectors of all distances from a query to a key, in increasing order; see `relative_positional_encoding`.
 
         Args:
-            query_spatial_dim: For `single_step_dim` there is one query.
+            query_spatial_dim: `single_step_dim` means a single query.
             query_offset: Position of the first query, int {...}; keys begin at 0. None: 0.
 
         Returns:
@@ -67,7 +67,7 @@ class LearnedRelativePositionalEncoding(Module):
         """The vector from each query to each key.
 
         Args:
-            query_spatial_dim: For `single_step_dim` there is one query.
+            query_spatial_dim: `single_step_dim` means a single query.
             query_offset: Position of the first query, int {...}; keys begin at 0. None: 0.
 
         Returns:
@@ -77,7 +77,7 @@ class LearnedRelativePositionalEncoding(Module):
         return self._of(steps_to_keys(query_spatial_dim, key_value_spatial_dim, offset, device))
 
     def _of(self, steps: Tensor) -> Tensor:
-        """int {...}, key - query -> {..., feat}."""
+        """The vectors {..., feat} of the distances key - query, int {...}."""
         steps = clip_by_value(_plain(steps), -self.clipping, 0 if self.causal else self.clipping)
         return self._gathered(steps + self.clipping)
 
@@ -88,7 +88,7 @@ class LearnedRelativePositionalEncoding(Module):
 
 
 def steps_to_keys(query_dim: Dim, key_dim: Dim, offset: int | Tensor, device: str | None) -> Tensor:
-    """key - (query + offset), int {offset dims, query_dim, key_dim}; without query_dim for `single_step_dim`."""
+    """The distances key - (query + offset), int {offset dims, query_dim, key_dim}; without query_dim for `single_step_dim`."""
     steps = _plain(dim_ops.range_over_dim(key_dim, device=device))
     if query_dim is not single_step_dim:
         steps = combine_bc(_plain(dim_ops.range_over_dim(query_dim, device=device)) * -1, "add", steps)
@@ -97,7 +97,7 @@ def steps_to_keys(query_dim: Dim, key_dim: Dim, offset: int | Tensor, device: st
 
 @lru_cache(maxsize=256)
 def _rows(first: int, count: int, low: int, high: int, device: str | None, backend: Any) -> Any:
-    """Raw [count]: where the vectors of distance `first` and of those after it stand."""
+    """Raw [count]: the row indices for distance `first` and the following distances."""
     rows = np.clip(np.arange(first, first + count), low, high) - low
     return backend.from_numpy(rows.astype(np.int32), dtype="int32", device=device)
 

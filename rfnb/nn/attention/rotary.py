@@ -1,5 +1,5 @@
-"""Self-attention with rotary position embedding, of a whole sequence, and without looking ahead: features are turned in pairs by an angle
-that grows with the position.
+"""Self-attention with rotary position embedding, bidirectional or causal: pairs of features are rotated by an angle
+proportional to the position.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from rfnb.ops.merge import merge_dims, split_dims
 
 
 class RotaryPosSelfAttention(SelfAttention):
-    """`SelfAttention` in which queries and keys are turned by their positions, so that energies depend on distances.
+    """`SelfAttention` whose queries and keys are rotated by their positions, so that energies depend on distances.
 
     Args:
-        base: The slowest pair of features turns by 1 / base per position.
-        The others: as of `SelfAttentionBase`. The size of a head is even.
+        base: The slowest pair of features rotates by about 1 / base radians per position.
+        The other arguments are those of `SelfAttentionBase`. The size of a head must be even.
 
     Source: Su et al. 2021, "RoFormer", section 3.2.
     """
@@ -57,13 +57,13 @@ class RotaryPosSelfAttention(SelfAttention):
 
 
 class RotaryPosCausalSelfAttention(CausalSelfAttention):
-    """`CausalSelfAttention` in which queries and keys are turned by their positions, so that energies depend on distances.
+    """`CausalSelfAttention` whose queries and keys are rotated by their positions, so that energies depend on distances.
 
-    The state has the keys as they were before: all are turned in every call.
+    The state holds unrotated keys: each call rotates all of them.
 
     Args:
-        base: The slowest pair of features turns by 1 / base per position.
-        The others: as of `SelfAttentionBase`. The size of a head is even.
+        base: The slowest pair of features rotates by about 1 / base radians per position.
+        The other arguments are those of `SelfAttentionBase`. The size of a head must be even.
 
     Source: Su et al. 2021, "RoFormer", section 3.2.
     """
@@ -74,7 +74,7 @@ class RotaryPosCausalSelfAttention(CausalSelfAttention):
 
     def _attend(self, q: Tensor, state: CausalSelfAttentionState, axis: Dim | None) -> Tensor:
         keys, feat = state.k_accum, self.key_dim_per_head
-        assert keys is not None and state.accum_axis is not None  # just made
+        assert keys is not None and state.accum_axis is not None  # set just above
         first = query_offset(axis, state.accum_axis, keys)
         q = rotate(q, spatial_dim=axis, feat_dim=feat, offset=first, base=self.base)
         k = rotate(keys, spatial_dim=state.accum_axis, feat_dim=feat, base=self.base)
@@ -86,9 +86,9 @@ _pair = Dim(2, name="pair")
 
 @op
 def rotate(x: Tensor, *, spatial_dim: Dim | None, feat_dim: Dim, offset: int | Tensor = 0, base: float = 1e4) -> Tensor:
-    """The features 2m and 2m + 1 turned by the angle position * base ** (-2m / feat).
+    """The features 2m and 2m + 1 rotated by the angle position * base ** (-2m / feat).
 
-    Products of what is turned at two positions depend on the distance only, and the length of a vector stays as it is.
+    Dot products of rotated vectors depend only on the distance between their positions; the norms do not change.
 
     Args:
         x: {..., spatial_dim, feat}
@@ -114,7 +114,7 @@ def rotate(x: Tensor, *, spatial_dim: Dim | None, feat_dim: Dim, offset: int | T
     first, second = unstack(split_dims(x, axis=feat_dim, dims=(half, _pair)), axis=_pair)
     low = combine_bc(first, "mul", cosine) - combine_bc(second, "mul", sine)
     high = combine_bc(first, "mul", sine) + combine_bc(second, "mul", cosine)
-    place = low.dims.index(half) + 1  # beside each other again, so that merging them moves nothing
+    place = low.dims.index(half) + 1  # interleaved again, so that merging them copies nothing
     raw = low.backend.stack_raw([low._raw, high._raw], place)
     out, _ = merge_dims(
         new_tensor(raw, (*low.dims[:place], _pair, *low.dims[place:])), dims=(half, _pair), out_dim=feat_dim
@@ -132,7 +132,7 @@ def _angles(x: Tensor, spatial_dim: Dim | None, half: Dim, offset: int | Tensor,
         angles = combine_bc(position, "mul", rates)
         return cast(sin(angles), x.dtype), cast(cos(angles), x.dtype)
     backend, count = x.backend, 1 if spatial_dim is None else spatial_dim.extent
-    # Rounded up: a table for every length of a growing history would be a new one in each step.
+    # The table size is rounded up: a growing history would otherwise need a new table for each length.
     size = 1 << max(offset + count - 1, 63).bit_length()
     dims = (half,) if spatial_dim is None else (spatial_dim, half)
     parts = []

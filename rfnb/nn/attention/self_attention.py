@@ -1,4 +1,4 @@
-"""Multi-head self-attention of a whole sequence, and what its variants and attention to another sequence share."""
+"""Multi-head self-attention over a whole sequence, and the base that it shares with its variants and cross-attention."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rfnb.ops.merge import merge_dims, split_dims
 
 
 class MultiHead(Module):
-    """The dims of the heads, attention per head, projection of the result. Abstract.
+    """The base of multi-head attention: the dims of the heads, attention per head, output projection. Abstract.
 
-    A subclass sets proj, after its own projections: parameters are in the order in which they are set.
+    A subclass sets proj after its own projections, since parameters keep the order in which they are set.
     """
 
     proj: Linear | None
@@ -52,22 +52,22 @@ class MultiHead(Module):
         return self._joined(att)
 
     def _joined(self, att: Tensor) -> Tensor:
-        """{..., heads, value} -> {..., out}: the heads side by side, projected."""
+        """{..., heads, value} -> {..., out}: the heads concatenated and projected."""
         out, _ = merge_dims(att, dims=(self.num_heads, self.value_dim_per_head), out_dim=self.value_dim_total)
         out.feature_dim = self.value_dim_total
         return out if self.proj is None else self.proj(out)
 
 
 class SelfAttentionBase(MultiHead):
-    """Projections to queries, keys and values, attention per head, projection of the result.
+    """The base of self-attention: projections to queries, keys and values, attention per head, output projection.
 
     Args:
         in_dim: Features of the source.
-        proj_dim: Features of the result; None leaves out the last projection, and they are value_dim_total.
-        key_dim_total, value_dim_total: Of all heads together.
+        proj_dim: Features of the result. None omits the output projection; the features are then value_dim_total.
+        key_dim_total, value_dim_total: Summed over all heads.
         num_heads: int, or a Dim.
-        att_dropout: On the weights, in training.
-        att_dropout_broadcast: False drops for every sequence, head and query on its own. Default: the same for all.
+        att_dropout: Dropout on the weights, in training.
+        att_dropout_broadcast: False draws a mask per sequence, head and query. Default: they share one mask.
 
     Parameters:
         qkv: Linear to the features of all heads, head by head, in each query, key, value side by side.
@@ -114,7 +114,7 @@ class SelfAttentionBase(MultiHead):
 
 
 class SelfAttention(SelfAttentionBase):
-    """Every frame attends to every frame. See `SelfAttentionBase` for arguments and parameters."""
+    """Each frame attends to all frames. See `SelfAttentionBase` for arguments and parameters."""
 
     def __call__(self, source: Tensor, *, axis: Dim) -> Tensor:
         """{..., axis, in} -> {..., axis, out}.
@@ -135,7 +135,7 @@ def one_head_of(total: Dim, heads: Dim, name: str) -> Dim:
     """The dim of one head.
 
     Raises:
-        DimError: If the heads do not divide the total.
+        DimError: If the number of heads does not divide the total.
     """
     if not heads.extent or total.extent % heads.extent:
         raise dim_error(

@@ -1,4 +1,4 @@
-"""The documented methods of Backend that are not simply a function of rfnb: another signature, or of the graph mode."""
+"""Documented Backend methods that are not simply functions of rfnb: their signature differs, or they belong to graph mode."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def activation(tensor: Tensor, func: str) -> Tensor:
 
 @op
 def flip_no_mask(source: Tensor, *, axis: Dim) -> Tensor:
-    """The raw array mirrored along `axis`, so that the padding of a ragged one comes first; see `rf.reverse_sequence`."""
+    """The raw array reversed along `axis`, so that the padding of a ragged one comes first; see `rf.reverse_sequence`."""
     index = source.axis_of(axis, "flip_no_mask")
     return source._like(source.backend.flip_raw(source._raw, index), source.dims)
 
 
 def make_output_tensor(tensor: Tensor, dims: Sequence[Dim], *, name: str) -> Tensor:
-    """The Tensor with its dims in this order, and this name."""
+    """The Tensor with its dims in this order and with this name."""
     return tensor.copy_transpose(dims).copy(name)
 
 
 def get_device(x: Tensor) -> str | None:
-    """The device of a Tensor; None of a template."""
+    """The device of a Tensor; None for a template."""
     return x.device
 
 
@@ -63,7 +63,7 @@ def runtime_sanity_checks(tensor: Tensor) -> None:
     """Check that the raw array fits the dims.
 
     Raises:
-        ShapeError: If not.
+        ShapeError: If it does not.
     """
     tensor.raw_tensor = tensor.raw_tensor
 
@@ -82,7 +82,7 @@ def batch_norm(
     affine: bool,
     use_mask: bool,
 ) -> Tensor:
-    """`rf.BatchNorm` with these parameters; in training it moves the running ones."""
+    """`rf.BatchNorm` with these parameters; in training it updates the running statistics."""
     from rfnb.nn.batch_norm import BatchNorm
 
     layer = BatchNorm.__new__(BatchNorm)
@@ -152,7 +152,7 @@ def parameter_assign_key(
     """New values for some entries; see `rf.Parameter.assign_key`. With "add" they are added to the old ones.
 
     Raises:
-        ValueError: Another op, or "add" with a key that is no index of one axis.
+        ValueError: Another op, or "add" with a key that is not an index into one axis.
     """
     _check_op("parameter_assign_key", op)
     axis = param.dims[0] if axis is None else axis
@@ -182,17 +182,17 @@ def _check_op(what: str, op: str) -> None:
 
 # -- arrays of Tensors ---------------------------------------------------------------------------------------------------
 def tensor_array_create() -> list[Tensor]:
-    """No Tensors."""
+    """An empty list of Tensors."""
     return []
 
 
 def tensor_array_unstack(tensor: Tensor, *, axis: Dim) -> list[Tensor]:
-    """The frames of `axis`, padding too."""
+    """The frames of `axis`, including padding."""
     return list(concat.unstack(tensor, axis=axis))
 
 
 def tensor_array_stack(tensor_array: list[Tensor], *, axis: Dim, tensor_template: Tensor) -> Tensor:
-    """All along `axis`; zeros over the dims of the template if there is none."""
+    """All Tensors stacked along `axis`; zeros over the dims of the template if the list is empty."""
     if tensor_array:
         return concat.stack(tensor_array, out_dim=axis)[0]
     define_size(axis, 0)
@@ -200,7 +200,7 @@ def tensor_array_stack(tensor_array: list[Tensor], *, axis: Dim, tensor_template
 
 
 def tensor_array_push_back(tensor_array: list[Tensor], value: Tensor) -> list[Tensor]:
-    """A longer list; the given one stays as it is."""
+    """A copy of the list with this value appended."""
     return [*tensor_array, value]
 
 
@@ -222,7 +222,7 @@ def get_new_dim_raw(raw_tensor: Any, axis: int, *, name: str) -> Dim:
 
 
 def set_known_shape_raw(raw_tensor: Any, shape: Sequence[int | None]) -> None:
-    """Check the shape; None is any length.
+    """Check the shape; None allows any length.
 
     Raises:
         ShapeError: If it differs.
@@ -237,7 +237,7 @@ def set_known_shape_raw(raw_tensor: Any, shape: Sequence[int | None]) -> None:
 
 
 def should_pickle_tensor(raw_tensor: Any) -> bool:
-    """Whether it is on the CPU."""
+    """Whether the array is on the CPU."""
     return _backend_of(raw_tensor).get_device_raw(raw_tensor) == "cpu"
 
 
@@ -247,7 +247,7 @@ def have_sequence_mask_raw() -> bool:
 
 
 def sequence_mask_raw(lengths: Any, *, batch_major: bool = True) -> Any:
-    """lengths [batch] -> bool [batch, longest], True before the end of each sequence; [longest, batch] if not batch_major."""
+    """lengths [batch] -> bool [batch, longest], True before the end of each sequence; [longest, batch] unless batch_major."""
     backend = _backend_of(lengths)
     host = backend.raw_to_numpy(lengths)
     mask = np.arange(host.max(initial=0)) < host[:, None]
@@ -260,17 +260,17 @@ def have_edit_distance() -> bool:
 
 
 def sdpa_varlen_raw(**_arrays: Any) -> None:
-    """None: there is no attention over packed sequences; the caller composes it."""
+    """None: attention over packed sequences is not offered; the caller composes it from ops."""
     return None
 
 
 def ctc_loss_packed_raw(**_arrays: Any) -> Any:
-    """Raises NotImplementedError: documented, and not offered."""
+    """Raises NotImplementedError: documented, but not offered."""
     raise _not_offered("ctc_loss_packed_raw", "Sequences are padded here.", "rf.ctc_loss(...)")
 
 
 def reduce_distributed(source: Tensor, *, mode: str) -> Tensor:
-    """Raises NotImplementedError: documented, and not offered."""
+    """Raises NotImplementedError: documented, but not offered."""
     raise _not_offered(
         "reduce_distributed", "A Tensor is of one process.", "torch.distributed.all_reduce(x.raw_tensor)"
     )
@@ -278,7 +278,7 @@ def reduce_distributed(source: Tensor, *, mode: str) -> Tensor:
 
 # -- graph mode, which there is not --------------------------------------------------------------------------------------
 def create_placeholder_raw(tensor: Tensor) -> Any:
-    """Raises NotImplementedError: documented, and not offered."""
+    """Raises NotImplementedError: documented, but not offered."""
     raise _not_offered("create_placeholder_raw", "Values are there from the start.", "rf.zeros(dims)")
 
 
@@ -288,7 +288,7 @@ def name_scope_raw(name: str) -> Any:
 
 
 def control_dependencies_raw(dependencies: Sequence[Any]) -> Any:
-    """A context manager without effect: what comes first in the program is done first."""
+    """A context manager without effect: eager execution follows the order of the program."""
     return contextlib.nullcontext()
 
 

@@ -1,9 +1,9 @@
-"""Binds the documented methods of Backend that are written once for all backends, and are no backend's own.
+"""Bind the documented Backend methods that are written once for all backends.
 
-`Backend.matmul` is `rf.matmul`: a method in a class costs nothing more than the function. What a backend may replace are the raw
-methods that these functions call; see `docs/backend.md`.
+`Backend.matmul` is `rf.matmul`; the method costs no more than the function. A backend overrides the raw methods that
+these functions call; see `docs/backend.md`.
 
-The documented attention methods of Backend, which take all dims by name.
+This file also has the documented attention methods of Backend, which take all dims by name.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """`rf.dot_attention`, with a mask of which query may look at which key.
+    """`rf.dot_attention` with a mask of the keys that each query may attend to.
 
     Args:
         query: {..., query_spatial_dim, qk_feat_dim}
         key: {..., kv_spatial_dim, qk_feat_dim}
         value: {..., kv_spatial_dim, v_feat_dim}
-        attention_mask: bool {...}, True where a query may look. A query that may look nowhere gets 0.
-        is_causal: No query looks ahead.
+        attention_mask: bool {...}, True where a query may attend. A query without any such key gets 0.
+        is_causal: Hide later keys from each query.
 
     Returns:
         {..., query_spatial_dim, v_feat_dim}.
@@ -56,7 +56,7 @@ def scaled_dot_product_attention(
     Probes:
         attention: weights {..., query_spatial_dim, kv_spatial_dim}.
     """
-    from rfnb.nn.attention.attended import attended  # layers are loaded by who uses them
+    from rfnb.nn.attention.attended import attended  # layers are imported lazily
     from rfnb.nn.attention.causal_mask import causal_mask, unseen
     from rfnb.nn.attention.functions import _energy, dot_attention
     from rfnb.nn.dropout import dropout
@@ -78,7 +78,7 @@ def scaled_dot_product_attention(
     if causal_dim is not None:
         attention_mask = combine_bc(attention_mask, "logical_and", causal_mask(causal_dim, kv_spatial_dim, energy)[0])
     weights = softmax(where(attention_mask, energy, unseen(energy)), axis=kv_spatial_dim)
-    weights = narrowed(where(attention_mask, weights, 0.0), value)  # of a query that may look nowhere
+    weights = narrowed(where(attention_mask, weights, 0.0), value)  # for queries that may attend to no key
     weights = attended(weights, axis=kv_spatial_dim, target=query_spatial_dim, seen=attention_mask)
     if att_dropout:
         weights = dropout(weights, att_dropout, axis=kv_spatial_dim if att_dropout_broadcast else None)
@@ -106,7 +106,7 @@ def rel_pos_self_attention(
     Args:
         query: {..., query_spatial_dim, qk_feat_dim}
         key, value: {..., kv_spatial_dim, ...}
-        pos_emb: {..., pos_emb_spatial_dim, qk_feat_dim}, from the most negative distance of key to query up.
+        pos_emb: {..., pos_emb_spatial_dim, qk_feat_dim}, in increasing order of the distance key - query.
         pos_bias_u, pos_bias_v: u and v, {..., qk_feat_dim}.
 
     Returns:
@@ -127,7 +127,7 @@ def rel_pos_self_attention(
 
 
 def apply_rope(x: Tensor, pos_enc: Tensor, feat_dim: Dim) -> Tensor:
-    """The features 2m and 2m + 1 turned by an angle.
+    """The features 2m and 2m + 1 rotated by an angle.
 
     Args:
         x: {..., feat_dim}
@@ -155,7 +155,7 @@ SAME = (
     " range_over_dim set_sparse_dim reduce top_k random random_choice_with_replacement masked_select masked_scatter conv"
     " transposed_conv pool real_as_complex complex_as_real make_complex cum_concat_step"
 ).split()
-# The same without the new dim, which the documented method does not return.
+# The same function without the new dim, which the documented method does not return.
 FIRST = "merge_dims concat pad stack slice replace_dim stft".split()
 ADAPTED: dict[str, Any] = {
     **{

@@ -1,4 +1,4 @@
-"""The interface of encoders, whatever is inside."""
+"""Abstract interfaces of encoders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rfnb.nn.module.module import Module
 
 
 class IEncoder(Module):
-    """Features to features, without a time axis of its own."""
+    """An encoder from features to features, without a time axis of its own."""
 
     out_dim: Dim
 
@@ -18,7 +18,7 @@ class IEncoder(Module):
 
 
 class ISeqFramewiseEncoder(Module):
-    """A sequence to a sequence with as many frames."""
+    """An encoder that keeps the number of frames."""
 
     out_dim: Dim
 
@@ -28,7 +28,7 @@ class ISeqFramewiseEncoder(Module):
 
 
 class ISeqDownsamplingEncoder(Module):
-    """A sequence to a sequence with fewer frames, about 1 of `downsample_factor`."""
+    """An encoder that reduces the number of frames by about `downsample_factor`."""
 
     out_dim: Dim
     downsample_factor: int

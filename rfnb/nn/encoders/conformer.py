@@ -1,4 +1,4 @@
-"""Conformer: an input part that makes a sequence shorter, and a stack of layers; together, and each by itself."""
+"""Conformer: a frontend that shortens the sequence, and a stack of layers; combined, and separately."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from rfnb.nn.transformer.encoder import MODEL_DIM
 
 
 class ConformerFrontend(ISeqDownsamplingEncoder):
-    """The input part: layer that makes the sequence shorter, projection, scale, dropout.
+    """The frontend: a layer that shortens the sequence, then projection, scale and dropout.
 
     Args:
         in_dim: Features of the source.
         input_layer: A module ({..., time, in} and in_spatial_dim -> {..., shorter time, its out_dim} and the shorter time),
-            a class or {"class": ..., options} that is built with in_dim; None: there is only the projection.
+            a class or {"class": ..., options} that is built with in_dim; None: only the projection.
         input_embedding_scale: Factor on the projection.
 
     Parameters:
-        input_layer: of this module. input_projection: Linear {out_dim of input_layer, out} without bias.
+        input_layer: the parameters of this submodule. input_projection: Linear {out_dim of input_layer, out} without bias.
 
     Source: Gulati et al. 2020, "Conformer", figure 1.
     """
@@ -45,7 +45,7 @@ class ConformerFrontend(ISeqDownsamplingEncoder):
     ):
         out_dim = as_dim(out_dim, "model")
         self.in_dim, self.out_dim = in_dim, out_dim
-        if input_layer is not None and not isinstance(input_layer, Module):  # a module itself is there once
+        if input_layer is not None and not isinstance(input_layer, Module):  # a module itself is used, not copied
             input_layer = make_part(input_layer, ConformerConvSubsample, "input_layer", in_dim=in_dim)
         self.input_layer = input_layer
         self.downsample_factor = getattr(self.input_layer, "downsample_factor", 1)
@@ -73,15 +73,15 @@ class ConformerFrontend(ISeqDownsamplingEncoder):
 
 
 class ConformerEncoderV2(ISeqFramewiseEncoder):
-    """The layers, without an input part; see `ConformerFrontend`.
+    """The layers alone, without a frontend; see `ConformerFrontend`.
 
     Args:
-        ff_dim, ff_activation, conv_kernel_size, conv_norm, num_heads, att_dropout: For the layers, as of
-            `ConformerEncoderLayer`; None: as there.
-        encoder_layer, encoder_layer_opts: Class, {"class": ..., options}, or a layer as pattern, and further options.
+        ff_dim, ff_activation, conv_kernel_size, conv_norm, num_heads, att_dropout: Passed to the layers, see
+            `ConformerEncoderLayer`; None: its default.
+        encoder_layer, encoder_layer_opts: Class, {"class": ..., options}, or a layer to copy, and further options.
 
     Parameters:
-        layers.0, ...: of these modules.
+        layers.0, ...: the parameters of these submodules.
 
     Source: Gulati et al. 2020, "Conformer", figure 1.
     """
@@ -114,7 +114,7 @@ class ConformerEncoderV2(ISeqFramewiseEncoder):
         """{..., spatial_dim, out} -> {..., spatial_dim, out}.
 
         Args:
-            collected_outputs: Gets the result of each layer under its name.
+            collected_outputs: Filled with the result of each layer by name.
 
         Raises:
             DimError: If x lacks one of them.
@@ -125,16 +125,16 @@ class ConformerEncoderV2(ISeqFramewiseEncoder):
 
 
 class ConformerEncoder(ConformerFrontend):
-    """Input part as of `ConformerFrontend`, positions if wanted, layers as of `ConformerEncoderV2`.
+    """A frontend as in `ConformerFrontend`, optional positional encodings, and the layers of `ConformerEncoderV2`.
 
     Args:
-        input_embedding_scale: Factor on the projection. Default: 1; sqrt(out_dim) with pos_enc, as where positions are added
-            to embeddings (Vaswani et al. 2017, section 3.4).
-        pos_enc: Called with spatial_dim and feat_dim. Default: none, since self-attention knows distances.
-        The others: as there.
+        input_embedding_scale: Factor on the projection. Default: 1; sqrt(out_dim) with pos_enc, as when positions are
+            added to embeddings (Vaswani et al. 2017, section 3.4).
+        pos_enc: Called with spatial_dim and feat_dim. Default: none, since the self-attention encodes distances.
+        The other arguments are those of these two classes.
 
     Parameters:
-        input_layer, input_projection, layers.0, ...: of these modules.
+        input_layer, input_projection, layers.0, ...: the parameters of these submodules.
 
     Source: Gulati et al. 2020, "Conformer", figure 1.
     """
@@ -179,7 +179,7 @@ class ConformerEncoder(ConformerFrontend):
         """{..., in_spatial_dim, in} -> {..., out spatial dim, out}, and the out spatial dim.
 
         Args:
-            collected_outputs: Gets the result of each layer under its name.
+            collected_outputs: Filled with the result of each layer by name.
 
         Raises:
             DimError: If source has no in_spatial_dim.
@@ -194,7 +194,7 @@ class ConformerEncoder(ConformerFrontend):
 def conformer_layers(
     out_dim: Dim, num_layers: int, sequential: Any, layer: Any, layer_opts: dict[str, Any] | None, **options: Any
 ) -> Any:
-    """The layers; options that are None are left to the layer."""
+    """The stack of layers; options that are None keep the default of the layer."""
     options = given(**options) | (layer_opts or {})
     pattern = make_part(layer, ConformerEncoderLayer, "encoder_layer", out_dim=out_dim, **options)
     return make_layers(sequential, pattern, num_layers)

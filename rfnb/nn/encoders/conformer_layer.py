@@ -1,4 +1,4 @@
-"""The layer of a Conformer: self-attention for what is far, a convolution for what is near, between two half feed-forwards."""
+"""One Conformer layer: self-attention for long range and a convolution for short range, between two half-step feed-forward modules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rfnb.ops.math import swish
 
 
 class ConformerPositionwiseFeedForward(FeedForward):
-    """`FeedForward` with swish.
+    """`FeedForward` with swish activation.
 
     Source: Gulati et al. 2020, "Conformer", section 2.3.
     """
@@ -41,14 +41,14 @@ class ConformerPositionwiseFeedForward(FeedForward):
 
 
 class ConformerConvBlock(Module):
-    """Linear to twice the features, half of them as gate, a filter per feature along time, normalisation, swish, linear.
+    """Linear to twice the features, gated linear unit, depthwise convolution over time, normalisation, swish, linear.
 
     Args:
-        kernel_size: Frames that the filter sees. With an even number one more after a frame than before it.
-        norm: As for `make_norm`.
+        kernel_size: Frames that the filter covers. With an even number, one more after a frame than before it.
+        norm: See `make_norm`.
 
     Parameters:
-        positionwise_conv1: Linear {out, 2 * out}. depthwise_conv: Conv1d {out, 1, kernel_size}. norm: of this module.
+        positionwise_conv1: Linear {out, 2 * out}. depthwise_conv: Conv1d {out, 1, kernel_size}. norm: the parameters of this submodule.
         positionwise_conv2: Linear {out, out}.
 
     Source: Gulati et al. 2020, section 2.2.
@@ -73,7 +73,7 @@ class ConformerConvBlock(Module):
 
 
 class MacaronLayer(Module):
-    """x + 1/2 ffn1(x), then the `_middle` of a subclass, then x + 1/2 ffn2(x), each of a normalised x, and a last normalisation.
+    """x + 1/2 ffn1(x), then the `_middle` of a subclass, then x + 1/2 ffn2(x), each on a normalised x, and a final normalisation.
 
     A subclass sets out_dim, dropout, and the modules ffn1, ffn1_layer_norm, ffn2, ffn2_layer_norm and final_layer_norm.
 
@@ -109,22 +109,22 @@ class MacaronLayer(Module):
 
 
 class ConformerEncoderLayer(MacaronLayer):
-    """x + 1/2 ffn1(x), x + self_att(x), x + conv_block(x), x + 1/2 ffn2(x), each of a normalised x, and a last normalisation.
+    """x + 1/2 ffn1(x), x + self_att(x), x + conv_block(x), x + 1/2 ffn2(x), each on a normalised x, and a final normalisation.
 
-    Dropout on each summand.
+    Dropout applies to each summand.
 
     Args:
-        ff, self_att: Class, {"class": ..., options}, or a module as pattern. Default: ConformerPositionwiseFeedForward,
+        ff, self_att: Class, {"class": ..., options}, or a module to copy. Default: ConformerPositionwiseFeedForward,
             RelPosSelfAttention.
         ff_dim, ff_activation: Options for ff.
         self_att_opts: Options for self_att.
-        conv_norm: As for `make_norm`. Default: BatchNorm.
+        conv_norm: See `make_norm`. Default: BatchNorm.
         conv_norm_opts: Options for conv_norm.
-        norm: Of all others, as for `make_norm`.
+        norm: All other norms, see `make_norm`.
 
     Parameters:
         ffn1, ffn1_layer_norm, self_att, self_att_layer_norm, conv_block, conv_layer_norm, ffn2, ffn2_layer_norm,
-        final_layer_norm: of these modules.
+        final_layer_norm: the parameters of these submodules.
 
     Source: Gulati et al. 2020, section 2.4, equation (1).
     """
@@ -171,7 +171,7 @@ def make_ff(
     """The feed-forward part of a layer.
 
     Args:
-        ff: Class, {"class": ..., options}, or a module as pattern; None: ConformerPositionwiseFeedForward.
+        ff: Class, {"class": ..., options}, or a module to copy; None: ConformerPositionwiseFeedForward.
         ff_dim, ff_activation: Options for it; None: its own.
 
     Raises:
@@ -191,12 +191,12 @@ def make_self_att(
 
 
 def conv_norm_use_mask_default(*extra: Never, **unknown: Never) -> bool | None:
-    """`use_mask` of the BatchNorm in a `ConformerConvBlock`: None, which is as BatchNorm has it, padding does not count."""
+    """`use_mask` of the BatchNorm in a `ConformerConvBlock`: always None, the default of BatchNorm, which excludes padding."""
     return None
 
 
 def _conv_norm(norm: Any, options: dict[str, Any] | None) -> Any:
-    """The norm in the form that `make_norm` takes."""
+    """The norm in the form that `make_norm` expects."""
     norm = BatchNorm if norm is None else norm
     if norm is BatchNorm:
         options = {"use_mask": conv_norm_use_mask_default(), **(options or {})}

@@ -1,4 +1,4 @@
-"""Convolutions over time and features that make a sequence shorter."""
+"""Convolutions over time and features that shorten a sequence."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _one = Dim(1, name="one")
 
 
 class ConformerConvSubsample(ISeqDownsamplingEncoder):
-    """2-D convolutions over time and features, each with activation and perhaps max-pooling.
+    """2-D convolutions over time and features, each with an activation and optional max-pooling.
 
     Args:
-        in_dim: Features of the source, seen as an axis to move along; there is one channel.
+        in_dim: Features of the source, treated as a spatial dim; the input has one channel.
         out_dims: Channels after each convolution, each a Dim or an int.
         filter_sizes, strides, pool_sizes: For each convolution: a pair (time, feature), or one number for both. Without
-            strides all are 1. pool_sizes may be fewer, or hold None: no pooling there.
+            strides all are 1. pool_sizes may be shorter, or contain None for no pooling.
         activation: A function, or {"class": ..., options} (see `build_from_dict`).
-        padding: Of the convolutions. Pooling is always "same", so that a short sequence keeps a frame.
+        padding: Padding of the convolutions. Pooling always uses "same", so that a short sequence keeps a frame.
 
     Attributes:
-        out_dim: What is left of the features times the last channels, the channels of one feature beside each other.
-        downsample_factor: Of time: product of all strides and pool sizes.
+        out_dim: The remaining features times the last channels; the channels of one feature are adjacent.
+        downsample_factor: For time: product of all strides and pool sizes.
 
     Parameters:
         conv_layers.0, ...: Conv2d {out, in, *filter_size}.
 
     Raises:
-        ValueError: If filter_sizes or strides are not as many as out_dims, or pool_sizes are more.
+        ValueError: If filter_sizes or strides do not have the length of out_dims, or pool_sizes is longer.
 
     Source: Gulati et al. 2020, section 2, "convolution subsampling layer".
     """
@@ -93,7 +93,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
             if pool_size is not None:
                 x, spatial = pool2d(x, mode="max", pool_size=pool_size, padding="same", in_spatial_dims=spatial)
         features = (spatial[1], self.out_dims[-1])
-        x = x.copy_transpose([*x.remaining_dims(features), *features])  # what comes next works on features
+        x = x.copy_transpose([*x.remaining_dims(features), *features])  # the next op works on the features
         out, _ = merge_dims(x, dims=features, out_dim=self.out_dim)
         out.feature_dim = self.out_dim
         return out, spatial[0]
@@ -103,7 +103,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         return self._after(in_spatial_dim, axis=0)
 
     def _after(self, dim: Dim, *, axis: int) -> Dim:
-        """The dim that an axis has afterwards, 0 for time and 1 for features."""
+        """The dim that replaces an axis, 0 for time and 1 for features."""
         for conv, pool_size in zip(self.conv_layers, self.pool_sizes):
             size, stride = conv.filter_size[axis], conv.strides[axis]
             (dim,) = make_conv_out_spatial_dims([dim], filter_size=size, strides=stride, padding=self.padding)

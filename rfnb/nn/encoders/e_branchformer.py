@@ -1,4 +1,4 @@
-"""E-Branchformer: self-attention and a gated convolution side by side, merged with a look at the neighbours."""
+"""E-Branchformer: self-attention and a gated convolution in parallel, merged by a depthwise convolution."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from rfnb.ops.math import gelu, identity
 
 
 class EBranchformerLayer(MacaronLayer):
-    """x + 1/2 ffn1(x); x + merge(self_att(x), cgmlp(x)); x + 1/2 ffn2(x), each of a normalised x, and a last normalisation.
+    """x + 1/2 ffn1(x); x + merge(self_att(x), cgmlp(x)); x + 1/2 ffn2(x), each on a normalised x, and a final normalisation.
 
-    Dropout on each summand, and on both branches.
+    Dropout applies to each summand and to both branches.
 
     Args:
-        ff, self_att, cgmlp: Class, {"class": ..., options}, or a module as pattern. Default:
+        ff, self_att, cgmlp: Class, {"class": ..., options}, or a module to copy. Default:
             ConformerPositionwiseFeedForward, RelPosSelfAttention, FeedForwardConvGated.
         ff_dim, ff_activation: Options for ff.
         cgmlp_ff_dim, cgmlp_conv_kernel: ff_dim and kernel_size of cgmlp.
-        merge_conv_kernel: Frames that the filter of the merge sees.
-        norm: As for `make_norm`.
+        merge_conv_kernel: Frames that the filter of the merge covers.
+        norm: See `make_norm`.
 
     Parameters:
         ffn1, ffn1_layer_norm, self_att, self_att_layer_norm, cgmlp, cgmlp_layer_norm, merge, ffn2, ffn2_layer_norm,
-        final_layer_norm: of these modules.
+        final_layer_norm: the parameters of these submodules.
 
     Source: Kim et al. 2022, "E-Branchformer", section 3; the merge is that of section 3.2, figure 3 (b).
     """
@@ -82,16 +82,17 @@ class EBranchformerLayer(MacaronLayer):
 
 
 class FeedForwardConvGated(Module):
-    """activation(x W1), cut into halves; the second one, normalised and filtered along time, is the gate of the first; W2.
+    """activation(x W1), split into halves; the second half, normalised and filtered along time, gates the first; then W2.
 
     Args:
-        ff_dim: Features of both halves together. Default: 6 * out.
-        kernel_size: Frames that the filter sees.
-        norm: As for `make_norm`.
+        ff_dim: Features of both halves. Default: 6 * out.
+        kernel_size: Frames that the filter covers.
+        norm: See `make_norm`.
 
     Parameters:
-        linear_ff: Linear {out, ff}. norm: over ff / 2. depthwise_conv: Conv1d {ff / 2, 1, kernel_size}, which begins near 0
-            with bias 1, so that the gates begin open (without bias as any other). linear_out: Linear {ff / 2, out}.
+        linear_ff: Linear {out, ff}. norm: over ff / 2. depthwise_conv: Conv1d {ff / 2, 1, kernel_size}, initialised
+            near 0 with bias 1, so that the gates start open (without bias: the usual initialisation). linear_out: Linear
+            {ff / 2, out}.
 
     Raises:
         DimError: If ff_dim is odd.
@@ -146,10 +147,10 @@ class FeedForwardConvGated(Module):
 
 
 class Merge(Module):
-    """Both sources side by side as y, then (y + filter per feature along time of y) W.
+    """Both sources concatenated as y, then (y + depthwise convolution of y over time) W.
 
     Args:
-        merge_conv_kernel: Frames that the filter sees.
+        merge_conv_kernel: Frames that the filter covers.
 
     Parameters:
         depthwise_conv: Conv1d {in, 1, merge_conv_kernel}, in = in_dim1 + in_dim2. merge_proj: Linear {in, out}.

@@ -1,7 +1,7 @@
-"""A module called with arguments that it does not take, with a raw array, or with operands on another device than its parameters: the error
-names the argument, or both devices and a parameter by its path, and the line to type.
+"""Errors for a module called with unknown arguments, a raw array, or operands on another device than its parameters. The
+error names the argument, or both devices and the path of a parameter, and the line to type.
 
-Looked for when a call has failed, so a good call pays nothing.
+The check runs only after a call has failed, so a successful call pays nothing.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ from rfnb.ops.operands import check_dtypes
 def argument_error(
     module: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
 ) -> TypeError | DimError | None:
-    """The error for a failed `__call__`: for arguments that do not fit, else for the first that is an array of another library,
-    or of a wrong type. None if the arguments are not to blame."""
+    """The error for a failed `__call__`: for arguments that do not match, else for the first one that is an array of
+    another library or of a wrong type. None if the arguments are not the cause.
+    """
     signature = _without_self(call)
     name = module.get_default_name()
     features = {value for value in vars(module).values() if isinstance(value, Dim)}
@@ -73,7 +74,7 @@ def argument_error(
 def call_with_dims(
     module: Any, call: Any, first: Any, more: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a `__call__` after the first one, with the Dims that names among them mean."""
+    """The arguments of a `__call__` after the first one, with names of dims replaced by the Dims."""
     if not call.__module__.startswith("rfnb."):
         return more, kwargs
     what, args = type(module).__name__, (None, first, *more)
@@ -93,7 +94,7 @@ def init_error(
 def init_type_error(
     module: Any, init: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> TypeError | DimError | None:
-    """The error for the first argument of an `__init__` that is of a wrong type."""
+    """The error for the first argument of an `__init__` that has a wrong type."""
     name, hints = _class_name(module, init), hints_of(init)
     return explain_types(name, f"rf.{name}", _without_self(init), hints, args, kwargs)
 
@@ -128,7 +129,7 @@ def _without_self(fn: Callable[..., Any]) -> inspect.Signature:
 
 
 def _first_state(features: set[Dim], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The way to make the state of the first step: over all dims of what is worked on but the one moved along and the features."""
+    """The code that makes the initial state: over all dims of the source except the spatial dim and the features."""
     source = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
     along = [value for value in (*args, *kwargs.values()) if isinstance(value, Dim)]
     batch = "[...]"
@@ -140,8 +141,9 @@ def _first_state(features: set[Dim], name: str, args: tuple[Any, ...], kwargs: d
 
 
 def check_module_dtypes(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise a TypeError if a layer of this package has refused the dtypes of its operands, or has parameters of another one: called
-    while the error of a kernel is handled."""
+    """Raise a TypeError if a layer of this package refused the dtypes of its operands, or has parameters of another dtype.
+    Called while the error of a kernel is handled.
+    """
     error = sys.exc_info()[1]
     if error is None or parts_of(error) is not None or not type(module).__module__.startswith("rfnb."):
         return
@@ -160,10 +162,10 @@ def devices_error(
     error: RuntimeError,
     caller: Any,
 ) -> RuntimeError | None:
-    """The error for a failed `__call__` where devices are to blame; None if there is nothing more to say than `error` does.
+    """The error for a failed `__call__` if devices are the cause; None if `error` already says all there is to say.
 
     Args:
-        caller: The frame that has called the module. What user code has called is shown, not what is called inside of that.
+        caller: The frame that called the module. The message shows the call in user code, not calls inside it.
     """
     if error.__dict__.get("of_user"):
         return None
@@ -176,7 +178,7 @@ def devices_error(
 def _explained(
     module: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> RuntimeError | None:
-    if not call.__module__.startswith("rfnb."):  # what user code does inside has been named there
+    if not call.__module__.startswith("rfnb."):  # calls inside user code have been reported there
         return None
     arguments = inspect.signature(call).bind_partial(module, *args, **kwargs).arguments
     inputs = [each for name, value in list(arguments.items())[1:] for each in _arguments_in(name, value)]
@@ -186,7 +188,7 @@ def _explained(
     parameters = [each for each in held if isinstance(each[1], Parameter)]
     others = [each for each in held if not isinstance(each[1], Parameter)]
     among = devices_of(parameters, numbers=True)
-    # What has no dims may come from the host, mostly; it is to blame if nothing else is.
+    # Tensors without dims usually may come from the host; blame them only if nothing else qualifies.
     numbers = len({*among, *devices_of([*inputs, *others])}) < 2
     at = devices_of([*inputs, *others], numbers=numbers)
     if len({*among, *at}) < 2:
@@ -230,7 +232,7 @@ def _held_by(module: Any) -> list[Operand]:
 
 
 def _by_device(parameters: list[Operand]) -> list[tuple[str, str]]:
-    """A row for the first parameter on each device, which says how many others are there."""
+    """A row for the first parameter on each device, with the number of further parameters there."""
     rows = []
     for device in devices_of(parameters, numbers=True):
         there = [each for each in parameters if str(each[1].device) == device]

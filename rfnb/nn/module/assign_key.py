@@ -39,7 +39,7 @@ class EntryPlaces:
 
     @op
     def assign(self, raw: Any) -> None:
-        """Write `raw`, which broadcasts to `dims`; what is in the padding of ragged dims is not written."""
+        """Write `raw`, which broadcasts to `dims`; entries in the padding of ragged dims are not written."""
         backend = self.target.backend
         raw_indices = tuple(
             index.copy_compatible_to_dims_raw(self.dims) if isinstance(index, Tensor) else index

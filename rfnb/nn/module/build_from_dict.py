@@ -1,4 +1,4 @@
-"""Objects from plain dicts, as configurations have them: {"class": "rf.Linear", ...}."""
+"""Build objects from plain dicts, as in configuration files: {"class": "rf.Linear", ...}."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from rfnb.nn.module.module import Module
 
 
 def build_from_dict(d: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-    """The object that `d` describes: its "class", called with `args`, its other items and `kwargs`.
+    """The object that `d` describes: call its "class" with `args`, its other items and `kwargs`.
 
         rf.build_from_dict({"class": "rf.Linear", "with_bias": False}, in_dim, out_dim)
         rf.build_from_dict({"class": "rf.gelu", "approximate": False})       # a function: a partial of it
 
-    Nothing is imported or evaluated: a string can only name what rfnb promises, `rf.<public name>`, and attributes of that.
+    Nothing is imported or evaluated: a string can only name a public object of rfnb, `rf.<public name>`, or an attribute of one.
 
     Args:
-        d: "class" is such a string (also with the page that documents it, "rf.encoder.conformer.ConformerEncoder"), or a
-            class or function itself. In the other items, a nested dict that names a Module
-            is handed on as it is, since the layer that gets it adds its dims and builds it; other dicts with "class" are built.
-        args: Given on before all options.
-        kwargs: Win over the items of `d`.
+        d: "class" is such a string (also with its documentation page, "rf.encoder.conformer.ConformerEncoder"), or a
+            class or function itself. In the other items, a nested dict that names a Module is passed on unchanged, since
+            the layer that receives it adds its dims and builds it; other dicts with "class" are built.
+        args: Positional arguments, before all options.
+        kwargs: Override the items of `d`.
 
     Returns:
-        An instance; of a function, `functools.partial` with the options (the function itself, without any).
+        An instance; for a function, a `functools.partial` with the options, or the function itself if there are none.
 
     Raises:
         MissingKeyError: Without "class"; a KeyError.
-        TypeError: If the class is no name, class or function.
-        ValueError: If there is no such public name; the message lists those that are near.
+        TypeError: If "class" is not a name, class or function.
+        ValueError: If there is no such public name; the message lists similar names.
     """
     if "class" not in d:
         raise MissingKeyError(
@@ -52,7 +52,7 @@ def build_from_dict(d: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
 def build_dict(cls: Any, **kwargs: Any) -> dict[str, Any]:
     """The dict for `build_from_dict`: {"class": "rf.<name>", **kwargs}.
 
-    A class or function that is not public in rfnb stays itself under "class", since a name would not find it.
+    A class or function that is not public in rfnb is stored itself under "class", since it cannot be found by name.
     """
     if isinstance(cls, str):
         named_object(cls)
@@ -64,7 +64,7 @@ def build_dict(cls: Any, **kwargs: Any) -> dict[str, Any]:
     return {"class": cls, **kwargs}
 
 
-# The documentation has some names on pages of their own, and dicts in the wild name those; here all names are in one place.
+# The documentation has some names in submodules, and existing configurations use those; here all names are in one module.
 _PAGE = re.compile(
     r"^(rf|returnn\.frontend)\.((init|audio|encoder\.(base|transformer|conformer|conformer_v2|e_branchformer)|decoder\.transformer)\.)?"
     r"(?=\w+$)"
@@ -114,7 +114,9 @@ def _built(value: Any) -> Any:
 
 
 def _public() -> dict[str, Any]:
-    """The names listed in rfnb/__init__.py. It is loaded, since this file is in its package; importing it would point up."""
+    """The names listed in rfnb/__init__.py. They are looked up in the loaded module, since importing the package from a
+    lower layer is not allowed.
+    """
     package = sys.modules["rfnb"]
     names = {name: getattr(package, name) for name in package.__all__}
     return {name: value for name, value in names.items() if not isinstance(value, ModuleType)}
@@ -132,7 +134,7 @@ def _check(what: str, value: Any) -> Any:
 
 
 def _near(name: str) -> list[str]:
-    """Public names like the last part of `name`, whatever the case of the letters."""
+    """Public names similar to the last part of `name`, ignoring case."""
     names = {public.lower(): public for public in _public()}
     last = name.split(".")[-1].lower()
     return [f"rf.{names[found]}" for found in difflib.get_close_matches(last, names, n=4)]

@@ -1,14 +1,15 @@
-"""Checkpoints: parameters by name, in npz files, and into a model as a whole or not at all.
+"""Checkpoints: parameters by name in npz files, loaded into a model completely or not at all.
 
     rf.save_params(model, "model.npz", step=1000)
     rf.set_params(model, rf.load_params("model.npz"))
-    rf.set_params(model, rf.load_torch_checkpoint("epoch.040.pt"))       # what RETURNN with torch writes
+    rf.set_params(model, rf.load_torch_checkpoint("epoch.040.pt"))       # written by RETURNN with torch
 
-Names are those of `named_parameters`. Reading files of torch is in `interop/`, since it needs torch.
+Names are those of `named_parameters`. The reader for torch files is in `interop/`, since it needs torch.
 
-Files say the layout that their arrays of three and more axes have. Layout 2 is that of torch and of the documentation. In layout 1,
-of files that say none, a `TransposedConv` has its filter as [out, in, *size] (`_rfnb_layout_1` of a module's class); a file of torch,
-made by others, says none either. Where the sizes tell, such a filter is brought into order; with in = out it is refused.
+A file names the layout of its arrays with three or more axes. Layout 2 is that of torch and of the documentation.
+Layout 1, in files without this entry, stores the filter of a `TransposedConv` as [out, in, *size] (`_rfnb_layout_1` of
+a module's class); torch files from elsewhere have no such entry either. If the sizes are distinct, such a filter is
+transposed as needed; with in = out it is refused.
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.npz import read_npz, write_npz
 from rfnb.nn.module.parameter import Parameter
 
-_SHOWN = 50  # problems in a message; a model of another kind has thousands
-_NUMBERS = "biufc"  # kinds of NumPy
-_STEP, _EPOCH, _LAYOUT = "/step", "/epoch", "/layout"  # names in the file that no parameter has
-LAYOUT = PARAMETERS.now  # that which is written
+_SHOWN = 50  # problems per message; a model of another kind has thousands
+_NUMBERS = "biufc"  # NumPy dtype kinds
+_STEP, _EPOCH, _LAYOUT = "/step", "/epoch", "/layout"  # entries of the file; no parameter has such a name
+LAYOUT = PARAMETERS.now  # the layout that is written
 
 
 class CheckpointError(ValueError):
-    """A file that is no whole checkpoint, or parameters that are not those of the model."""
+    """Raised for a file that is not a complete checkpoint, or for parameters that do not match the model."""
 
 
 checkpoint_error = ErrorOf(CheckpointError)
 
 
 class OpenLayout(np.ndarray):
-    """An array of a file that does not say whether its layout is 1 or 2; `np.asarray` of it counts as 2."""
+    """An array of a file without a layout entry: its layout is 1 or 2; `np.asarray` of it assumes 2."""
 
 
 class Params(dict[str, np.ndarray]):
-    """Parameters by name, and where in the training they are from: `step` and `epoch`, or None."""
+    """Parameters by name, with the `step` and `epoch` of the training that wrote them, or None."""
 
     def __init__(self, values: Any = (), *, step: int | None = None, epoch: int | None = None):
         super().__init__(values)
@@ -61,21 +62,21 @@ def save_params(
     epoch: int | None = None,
     **unknown: Never,
 ) -> None:
-    """Write an npz file with one array per parameter name; all of it or nothing.
+    """Write an npz file with one array per parameter name, atomically.
 
     Args:
         values: Parameters, Tensors, raw arrays or NumPy arrays by name, or a model.
-        filename: As given; no ending is added.
+        filename: Used unchanged; no extension is added.
 
     Raises:
-        CheckpointError: A name that is no text, or a value that is no array of numbers.
+        CheckpointError: A name that is not a string, or a value that is not an array of numbers.
     """
     if isinstance(values, Module):
         values = dict(values.named_parameters())
     arrays = {name: _as_array(value) for name, value in values.items()}
     layout = LAYOUT if any(array.ndim > 2 for array in arrays.values()) else None
     if any(isinstance(value, OpenLayout) for value in values.values()):
-        layout = None  # as open as it was
+        layout = None  # still unknown, as in the source
     about = ((_STEP, step), (_EPOCH, epoch), (_LAYOUT, layout))
     numbers = {name: np.asarray(number) for name, number in about if number is not None}
     try:
@@ -103,7 +104,7 @@ def load_params(filename: str | os.PathLike[str], *extra: Never, **unknown: Neve
 
     Raises:
         FileNotFoundError: If there is no such file.
-        CheckpointError: If it is no npz file, is damaged, or holds Python objects.
+        CheckpointError: If it is not an npz file, is damaged, or holds Python objects.
     """
     try:
         values = read_npz(filename)
@@ -124,7 +125,7 @@ def load_params(filename: str | os.PathLike[str], *extra: Never, **unknown: Neve
 
 
 def with_open_layout(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of a file that says no layout; those that may have either are marked."""
+    """The arrays of a file without a layout entry; arrays whose layout is ambiguous are marked."""
     return {name: array.view(OpenLayout) if array.ndim > 2 else array for name, array in values.items()}
 
 
@@ -143,20 +144,20 @@ def check_params_complete(
     source: str = "params",
     **unknown: Never,
 ) -> Sequence[str]:
-    """Compare names and shapes with those of a model.
+    """Compare the names and shapes of parameters with those of a model.
 
-    A parameter that the model holds in several places may come under any of its names, if all have the same values.
+    A parameter that the model holds in several places may be stored under any of its names, or under several with the same values.
 
     Args:
         params: Arrays by name.
-        allow_missing: Parameters that are not there are no error. Those marked `non_critical_for_restore` never are.
-        source: What messages call `params`, e.g. the file.
+        allow_missing: Missing parameters are not an error. Those marked `non_critical_for_restore` may always be missing.
+        source: The name of `params` in messages, e.g. the file.
 
     Returns:
-        The names of the parameters that are missing and may be.
+        The names of the parameters that are missing, where this is allowed.
 
     Raises:
-        CheckpointError: Lists all that is missing, not known, of another shape, or floats for integers.
+        CheckpointError: Lists all parameters that are missing, unknown, of another shape, or floats for integers.
     """
     return _complete(model, params, allow_missing, source)[0]
 
@@ -169,23 +170,24 @@ def set_params(
     source: str = "params",
     **unknown: Never,
 ) -> Sequence[str]:
-    """Give the parameters of a model their values, all or, after an error, none. Arguments, result and errors: `check_params_complete`.
+    """Set the parameters of a model: all of them or, after an error, none. Arguments, result and errors are those of
+    `check_params_complete`.
 
-    The values are cast to the dtype of each parameter, and copied; the parameters stay the objects they are.
+    The values are copied and cast to the dtype of each parameter; the Parameter objects stay the same.
     """
     missing, found = _complete(model, params, allow_missing, source)
     for parameter in model.parameters():
         if id(parameter) in found:
             array = _as_array(params[found[id(parameter)]])
             same = array.shape == tuple(dim.extent for dim in parameter.dims)
-            parameter.assign(array if same else array.swapaxes(0, 1))  # of layout 1
+            parameter.assign(array if same else array.swapaxes(0, 1))  # transpose from layout 1
     return missing
 
 
 def _complete(
     model: Module, params: Mapping[str, Any], allow_missing: bool, source: str
 ) -> tuple[list[str], dict[int, str]]:
-    """The names that are missing, and id of each parameter that is there -> its name in `params`."""
+    """The names that are missing, and a map from the id of each parameter found to its name in `params`."""
     found, problems = find_problems(model, params)
     missing = [(name, parameter) for name, parameter in model.named_parameters() if id(parameter) not in found]
     critical = [] if allow_missing else [name for name, parameter in missing if not parameter.non_critical_for_restore]
@@ -195,7 +197,7 @@ def _complete(
 
 
 def find_problems(model: Module, params: Mapping[str, Any]) -> tuple[dict[int, str], list[str]]:
-    """(id of each parameter that is there -> its name in `params`, what is wrong with the others of `params`)."""
+    """(id of each parameter found -> its name in `params`, the problems with the other entries)."""
     found: dict[int, str] = {}
     problems = []
     turned = turned_in_layout_1(model)
@@ -219,13 +221,13 @@ def find_problems(model: Module, params: Mapping[str, Any]) -> tuple[dict[int, s
 
 
 def turned_in_layout_1(model: Module) -> dict[int, str]:
-    """id of each parameter whose first two axes are swapped in layout 1 -> the axes there."""
+    """id of each parameter whose first two axes are swapped in layout 1 -> its axes there."""
     held = ((vars(part).get(name), axes) for part in model.modules() for name, axes in part._rfnb_layout_1.items())
     return {id(parameter): axes for parameter, axes in held if isinstance(parameter, Parameter)}
 
 
 def _can_hold(dtype: str, kind: str) -> bool:
-    """Whether values of a NumPy kind are cast to the dtype of a parameter without losing what they mean."""
+    """Whether values of a NumPy kind can be cast to the dtype of a parameter without losing their meaning."""
     if kind == "c":
         return dtype.startswith("complex")
     if kind == "f":
@@ -234,7 +236,7 @@ def _can_hold(dtype: str, kind: str) -> bool:
 
 
 def raise_problems(source: str, problems: Sequence[str], hint: tuple[str, str] | None = None) -> None:
-    """A CheckpointError that lists them, if there are any, with a rule and the lines to type."""
+    """Raise a CheckpointError that lists the problems, if there are any, with a rule and the lines to type."""
     if not problems:
         return
     more = [f"... and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
@@ -251,12 +253,12 @@ def raise_problems(source: str, problems: Sequence[str], hint: tuple[str, str] |
 
 
 def indented(fix: str | None) -> str:
-    """The lines to type, as a message ends with them."""
+    """The lines to type, indented as at the end of a message."""
     return "".join(f"\n    {line}" for line in (fix or "").splitlines())
 
 
 def _parameter_at(model: Module, name: str) -> Parameter | None:
-    """The parameter by any of its dotted names; a parametrized one itself, not what is computed from it."""
+    """The parameter with any of its dotted names; for a parametrized one the underlying parameter, not the computed value."""
     value: Any = model
     for part in name.split("."):
         value = vars(value).get(part) if isinstance(value, Module) else None
@@ -264,7 +266,7 @@ def _parameter_at(model: Module, name: str) -> Parameter | None:
 
 
 def _hint(model: Module, params: Mapping[str, Any], problems: Sequence[str]) -> tuple[str, str]:
-    """The rule and the line to type: for a prefix too many, names that are nearly right, and what is missing or too much."""
+    """The rule and the line to type: for an extra prefix, for similar names, and for missing or extra names."""
     names = [name for name, _ in model.named_parameters()]
     for prefix in sorted({name[: -len(names[0])] for name in params if names and name.endswith(f".{names[0]}")}):
         if all(f"{prefix}{name}" in params for name in names):
@@ -295,7 +297,7 @@ def _hint(model: Module, params: Mapping[str, Any], problems: Sequence[str]) -> 
 
 
 def layout_hint(problems: Sequence[str], *, torch: bool = False) -> tuple[str, str] | None:
-    """The rule and the lines to type for the first parameter whose layout is open; torch: for entries of a state_dict."""
+    """The rule and the lines to type for the first parameter whose layout is ambiguous; `torch` is set for entries of a state_dict."""
     name = next((problem.split()[1].rstrip(":") for problem in problems if problem.startswith("layout ")), None)
     if name is None:
         return None

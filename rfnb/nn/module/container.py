@@ -13,11 +13,11 @@ from rfnb.nn.module.parameter import Parameter
 
 
 class _List(Module):
-    """Items by number, in order. Other attributes of a subclass are no items."""
+    """Items by number, in order. Other attributes of a subclass are not items."""
 
-    __class_getitem__: Any = classmethod(GenericAlias)  # rf.ModuleList[rf.Linear] as annotation
+    __class_getitem__: Any = classmethod(GenericAlias)  # allows rf.ModuleList[rf.Linear] as an annotation
     _item_type: type = Module
-    _is_item = True  # False: in a container, this is something else than one of its items
+    _is_item = True  # False for a container that is not an item of its own container
 
     def _items(self) -> list[tuple[str, Any]]:
         return [
@@ -33,7 +33,7 @@ class _List(Module):
         return iter([value for _, value in self._items()])
 
     def __getitem__(self, index: Any) -> Any:
-        """One item, by its number or name, or for a slice a new container of the same items; names that are no numbers stay."""
+        """One item, by number or name; for a slice, a new container of the same items. Names that are not numbers are kept."""
         if isinstance(index, str):
             return dict(self._items())[index]
         if not isinstance(index, slice):
@@ -43,7 +43,7 @@ class _List(Module):
         return new
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """One item, or for a slice several, as of a list: with other items in their place the list gets longer or shorter."""
+        """Set one item, or with a slice several, as in a list: the list grows or shrinks if the number of items differs."""
         items = self._items()
         if not isinstance(index, slice):
             setattr(self, index if isinstance(index, str) else items[index][0], self._check(value))
@@ -53,7 +53,7 @@ class _List(Module):
         if len(names) == len(new):
             new = [(name, item) for name, (_, item) in zip(names, new)]  # type: ignore[misc]
         changed: list[Any] = list(items)
-        changed[index] = new  # as a list does it, with its errors
+        changed[index] = new  # with the semantics and errors of a list
         for name, _ in items:
             delattr(self, name)
         self._fill([("0" if name is None else name, item) for name, item in changed])
@@ -66,7 +66,7 @@ class _List(Module):
         self._fill(items)
 
     def _fill(self, items: list[tuple[str, Any]]) -> None:
-        """Set the items anew, numbered by their place."""
+        """Replace all items, numbered by position."""
         for number, (name, value) in enumerate(items):
             setattr(self, str(number) if name.isdigit() else name, value)
 
@@ -74,7 +74,7 @@ class _List(Module):
         return any(item is value for _, item in self._items())
 
     def _plain(self) -> _List:
-        """An empty container of this kind; a subclass may need other arguments, so it is its base here."""
+        """An empty container of this kind. Subclasses may need other arguments, so this is the base class."""
         raise NotImplementedError
 
     def _add(self, values: Iterable[Any]) -> Any:
@@ -87,10 +87,10 @@ class _List(Module):
 
 
 class ModuleList(_List):
-    """Modules in order; from modules, an iterable, or a dict of names. Plain callables are wrapped by Functional.
+    """Modules in order; from modules, an iterable, or a dict by name. Plain callables are wrapped in Functional.
 
     Raises:
-        TypeError: For what is neither.
+        TypeError: For any other argument.
     """
 
     def __init__(self, *modules: Any):
@@ -105,11 +105,11 @@ class ModuleList(_List):
             self._add(modules)
 
     def append(self, module: Any) -> ModuleList:
-        """Add one at the end; returns self."""
+        """Append one module; returns self."""
         return self._add([module])
 
     def extend(self, modules: Iterable[Any]) -> ModuleList:
-        """Add several at the end; returns self."""
+        """Append several modules; returns self."""
         return self._add(modules)
 
     def _check(self, value: Any) -> Module:
@@ -135,7 +135,7 @@ class ModuleList(_List):
         return self._items()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A TypeError: a list does not say how its modules go together."""
+        """Raises a TypeError: a list does not define how its modules are combined."""
         raise type_error(
             "A ModuleList is not called.",
             [("holds", ", ".join(type(each).__name__ for each in self) or "nothing")],
@@ -145,13 +145,13 @@ class ModuleList(_List):
 
 
 class Sequential(ModuleList):
-    """Calls its modules in order, each with the result of the one before and the same keyword arguments."""
+    """Calls its modules in order, each with the result of the previous one and the same keyword arguments."""
 
     def __call__(self, inp: Any, *, collected_outputs: dict[str, Tensor] | None = None, **kwargs: Any) -> Any:
-        """The result of the last module; the dims are those that the modules take and give ({...}).
+        """The result of the last module; the dims are those of the modules ({...}).
 
         Args:
-            collected_outputs: Gets the result of each module by its name.
+            collected_outputs: Filled with the result of each module by name.
             kwargs: Passed to each module.
         """
         for name, module in self.items():
@@ -165,7 +165,7 @@ class Sequential(ModuleList):
 
 
 def sequential(source: Any, *modules: Any, **unknown: Never) -> Any:
-    """The modules in order, as a function."""
+    """The modules in order, as one function."""
     return Sequential(*modules)(source)
 
 
@@ -178,11 +178,11 @@ class ParameterList(_List):
         self._add(parameters[0] if len(parameters) == 1 and not isinstance(parameters[0], Parameter) else parameters)
 
     def append(self, parameter: Parameter) -> ParameterList:
-        """Add one at the end; returns self."""
+        """Append one parameter; returns self."""
         return self._add([parameter])
 
     def extend(self, parameters: Iterable[Parameter]) -> ParameterList:
-        """Add several at the end; returns self."""
+        """Append several parameters; returns self."""
         return self._add(parameters)
 
     def _plain(self) -> ParameterList:

@@ -1,4 +1,4 @@
-"""Hooks: functions that run after a method of one object, and handles to take them away again."""
+"""Hooks: functions that run after a method of one object, and the handles that remove them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Hook = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any]
 
 
 class RemovableHandle:
-    """Returned by `register_forward_hook` and `setup_post_hook_on_method`; `remove()` takes the hook away."""
+    """Returned by `register_forward_hook` and `setup_post_hook_on_method`; `remove()` removes the hook."""
 
     def __init__(self, hooks: dict[int, Any], key: int, when_empty: Callable[[], None] | None = None):
         self._hooks, self._key, self._when_empty = hooks, key, when_empty
@@ -20,7 +20,7 @@ class RemovableHandle:
     def add(
         cls, hooks: dict[int, Any], hook: Any, *, prepend: bool = False, when_empty: Callable[[], None] | None = None
     ) -> RemovableHandle:
-        """Put a hook among the others, last or first, and return what takes it away."""
+        """Add a hook, last or first, and return the handle that removes it."""
         key = max(hooks, default=-1) + 1
         others = dict(hooks) if prepend else {}
         if prepend:
@@ -30,7 +30,7 @@ class RemovableHandle:
         return cls(hooks, key, when_empty)
 
     def remove(self) -> None:
-        """Take the hook away; the last one restores the original method. A second time does nothing."""
+        """Remove the hook; removing the last one restores the original method. A second call does nothing."""
         if self._hooks.pop(self._key, None) is not None and not self._hooks and self._when_empty is not None:
             self._when_empty()
 
@@ -38,17 +38,17 @@ class RemovableHandle:
 def setup_post_hook_on_method(
     obj: Any, attr: str, hook: Hook, *extra: Never, prepend: bool = False, **unknown: Never
 ) -> RemovableHandle:
-    """`hook(obj, args, kwargs, result)` after each call of the method `attr` of this one object.
+    """Run `hook(obj, args, kwargs, result)` after each call of the method `attr` of this one object.
 
-    What the hook returns is the new result. Other objects of the class are not touched; a deep copy has the hook too.
+    The return value of the hook replaces the result. Other objects of the class are not affected; a deep copy keeps the hook.
 
     Args:
         attr: Name of a method, or of another callable attribute. "__call__" for a Module, as `Module.register_forward_hook`.
-        prepend: Run before the hooks that are there.
+        prepend: Run before existing hooks.
 
     Raises:
         AttributeError: No such attribute.
-        TypeError: If it is not a method that one object can have for its own.
+        TypeError: If it is not a method that can be overridden on one object.
     """
     if attr == "__call__" and hasattr(obj, "register_forward_hook"):
         return obj.register_forward_hook(hook, prepend=prepend)
@@ -77,7 +77,7 @@ def setup_post_hook_on_method(
 
 
 class _Hooked:
-    """Stands in for a method of one object, as attribute of it."""
+    """Replaces a method of one object, as an attribute of that object."""
 
     def __init__(self, obj: Any, attr: str):
         self.obj, self.attr = obj, attr
@@ -85,7 +85,7 @@ class _Hooked:
         self.hooks: dict[int, Hook] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Of the class, looked up now: a deep copy of the object must not call the method of the original.
+        # Looked up in the class at call time: a deep copy of the object must not call the method of the original.
         method = self.own[self.attr] if self.own else getattr(type(self.obj), self.attr).__get__(self.obj)
         result = method(*args, **kwargs)
         for hook in list(self.hooks.values()):
@@ -93,7 +93,7 @@ class _Hooked:
         return result
 
     def restore(self) -> None:
-        """The object as it was before."""
+        """Restore the original method."""
         if vars(self.obj).get(self.attr) is self:
             object.__delattr__(self.obj, self.attr)
             vars(self.obj).update(self.own)

@@ -1,5 +1,5 @@
-"""Unregistered modules and parameters (in a plain list or dict of a module, or of another library): a warning with the line to type; and
-parameters that were overwritten.
+"""Warnings about unregistered modules and parameters (in a plain list or dict of a module, or from another library), with
+the line to type; and about overwritten parameters.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rfnb.nn.module.parameter import Parameter
 if TYPE_CHECKING:
     from rfnb.nn.module.module import Module
 
-_LOOK_AT = 100  # entries of a container; a vocabulary in a list is not searched
+_LOOK_AT = 100  # entries checked per container; a vocabulary in a list is not searched
 
 
 def warn_of_lost_parts(modules: Iterable[tuple[str, Module]], kind: type[Module]) -> None:
-    """Warn of what the plain containers of these modules hold, if it has parameters and is nowhere else.
+    """Warn about parts with parameters that only plain containers of these modules hold.
 
     Args:
-        modules: A module and all that were found in it, with their paths.
+        modules: A module and its submodules, with their paths.
         kind: Module (which imports this file).
     """
     modules = list(modules)
@@ -49,7 +49,7 @@ def warn_of_lost_parts(modules: Iterable[tuple[str, Module]], kind: type[Module]
 
 
 def _warn_of_foreign(path: str, name: str, value: Any, found: set[int]) -> None:
-    """Warn of a module or parameter of torch, unless its raw parameters are held by parameters of rfnb too."""
+    """Warn about a module or parameter of torch, unless rfnb parameters also hold its raw parameters."""
     if isinstance(value, type) or not callable(getattr(value, "requires_grad_", None)):
         return
     kind = f"{type(value).__module__}.{type(value).__name__}"
@@ -69,7 +69,7 @@ def _warn_of_foreign(path: str, name: str, value: Any, found: set[int]) -> None:
 
 
 def check_replaced(module: Module, name: str, parameter: Parameter, value: Any) -> None:
-    """Warn where a Tensor is put in the place of a parameter; refuse a raw array.
+    """Warn if a Tensor replaces a parameter; refuse a raw array.
 
     Raises:
         TypeError: For a raw array.
@@ -98,12 +98,12 @@ def check_replaced(module: Module, name: str, parameter: Parameter, value: Any) 
 
 
 def _is_lost(part: Module, holder: Module) -> bool:
-    """Whether a part has parameters, and is not what the holder itself is in."""
+    """Whether a part has parameters and does not contain its holder."""
     return not holder._is_inside(part) and any(True for _ in part._named_parameters())
 
 
 def parts_in(value: Any, kind: type[Module], depth: int) -> Iterator[Any]:
-    """The modules and parameters in a container, also in containers in it."""
+    """The modules and parameters in a container, including nested containers."""
     if isinstance(value, (Parameter, kind)):
         yield value
     elif depth and isinstance(value, (list, tuple, dict, set)):

@@ -4,7 +4,7 @@
         def __init__(self):
             self.linear = rf.Linear(in_dim, out_dim)
 
-There is no registration and no `super().__init__()`: children and parameters are the attributes, in the order they were set.
+No registration and no `super().__init__()` are needed: attributes are the children and parameters, in the order in which they are set.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Module(NearNames):
         object.__setattr__(self, name, value)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
-        """A copy with parameters of its own (same values); dims are shared."""
+        """A copy with its own parameters (same values); dims are shared."""
         import copy
 
         new = self.__class__.__new__(self.__class__)
@@ -92,7 +92,7 @@ class Module(NearNames):
         return new
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle: the attributes, and which children have their path from here. A part is saved without the model around it."""
+        """State for pickle: the attributes, and the children whose path starts here. A part is saved without the model around it."""
         own = [
             name for name, value in vars(self).items() if isinstance(value, Module) and value._is_child_at(self, name)
         ]
@@ -114,14 +114,14 @@ class Module(NearNames):
         )
 
     def _has_parent(self) -> bool:
-        """Whether the module that held this one first still does."""
+        """Whether the module that first held this one still does."""
         if "_rfnb_parent" not in self.__dict__:
             return False
         parent, name = self.__dict__["_rfnb_parent"]
         return parent() is not None and parent().__dict__.get(name) is self
 
     def _is_inside(self, other: Module) -> bool:
-        """Whether this is `other` or in it: a reference to the outside does not make a path."""
+        """Whether this is `other` or inside it; a reference to the outside does not make a path."""
         module: Module | None = self
         while module is not None and module is not other:
             module = module.__dict__["_rfnb_parent"][0]() if "_rfnb_parent" in module.__dict__ else None
@@ -129,7 +129,7 @@ class Module(NearNames):
 
     @property
     def module_path(self) -> str:
-        """The dotted path from the outermost module that holds this one; "" for that one itself."""
+        """The dotted path from the outermost module that holds this one; "" for the outermost module."""
         parts = []
         module: Module = self
         while module._has_parent():
@@ -142,7 +142,7 @@ class Module(NearNames):
         return trace_context.module_name(self) or self.module_path or self.get_default_name()
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State | None:
-        """The initial states of the direct children by attribute name; None if there is none."""
+        """The initial states of the direct children by attribute name; None if no child has a state."""
         state = State()
         for name, child in self.named_children():
             sub = child.default_initial_state(batch_dims=batch_dims)
@@ -151,7 +151,7 @@ class Module(NearNames):
         return state if state else None
 
     def get_default_name(self) -> str:
-        """Snake case of the class name."""
+        """The class name in snake case."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -168,7 +168,7 @@ class Module(NearNames):
         """The attribute at a dotted path.
 
         Raises:
-            AttributeError: Names the part that is missing, and what there is instead.
+            AttributeError: Names the missing part and the existing alternatives.
         """
         if not target:
             return self
@@ -183,7 +183,7 @@ class Module(NearNames):
         return value
 
     def set_deep(self, target: str, value: Any) -> None:
-        """Set the attribute at a dotted path, of any depth."""
+        """Set the attribute at a dotted path of any depth."""
         prefix, _, name = target.rpartition(".")
         setattr(self.get_deep(prefix), name, value)
 
@@ -194,12 +194,12 @@ class Module(NearNames):
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """Direct children with their attribute names."""
-        for name, value in list(vars(self).items()):  # who iterates may parametrize, which adds attributes
+        for name, value in list(vars(self).items()):  # callers may parametrize while iterating, which adds attributes
             if isinstance(value, Module):
                 yield name, value
 
     def modules(self, *, recurse: bool = True, include_self: bool = True) -> Iterator[Module]:
-        """All modules inside, breadth first, self first."""
+        """All modules inside, breadth-first, self first."""
         for _, module in self.named_modules(recurse=recurse, include_self=include_self):
             yield module
 
@@ -225,11 +225,14 @@ class Module(NearNames):
                     queue.append((full, child))
 
     def named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """The parameters by dotted names; a shared one is listed once. What a plain list or dict holds is not found: a warning says so.
-        An optimizer of torch takes their raw arrays, as from `parameters`."""
+        """The parameters by dotted names; a shared one is listed once. Parameters in a plain list or dict are not found,
+        and a warning says so. Optimizers of torch take the raw parameters, as from `parameters`.
+        """
         if recurse:
             warn_of_lost_parts(self.named_modules(), Module)
-        return _NamedParameters(list(self._named_parameters(recurse=recurse)))  # a list: who iterates may parametrize
+        return _NamedParameters(
+            list(self._named_parameters(recurse=recurse))
+        )  # a list, since callers may parametrize while iterating
 
     def _named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
         seen: set[int] = set()
@@ -240,17 +243,18 @@ class Module(NearNames):
                     yield (f"{path}.{name}" if path else name), value
 
     def parameters(self, *, recurse: bool = True) -> Iterator[Parameter]:
-        """All parameters. An optimizer of torch (or its `clip_grad_norm_`) takes their raw arrays, without auxiliary ones:
-        `torch.optim.AdamW(model.parameters())`; in lists of your own write `parameter.raw_tensor`."""
+        """All parameters. An optimizer of torch (or its `clip_grad_norm_`) receives the raw arrays, without auxiliary
+        ones: `torch.optim.AdamW(model.parameters())`. In your own lists write `parameter.raw_tensor`.
+        """
         return _Parameters([parameter for _, parameter in self.named_parameters(recurse=recurse)])
 
     @property
     def has_parameters(self) -> bool:
-        """Whether there is any, in it or below."""
+        """Whether this module or a submodule has any parameter."""
         return next(self._named_parameters(), None) is not None
 
     def apply(self, fn: Callable[[Module], Any]) -> Module:
-        """fn on all modules inside, each once, children before the module that holds them; returns self."""
+        """Call fn once on each module inside, children before their parent; returns self."""
         self._apply(fn, set())
         return self
 
@@ -269,7 +273,7 @@ class Module(NearNames):
     def register_forward_hook(
         self, hook: Callable[[Module, tuple[Any, ...], dict[str, Any], Any], Any], *, prepend: bool = False
     ) -> RemovableHandle:
-        """`hook(module, args, kwargs, result)` after each call of this instance; what it returns replaces the result."""
+        """`hook(module, args, kwargs, result)` after each call of this instance; its return value replaces the result."""
         hooks = self.__dict__.setdefault("_rfnb_hooks", {})
         return RemovableHandle.add(hooks, hook, prepend=prepend)
 
@@ -304,15 +308,16 @@ _adopters: list[str] = []
 
 
 def adopt_by(place: str) -> None:
-    """Let "module:function" make the Module of a module of another library that is set as an attribute, or None if it knows it not.
+    """Register a "module:function" that converts a module of another library into a Module when it is set as an attribute,
+    or returns None for unknown ones.
 
-    It is loaded for the first such module.
+    It is imported at the first such module.
     """
     _adopters.append(place)
 
 
 def adopted(value: Any) -> Any:
-    """The Module for a module of another library; any other value as it is."""
+    """The Module for a module of another library; any other value unchanged."""
     if hasattr(value, "named_buffers") and not isinstance(value, (Module, type)):
         for module, _, function in (place.partition(":") for place in _adopters):
             found = getattr(import_module(module), function)(value)
@@ -322,8 +327,7 @@ def adopted(value: Any) -> Any:
 
 
 class _Parameters(Iterator[Parameter]):
-    """Goes through parameters once. For optimizers of torch and its `clip_grad_norm_`, which want a torch.Tensor, through
-    the raw ones."""
+    """A one-time iterator over parameters. Optimizers of torch and its `clip_grad_norm_` receive the raw ones."""
 
     def __init__(self, parameters: list[Parameter]):
         self._parameters = iter(parameters)
@@ -338,8 +342,6 @@ class _Parameters(Iterator[Parameter]):
 
 
 class _NamedParameters(Iterator[tuple[str, Parameter]]):
-    """The same with names."""
-
     def __init__(self, parameters: list[tuple[str, Parameter]]):
         self._parameters = iter(parameters)
 
@@ -353,13 +355,13 @@ class _NamedParameters(Iterator[tuple[str, Parameter]]):
 
 
 def _for_torch() -> bool:
-    """Whether an optimizer or a helper of torch is the one who iterates."""
+    """Whether an optimizer or helper of torch is iterating."""
     name = sys._getframe(2).f_globals.get("__name__", "")
     return name.startswith(("torch.optim.", "torch.nn.utils."))
 
 
 def _without_marks(init: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps an `__init__`: an option that is a mark for "not given" is not given."""
+    """Wraps an `__init__`: omits options whose value is the mark for "not given"."""
 
     @functools.wraps(init)
     def wrapper(self: Module, *args: Any, **kwargs: Any) -> None:
@@ -376,8 +378,9 @@ def _without_marks(init: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _explained(method: Callable[..., Any], error_of: Callable[..., TypeError | DimError | None]) -> Callable[..., Any]:
-    """Wraps a method: arguments that do not fit are an error that names them. Those of an `__init__` that a user calls are looked at
-    before: a layer keeps them, and would fail where it is called."""
+    """Wraps a method: arguments that do not match raise an error that names them. Arguments of an `__init__` called by a
+    user are checked first, since a layer would store them and fail only when called.
+    """
     before = error_of is init_error
 
     @functools.wraps(method)
@@ -402,7 +405,7 @@ def _explained(method: Callable[..., Any], error_of: Callable[..., TypeError | D
 
 
 def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a `__call__`: forward hooks of the instance, the `module` event for listeners, and an error that names an argument that
+    """Wraps a `__call__`: runs the forward hooks of the instance, emits the `module` event, and explains an argument that
     does not match, is not a Tensor, or is on another device.
     """
 
@@ -410,7 +413,7 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(self: Module, first: Any = _nothing, /, *more: Any, **kwargs: Any) -> Any:
         hooks = self._rfnb_hooks
         try:
-            # Before anything is computed or drawn.
+            # Before anything is computed or any random number drawn.
             if (kwargs and not MAY_NAME.isdisjoint(map(type, kwargs.values()))) or (
                 more and not MAY_NAME.isdisjoint(map(type, more))
             ):
@@ -418,10 +421,10 @@ def _observed(call: Callable[..., Any]) -> Callable[..., Any]:
             if not hooks and not _open:
                 if first is _nothing:
                     return call(self, **kwargs)
-                # Most calls, and a third of what this costs: nothing is packed and unpacked.
+                # Most calls; packing and unpacking arguments would be a third of the cost here.
                 return call(self, first, *more, **kwargs) if more or kwargs else call(self, first)
             args = _given(first, more)
-            if getattr(type(self).__call__, "__wrapped__", None) is not call:  # super().__call__ of a subclass
+            if getattr(type(self).__call__, "__wrapped__", None) is not call:  # a subclass called super().__call__
                 return call(self, *args, **kwargs)
             before = trace_context.enter_module(self._path_in_trace)
             try:
@@ -471,7 +474,7 @@ def _given(first: Any, more: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class Functional(Module):
-    """A callable as module, with optional attributes."""
+    """A callable as a module, with optional attributes."""
 
     def __init__(self, func: Callable[..., Any], *, attribs: dict[str, Any] | None = None):
         self.func = func
@@ -479,7 +482,7 @@ class Functional(Module):
             setattr(self, name, value)
 
     def get_default_name(self) -> str:
-        """The name of the callable; of a partial that of its function."""
+        """The name of the callable; for a partial that of its function."""
         func = self.func.func if isinstance(self.func, functools.partial) else self.func
         return getattr(func, "__name__", "functional")
 

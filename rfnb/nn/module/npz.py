@@ -1,4 +1,4 @@
-"""npz files with one array of numbers per name, as `np.savez` writes them, read without trust in what they say of themselves."""
+"""npz files with one numeric array per name, as written by `np.savez`, read without trusting their headers."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from rfnb.backends.zip_directory import members_of
 from rfnb.core.whole_file import write_whole
 
 _SUFFIX = ".npy"
-_HEADER = 1 << 16  # bytes; that of an array of numbers is 128 bytes
-_PART = 1 << 20  # bytes that are unpacked at once
+_HEADER = 1 << 16  # bytes; the header of a numeric array has 128
+_PART = 1 << 20  # bytes unpacked at once
 
 
 def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
     """Write all arrays or, after an error, none.
 
     Raises:
-        ValueError: A name that is no text, or that a zip file cannot hold.
+        ValueError: A name that is not a string, or that a zip file cannot store.
     """
     for name in arrays:
         if not isinstance(name, str) or "\0" in name or not name.isprintable():
             raise ValueError(f"the name {name!r} is not text that can be printed")
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:  # as np.savez, which does not take every name
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:  # unlike np.savez, which does not accept every name
         for name, array in arrays.items():
             with file.open(f"{name}{_SUFFIX}", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
@@ -39,11 +39,11 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) ->
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays by name; nothing in the file is executed, and no more memory taken than what it really holds.
+    """The arrays by name. Nothing in the file is executed, and memory is bounded by its actual content.
 
     Raises:
         OSError: If the file cannot be read.
-        ValueError: For everything that is wrong with what is in it.
+        ValueError: If the content is malformed.
     """
     try:
         with open(path, "rb") as raw, zipfile.ZipFile(raw) as file:
@@ -68,13 +68,13 @@ def _read(file: zipfile.ZipFile, size: int) -> dict[str, np.ndarray]:
 
 
 def _read_array(stream: Any, size: int) -> np.ndarray:
-    """One array, whose header is compared with what there is before memory is taken."""
+    """One array. Its header is compared with the actual size before memory is allocated."""
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     try:
         version = np.lib.format.read_magic(stream)
         shape, in_columns, dtype = readers[version](stream, max_header_size=_HEADER)
     except Exception as error:
-        # NumPy parses the header as Python; what can go wrong there depends on the version of both.
+        # NumPy parses the header as Python; the possible errors depend on the versions of both.
         raise ValueError("it has no header of an array") from error
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded: they are pickles")
@@ -90,7 +90,7 @@ def _read_array(stream: Any, size: int) -> np.ndarray:
     data = flat.view(np.uint8)
     for begin in range(
         0, there, _PART
-    ):  # to the end, where the checksum is compared; more than it says is not unpacked
+    ):  # read to the end, where the checksum is compared, but no more than the declared size
         part = stream.read(min(_PART, there - begin))
         if len(part) < min(_PART, there - begin):
             raise ValueError(f"it says {there:,} bytes, and has {begin + len(part):,}")

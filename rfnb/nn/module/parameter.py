@@ -36,11 +36,11 @@ class Parameter(Tensor):
         dtype: Default: that of the raw or initial tensor, else the default float dtype.
         sparse_dim: The dim that its integers index into.
         trainable: Default: floats are, unless auxiliary.
-        auxiliary: Not a weight, e.g. running statistics.
-        non_critical_for_restore: A checkpoint may lack it (`rf.check_params_complete`).
-        weight_decay: For the optimizer: factor of the decay of this parameter.
-        initial: Number, array, Tensor or ParamInit, as when assigned to `initial`.
-        raw_tensor: The array to hold, with its values; a torch.nn.Parameter stays the same object.
+        auxiliary: Marks values that are not weights, e.g. running statistics.
+        non_critical_for_restore: A checkpoint may omit it (`rf.check_params_complete`).
+        weight_decay: Weight decay factor of this parameter, for the optimizer.
+        initial: Number, array, Tensor or ParamInit, as assigned to `initial`.
+        raw_tensor: The array to hold, with its values; a torch.nn.Parameter is kept as the same object.
         device: Default: the default device.
 
     Raises:
@@ -105,7 +105,7 @@ class Parameter(Tensor):
 
     @property
     def trainable(self) -> bool:
-        """Whether an optimizer changes it; None assigned: floats are, unless auxiliary."""
+        """Whether an optimizer changes it. Assign None for the default: floats are trainable, unless auxiliary."""
         if self._trainable is None:
             return is_float_dtype(self._dtype or self.dtype) and not self.auxiliary
         return self._trainable
@@ -121,7 +121,7 @@ class Parameter(Tensor):
 
     @property
     def auxiliary(self) -> bool:
-        """Whether it is no weight, e.g. running statistics."""
+        """Whether it is not a weight, e.g. running statistics."""
         return self._auxiliary
 
     @auxiliary.setter
@@ -129,11 +129,12 @@ class Parameter(Tensor):
         self._auxiliary = auxiliary
         self.trainable = self._trainable
 
-    # What torch code does with the parameters of a model means the raw parameter.
+    # Attributes that torch code uses on parameters refer to the raw parameter.
     @property
     def requires_grad(self) -> bool:
-        """Whether its raw parameter gets a gradient; assigning sets `trainable`. An auxiliary one stays as it is: torch code goes through
-        all parameters, and has such values as buffers."""
+        """Whether its raw parameter gets a gradient; assignment sets `trainable`. An auxiliary one does not change: torch
+        code loops over all parameters, but holds such values as buffers.
+        """
         return bool(getattr(self._raw, "requires_grad", False))
 
     @requires_grad.setter
@@ -142,13 +143,13 @@ class Parameter(Tensor):
             self.trainable = bool(requires_grad)
 
     def requires_grad_(self, requires_grad: bool = True) -> Parameter:
-        """Assign `requires_grad`; returns self."""
+        """Set `requires_grad`; returns self."""
         self.requires_grad = requires_grad
         return self
 
     @property
     def grad(self) -> Any:
-        """The gradient of the raw parameter, a raw array or None; assigning sets that one."""
+        """The gradient of the raw parameter, a raw array or None; assignment sets it."""
         return getattr(self._raw, "grad", None)
 
     @grad.setter
@@ -166,7 +167,7 @@ class Parameter(Tensor):
 
     @property
     def initial(self) -> Any:
-        """The initial values of this parameter; assigning initialises at once (None: zeros)."""
+        """The initial values of this parameter; assignment initialises it at once (None: zeros)."""
         return self._initial
 
     @initial.setter
@@ -178,8 +179,8 @@ class Parameter(Tensor):
 
     @op(changes_state=True)
     def assign(self, value: Tensor | RawTensorTypes) -> None:
-        """New values, in place, without gradient; dims are matched by identity, missing ones broadcast. They are copied, also from
-        another device: the parameter stays on its own.
+        """Set new values in place, without gradient; dims are matched by identity, missing ones broadcast. Values are
+        copied, also from another device: the parameter stays on its own.
 
         Args:
             value: Tensor {any of the dims}, number, or array (in the order of the dims).
@@ -210,7 +211,7 @@ class Parameter(Tensor):
         key_dim: Dim | Sequence[Dim | None] | None,
         value: Tensor | RawTensorTypes,
     ) -> None:
-        """`parameter[key] = value` along `axis`, in place, without gradient.
+        """In place and without gradient, `parameter[key] = value` along `axis`.
 
             table.assign_key(vocab, 3, None, row)                       # one row
             table.assign_key(vocab, slice(0, 2), first_two, rows)       # rows {first_two, model}
@@ -219,23 +220,23 @@ class Parameter(Tensor):
 
         Args:
             axis: A dim of the parameter, or several.
-            key: For each axis an integer, a slice, or integers as list, array or Tensor. If several Tensors have a dim in common,
-                they go along it together: entry i of one with entry i of the other.
-            key_dim: For each axis the dim that takes its place in value: None for an integer, or where it is clear (the dims of a
-                Tensor; the axis itself for the slice of everything) or value has no such dim.
-            value: Tensor {key dims, further dims of the parameter}; missing dims broadcast. What is in the padding of a ragged key
-                dim is not written. Where two keys name one entry, which value stays is not said.
+            key: For each axis an integer, a slice, or integers as list, array or Tensor. Tensors with a common dim are
+                paired along it: entry i of one with entry i of the other.
+            key_dim: For each axis the dim that replaces it in value: None for an integer, if it is unambiguous (the
+                dims of a Tensor; the axis itself for a full slice), or if value has no such dim.
+            value: Tensor {key dims, further dims of the parameter}; missing dims broadcast. Padding of a ragged key dim
+                is not written. If two keys name the same entry, it is unspecified which value remains.
 
         Raises:
-            DimError: No such axis, a key_dim of another size, or a value with dims that the places lack.
+            DimError: No such axis, a key_dim of another size, or a value with further dims.
             IndexError: An integer outside of its axis.
-            TypeError, ValueError: Something else as key; not one key for each axis.
+            TypeError, ValueError: Another type of key; not one key for each axis.
         """
         places = EntryPlaces(self, axis, key, key_dim)
         places.assign(self._fitting("assign_key", value, places.dims))
 
     def _fitting(self, what: str, value: Any, dims: tuple[Dim, ...]) -> Any:
-        """The raw array of `value` over `dims`, of the backend of this parameter."""
+        """The raw array of `value` over `dims`, on the backend of this parameter."""
         backend = self.backend
         value = plain_number(value)
         if isinstance(value, (bool, int, float, complex)):
@@ -273,8 +274,10 @@ class Parameter(Tensor):
 
     @op
     def to(self, *, device: str | None = None, dtype: str | None = None) -> None:
-        """Move, and cast if it is a float one. As in torch the raw parameter stays the same object, so optimizers go on. What one has
-        kept of its steps stays where it is; `optimizer.load_state_dict(optimizer.state_dict())` brings it to the parameters."""
+        """Move the parameter, and cast it if it holds floats. As in torch the raw parameter stays the same object, so
+        optimizers keep working. Their state stays on the old device;
+        `optimizer.load_state_dict(optimizer.state_dict())` moves it to the parameters.
+        """
         device = None if device is None else device_name(device)
         if dtype is not None and not is_float_dtype(self.dtype):
             dtype = None
@@ -283,7 +286,9 @@ class Parameter(Tensor):
 
     @property
     def __name__(self) -> str:
-        """A Tensor has none. torch asks for it to say what its optimizer cannot take, so that is said here."""
+        """Raises: a Tensor has no `__name__`. torch reads it to report a parameter that its optimizer does not accept, so
+        the error says what to pass.
+        """
         asks = sys._getframe(1)
         if asks.f_code.co_name == "typename" and asks.f_globals.get("__name__") == "torch":
             raise type_error(
@@ -297,13 +302,13 @@ class Parameter(Tensor):
 
     @op
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        """See `set_parameter_copy_behavior_ctx`."""
+        """Copy as set by `set_parameter_copy_behavior_ctx`."""
         mode = _copy_behavior.get()
         if mode == "share":
             memo[id(self)], memo[id(self._raw)] = self, self._raw
             return self
         backend = self.backend
-        raw = memo.get(id(self._raw))  # a torch module that holds it is copied too
+        raw = memo.get(id(self._raw))  # a torch module that holds it is being copied too
         raw = backend.copy_raw(backend.detach_raw(self._raw)) if raw is None else raw
         new = Parameter(
             self.dims, self.dtype, sparse_dim=self.sparse_dim, trainable=self._trainable, auxiliary=self.auxiliary,
@@ -318,14 +323,14 @@ class Parameter(Tensor):
 
 
 def _holds(dtype: str, other: str) -> bool:
-    """Whether numbers of a dtype are cast to that of a parameter without a part getting lost."""
+    """Whether numbers of a dtype can be cast to that of a parameter without loss."""
     if other.startswith("complex"):
         return dtype.startswith("complex")
     return not is_float_dtype(other) or is_float_dtype(dtype) or dtype.startswith("complex")
 
 
 def _in_place(name: str) -> Any:
-    """`p += 1` puts a Tensor in the place of the parameter: refused, but for `module.p += 1`, of which the module warns."""
+    """`p += 1` would replace the parameter by a Tensor, so it is refused; `module.p += 1` gets a warning from the module."""
 
     def operator(self: Parameter, value: Any) -> Any:
         frame = sys._getframe(1)
@@ -352,16 +357,16 @@ _COPY_BEHAVIORS = ("copy", "fresh", "share")
 
 @block
 def set_parameter_copy_behavior_ctx(mode: str) -> Iterator[None]:
-    """Choose what `copy.deepcopy` does with parameters (and so with modules) in a with-block.
+    """Choose how `copy.deepcopy` treats parameters (and so modules) in a with-block.
 
     Args:
-        mode: "copy" (the default): the same values. "fresh": initialised anew by the scheme in `initial`, so other random values;
-            that is how a pattern of a layer is repeated. "share": the very same Parameter.
+        mode: "copy" (the default): the same values. "fresh": initialised again by the scheme in `initial`, so with
+            other random values, as for repeated layers. "share": the same Parameter object.
 
     Raises:
         ValueError: Another mode.
 
-    RETURNN's default is "fresh"; here a deep copy equals its original unless something else is asked for.
+    RETURNN's default is "fresh"; here a deep copy equals its original by default.
     """
     if mode not in _COPY_BEHAVIORS:
         what = f'set_parameter_copy_behavior_ctx: unknown mode "{mode}".'

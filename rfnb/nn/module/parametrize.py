@@ -1,11 +1,11 @@
-"""Parametrization: a parameter of one module is read as a value computed from it.
+"""Parametrization: reading a parameter of one module returns a value computed from it.
 
     rf.register_parametrization(linear, "weight", lambda weight: weight * mask)
     linear(x)                                 # uses weight * mask
     dict(linear.named_parameters())           # still has "weight", the parameter itself
 
-The instance gets a class of its own, in which the attribute is a property; the parameter stays in the dict of the instance. There are two
-for training: dropout and noise on weights.
+The instance gets its own class, in which the attribute is a property; the parameter stays in the dict of the instance.
+Two parametrizations for training are included: dropout and noise on weights.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ def register_parametrization(
     keep_existing_param: bool = True,
     **unknown: Never,
 ) -> Module:
-    """From now on `module.<param_name>` is `parametrization(parameter)`, computed anew at every access.
+    """Make `module.<param_name>` return `parametrization(parameter)`, computed at every access.
 
     Only this instance changes. The parameter keeps its name in `named_parameters`, so checkpoints fit as before, and assigning to the
-    attribute replaces it. A second parametrization gets the result of the first. A Module as parametrization has its parameters
-    under `<param_name>_parametrization.0`.
+    attribute replaces it. A second parametrization takes the result of the first. The parameters of a Module as
+    parametrization are under `<param_name>_parametrization.0`.
 
     Args:
         parametrization: parameter -> Tensor of the same dims.
-        keep_existing_param: False: the parameter goes away, and parametrization() computes the value from parameters of its own.
+        keep_existing_param: False removes the parameter; parametrization() computes the value from its own parameters.
 
     Returns:
         The module.
 
     Raises:
         AttributeError: If the module has no such parameter.
-        ValueError: Of an auxiliary parameter, e.g. running statistics.
+        ValueError: For an auxiliary parameter, e.g. running statistics.
         DimError: At access, if the value has other dims than the parameter.
-        ValueError: If there is one already and this one does not start from the parameter.
+        ValueError: If there is a parametrization already and this one does not take the parameter.
     """
     present = vars(module).get(param_name)
     if not isinstance(present, Parameter) and not is_parametrized(module, param_name):
@@ -85,7 +85,7 @@ def _trained(module: Module) -> list[str]:
 
 
 def _no_parameter(module: Module, name: str) -> AttributeError:
-    """The error for a parameter that is not there, or is one of a part of the module."""
+    """The error for a parameter that does not exist, or that belongs to a submodule."""
     kind, there = type(module).__name__, _trained(module)
     inside = [path for path, _ in module.named_parameters() if "." in path and path.startswith(name.split(".")[0])]
     near = difflib.get_close_matches(name, there, n=1)
@@ -104,10 +104,10 @@ def _no_parameter(module: Module, name: str) -> AttributeError:
 
 
 def remove_parametrization(module: Module, param_name: str, *extra: Never, **unknown: Never) -> Module:
-    """`module.<param_name>` is the parameter itself again; without one, a new parameter with the value computed last.
+    """Make `module.<param_name>` the parameter itself again; without one, a new parameter with the last computed value.
 
     Raises:
-        AttributeError: If it is not parametrized.
+        AttributeError: If the attribute is not parametrized.
     """
     if not is_parametrized(module, param_name):
         raise attribute_error(
@@ -124,7 +124,7 @@ def remove_parametrization(module: Module, param_name: str, *extra: Never, **unk
 
 
 def is_parametrized(module: Module, param_name: str | None = None, *extra: Never, **unknown: Never) -> bool:
-    """Whether this parameter of the module is parametrized, or any without a name."""
+    """Whether this parameter of the module is parametrized; without a name, whether any is."""
     names = _parametrized(module)
     return bool(names) if param_name is None else param_name in names
 
@@ -148,11 +148,11 @@ class _Chain(ModuleList):
                 [("parameter", dims_text(self.dims)), ("computed", dims_text(out.dims))],
                 "A parametrization keeps the dims; their order does not matter.",
             )
-        return out.copy_transpose(self.dims)  # kernels take the raw array of a weight as it is
+        return out.copy_transpose(self.dims)  # kernels read the raw array of a weight in this order
 
 
 class _Computed:
-    """The attribute of a parametrized parameter; the parameter itself stays in the dict of the instance."""
+    """Descriptor of a parametrized parameter; the parameter itself stays in the dict of the instance."""
 
     def __init__(self, name: str):
         self.name = name
@@ -195,14 +195,14 @@ def _class_with(base: type, names: tuple[str, ...]) -> type:
 
 
 def _new_with(base: type, names: tuple[str, ...]) -> Module:
-    """A module of such a class without anything; pickle fills it in. The class itself has no name to be found by."""
+    """An empty module of such a class, which pickle fills in. The class itself cannot be found by name."""
     cls: Any = _class_with(base, names)
     new: Module = cls.__new__(cls)
     return new
 
 
 def weight_dropout(module: Module, param_name: str, *extra: Never, drop_prob: float, **unknown: Never) -> Module:
-    """In training, entries of this parameter are zero with `drop_prob`, anew at every access. Returns the module.
+    """In training, zero entries of this parameter with probability `drop_prob`, drawn at every access. Returns the module.
 
     Raises:
         AttributeError: If the module has no such parameter.
@@ -233,7 +233,7 @@ class WeightDropout:
 
 
 def weight_noise(module: Module, param_name: str, *extra: Never, std: float, **unknown: Never) -> Module:
-    """In training, this parameter has Gaussian noise added, anew at every access. Returns the module.
+    """In training, add Gaussian noise to this parameter, drawn at every access. Returns the module.
 
     Args:
         std: Standard deviation of the noise, in units of the parameter.

@@ -1,4 +1,4 @@
-"""Building parts of a layer from what a user gives: a class, a dict with options, or a module that serves as pattern."""
+"""Build parts of a layer from a class, a dict with options, or a module to copy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make_part(part: Any, default: type[Module], what: str, **options: Any) -> An
         part: None for the default class; a class or its public name ("rf.FeedForward"); {"class": ..., options} (see
             `build_from_dict`; without "class" the default class); a partial of a class, or another function that makes a
             module; a module (see `fresh_copy`).
-        options: For the class. Those of a dict or partial win.
+        options: Passed to the class. Options of a dict or partial take precedence.
 
     Raises:
         TypeError: If it is something else.
@@ -43,32 +43,30 @@ def make_part(part: Any, default: type[Module], what: str, **options: Any) -> An
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """The options that are given, not None; the others are as the class that gets them has them."""
+    """The options that are not None; omitted ones keep the defaults of the class."""
     return {name: value for name, value in options.items() if value is not None and is_specified(value)}
 
 
 def as_dim(size: Dim | int, name: str) -> Dim:
-    """The Dim of a layer, which may be given as an int: a new one of this size."""
+    """The Dim of a layer; an int makes a new one of this size."""
     return size if isinstance(size, Dim) else Dim(size, name=name, kind="feature")
 
 
 def fresh_copy(module: Module) -> Module:
-    """A copy with parameters of its own, of new random values by the same scheme; dims are shared."""
+    """A copy with its own parameters, newly drawn by the same scheme; dims are shared."""
     with set_parameter_copy_behavior_ctx("fresh"):
         return copy.deepcopy(module)
 
 
 def make_layers(sequential: Any, pattern: Module, num_layers: int) -> Any:
-    """The layers of a pattern, each with parameters of its own, in `sequential`: a class or function of them, or
-    {"class": ..., options}.
-    """
+    """Copies of a layer, each with its own parameters, in `sequential`: a container class, a function, or {"class": ..., options}."""
     layers, sequential = [fresh_copy(pattern) for _ in range(num_layers)], _named(sequential)
     return build_from_dict(sequential, layers) if isinstance(sequential, dict) else sequential(layers)
 
 
 def make_norm(norm: Any, out_dim: Dim, *extra: Never, **unknown: Never) -> Callable[..., Any]:
     """A normalisation over `out_dim`: from a class or its public name, {"class": ..., options} (see `build_from_dict`), a
-    partial of a class, or what is one already (a module, a function).
+    partial of a class, or a finished one (a module or function).
 
     Raises:
         TypeError: If it is something else.
@@ -87,13 +85,13 @@ def make_norm(norm: Any, out_dim: Dim, *extra: Never, **unknown: Never) -> Calla
 
 
 def make_function(function: Any) -> Any:
-    """The function that {"class": ..., options} describes (see `build_from_dict`); all else, also None, as it is."""
+    """The function that {"class": ..., options} describes (see `build_from_dict`); any other value, including None, unchanged."""
     return build_from_dict(function) if isinstance(function, dict) else function
 
 
 def make_embedding(embedding: Any, in_dim: Dim, out_dim: Dim) -> Any:
-    """From True (`Embedding`), a class or function of two dims, {"class": ..., options}, or a module, which is taken itself.
-    None or False: None.
+    """Build an embedding from True (`Embedding`), a class or function of two dims, {"class": ..., options}, or a module,
+    which is used itself. None or False: None.
     """
     if embedding is None or embedding is False:
         return None
@@ -105,7 +103,7 @@ def make_embedding(embedding: Any, in_dim: Dim, out_dim: Dim) -> Any:
 
 
 def _named(part: Any) -> Any:
-    """A public name, "rf.LayerNorm", as the dict that means the same."""
+    """A public name, "rf.LayerNorm", as the equivalent dict."""
     return {"class": part} if isinstance(part, str) and part.startswith("rf.") else part
 
 

@@ -1,9 +1,9 @@
-"""Lets another object take over a module's call: a torch.nn.Module around a model calls its parts with their hooks this way.
+"""Lets another object take over a module's call: this is how a torch.nn.Module around a model runs the hooks of its parts.
 
     with through({id(part): make}):
         model(x)           # where the model calls `part(x)`, `make(call, args, kwargs)` is called
 
-It costs nothing outside of such a block: a Module checks for it only while any thread has a listener.
+It costs nothing outside such a block: a Module checks for it only while some thread has a listener.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _makers: ContextVar[Mapping[int, Make]] = ContextVar("rfnb_calls_through", defau
 
 
 class through(Undone):
-    """Let these make the calls of modules (by id) in this context, for a with-block; further ones inside add to them."""
+    """For a with-block, let these callables make the calls of the modules with these ids, in this context; nested blocks add to them."""
 
     def __init__(self, makers: Mapping[int, Make]):
         self._makers, self._before = makers, _makers.get()
@@ -39,7 +39,7 @@ class through(Undone):
 
 
 def made_through(module: Any, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of a call that another object has taken over."""
+    """The result of a call that another object took over."""
     makers = _makers.get()
     make = makers.get(id(module))
     if make is None:

@@ -1,4 +1,4 @@
-"""Names of types, for annotations."""
+"""Type aliases and protocols for annotations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rfnb.core.tensor_dict import TensorDict
     from rfnb.nn.module.module import Module
 
-# Plain values that stand for an array: numbers and NumPy. The arrays of a backend come through `raw_tensor=`.
+# Plain values that can stand for an array: numbers and NumPy. Arrays of a backend are passed with `raw_tensor=`.
 RawTensorTypes = int | float | complex | np.number | np.ndarray | bool | str
 
 _OneKey = RawTensorTypes | Tensor | slice | EllipsisType | None
@@ -25,13 +25,13 @@ _ModelT_co = TypeVar("_ModelT_co", bound="Module", covariant=True)
 
 
 class GetModelFunc(Protocol[_ModelT_co]):
-    """A function that makes the model of a training: get_model(epoch=1, step=0)."""
+    """A function that builds the model of a training: get_model(epoch=1, step=0)."""
 
     def __call__(self, *, epoch: int, step: int) -> _ModelT_co: ...
 
 
 class StepFunc(Protocol):
-    """One step of training or inference; the results go to the run context (losses, outputs)."""
+    """One step of training or inference; it marks results in the run context (losses, outputs)."""
 
     def __call__(self, *, model: Module, extern_data: TensorDict) -> None: ...
 

@@ -1,1 +1,1 @@
-"""Recurrent units, and what runs them: by name, over a sequence in either direction, or step by step."""
+"""Recurrent units and the modules that run them: by name, over a sequence in either direction, or step by step."""

@@ -1,4 +1,4 @@
-"""LSTMs with block-sparse matrices: only some blocks are there, by patterns from random graphs in which few nodes have most edges."""
+"""LSTMs with block-sparse matrices, whose patterns of blocks come from scale-free random graphs."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class BlocksparseLSTMCell(RecUnit):
     """`NativeLstm2` with block-sparse matrices: z = x_lin(x) + h_lin(h), with `BlocksparseLinear`; a bias in x_lin only.
 
     Args:
-        seed: Of the patterns of blocks.
+        seed: Seed of the block patterns.
         block_size, connectivity: See `BlocksparseLinear`.
-        layer_norm: Norm both products.
+        layer_norm: Normalise both products.
         fast_layer_norm: Accepted; it never changes a result.
-        always_dense: All blocks are there.
+        always_dense: Keep all blocks.
 
     Parameters:
-        x.W: {in, 4 * out}, x.g, x.b: {4 * out}. h.W: {out, 4 * out}, h.g: {4 * out}. x.mask, h.mask: the blocks.
+        x.W: {in, 4 * out}, x.g, x.b: {4 * out}. h.W: {out, 4 * out}, h.g: {4 * out}. x.mask, h.mask: the block patterns.
 
     Raises:
-        ValueError: If in_dim or out_dim is no multiple of block_size, or there is no pattern for these sizes.
+        ValueError: If in_dim or out_dim is not a multiple of block_size, or there is no pattern for these sizes.
 
     Source: Gray et al. 2017, "GPU Kernels for Block-Sparse Weights".
     """
@@ -74,8 +74,8 @@ class BlocksparseLSTMCell(RecUnit):
         )
 
     def copy_from_native_lstm(self, native: NativeLstm2) -> None:
-        """Take the values of a `NativeLstm2` that is not larger into the leading rows, and into the leading part of the columns
-        of each gate; the other values stay. What is not in a block that is there has no effect.
+        """Copy the values of a `NativeLstm2` of at most this size into the leading rows, and the leading columns of each
+        gate; other values do not change. Values outside the kept blocks have no effect.
 
         Raises:
             ValueError: If it is larger, or has no input projection.
@@ -102,15 +102,15 @@ class BlocksparseMultiplicativeMultistepLSTMCell(RecUnit):
 
     Args:
         depth: At least 2.
-        dense_input_transform: x1 and x2 have all blocks.
-        seed, block_size, connectivity, layer_norm, fast_layer_norm, always_dense: as of `BlocksparseLSTMCell`.
+        dense_input_transform: x1 and x2 keep all blocks.
+        seed, block_size, connectivity, layer_norm, fast_layer_norm, always_dense: See `BlocksparseLSTMCell`.
 
     Parameters:
         Of each `BlocksparseLinear` (x1, x2, step0, step1, ..., cell_in, gate_in, gate_forget, gate_out): W {in or out, out}, g, b
         {out}, mask; step0 and step1 have no b.
 
     Raises:
-        ValueError: If depth is below 2, sizes are no multiples of block_size, or there is no pattern for them.
+        ValueError: If depth is below 2, sizes are not multiples of block_size, or there is no pattern for them.
 
     Source: Krause et al. 2016, "Multiplicative LSTM for sequence modelling"; Gray et al. 2017, section 4.
     """
@@ -178,27 +178,27 @@ class BlocksparseMultiplicativeMultistepLSTMCell(RecUnit):
 
 
 def _seed(seed: int, site: int) -> int:
-    """Each place in a unit has a pattern of its own."""
+    """Each matrix in a unit has its own pattern."""
     return 1000 * seed + site
 
 
 class BlocksparseLinear(Module):
-    """LN(x (W * M)) g + b: M is 1 in some blocks, 0 in the others; LN normalizes over out.
+    """LN(x (W * M)) g + b, where M is 1 in some blocks and 0 in the others; LN normalises over out.
 
-    The product is dense, with zeros in W.
+    The product is computed densely, with zeros in W.
 
     Args:
-        block_size: Of the square blocks.
+        block_size: Side of the square blocks.
         connectivity, seed: See `block_pattern`.
-        layer_norm: Whether there is LN and g.
-        with_bias: Whether there is b.
-        dense: All blocks are there, and the sizes need not be multiples of block_size.
+        layer_norm: Whether to have LN and g.
+        with_bias: Whether to have b.
+        dense: Keep all blocks; the sizes need not be multiples of block_size.
 
     Parameters:
         W: {in, out}, Glorot uniform. mask: bool {blocks of in, blocks of out}, not trained; None if dense. g: {out}, one. b: {out}, zero.
 
     Raises:
-        ValueError: If a size is no multiple of block_size, or there is no such pattern.
+        ValueError: If a size is not a multiple of block_size, or there is no such pattern.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class BlocksparseLinear(Module):
         return out.copy_transpose(dims)
 
     def __call__(self, source: Tensor, *, weight: Tensor | None = None) -> Tensor:
-        """{..., in} -> {..., out}. `weight`: what `weight()` gives, if it is known."""
+        """{..., in} -> {..., out}. `weight`: the result of `weight()`, if already computed."""
         out = product(
             source, self.weight() if weight is None else weight, None if self.g is not None else self.b, of=self.in_dim
         )
@@ -251,8 +251,9 @@ def _blocks(dim: Dim, block_size: int) -> Dim:
 
 
 def copy_leading_blocks(small: np.ndarray, into: np.ndarray, *, blocks: int) -> np.ndarray:
-    """`into` (rows, blocks * n) with the values of `small` (fewer rows, blocks * n0) in the leading rows and the leading part of each
-    block of columns; or both without rows."""
+    """`into` (rows, blocks * n) with the values of `small` (fewer rows, blocks * n0) in the leading rows and leading
+    columns of each block; or both without the axis of rows.
+    """
     out = into.copy().reshape(*into.shape[:-1], blocks, -1)
     values = small.reshape(*small.shape[:-1], blocks, -1)
     out[tuple(slice(size) for size in values.shape)] = values
@@ -260,9 +261,9 @@ def copy_leading_blocks(small: np.ndarray, into: np.ndarray, *, blocks: int) -> 
 
 
 def block_pattern(rows: int, columns: int, *, connectivity: int, seed: int) -> np.ndarray:
-    """bool (rows, columns) of blocks, always the same for a seed.
+    """A pattern of blocks, bool (rows, columns), deterministic for a seed.
 
-    A square pattern is the adjacency of a Barabasi-Albert graph, with the diagonal, and the first `connectivity` nodes all connected.
+    A square pattern is the adjacency of a Barabasi-Albert graph, with the diagonal; the first `connectivity` nodes are fully connected.
     A wide one is several of these side by side, a tall one the transpose of a wide one.
 
     Raises:
@@ -284,9 +285,9 @@ def block_pattern(rows: int, columns: int, *, connectivity: int, seed: int) -> n
 
 
 def _square(nodes: int, connectivity: int, seed: list[int]) -> np.ndarray:
-    random = np.random.RandomState(seed)  # whose numbers stay the same in all versions of NumPy
+    random = np.random.RandomState(seed)  # its numbers are the same in all versions of NumPy
     pattern = np.eye(nodes, dtype=bool)
-    ends: list[int] = list(range(connectivity))  # a node once for each of its edges (the first ones once more)
+    ends: list[int] = list(range(connectivity))  # each node once per edge (the first nodes once more)
     for node in range(connectivity, nodes):
         targets: list[int] = []
         while len(targets) < connectivity:

@@ -1,4 +1,4 @@
-"""The layout that kernels of recurrent layers work on: time first, all dims that are like a batch as one axis, a mask of real frames."""
+"""The layout for kernels of recurrent layers: time first, all batch-like dims as one axis, and a mask of real frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _masks = PlanCache()
 
 
 def batch_dims_of(source: Tensor, state: Tensor, *, skip: tuple[Dim, ...], out_dim: Dim) -> tuple[Dim, ...]:
-    """The dims that ride along: those of source but for `skip`, then further ones of a part of the state."""
+    """The batch-like dims: those of source except `skip`, then further dims of the state."""
     batch = tuple(dim for dim in source.dims if dim not in skip)
     more = tuple(dim for dim in state.dims if dim not in batch and dim is not out_dim)
     if more:
@@ -28,7 +28,7 @@ def batch_dims_of(source: Tensor, state: Tensor, *, skip: tuple[Dim, ...], out_d
 
 @op
 def flat_raw(value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any:
-    """The raw array over `dims`, its batch dims (those after `lead`, but for the last one) flattened to one."""
+    """The raw array over `dims`, with its batch dims (those after `lead`, except the last) flattened to one axis."""
     if value.dims == dims:
         if len(dims) == len(lead) + 2:
             return value._raw
@@ -40,7 +40,7 @@ def flat_raw(value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any
 
 
 def rows_of(dims: Dims, target: Dims, backend: Any) -> Callable[[Any], Any] | None:
-    """The way of a raw array over `dims` to two axes, the features and everything else of `target`; None: it has them."""
+    """Converter from a raw array over `dims` to two axes: the features, and all other dims of `target`; None if it has them already."""
     shape, flat, reshape = Shape(*target), Shape(target[:-1], target[-1]), backend.reshape_raw
     if dims == target:
         return None if len(dims) == 2 else lambda raw: reshape(raw, flat)
@@ -50,7 +50,7 @@ def rows_of(dims: Dims, target: Dims, backend: Any) -> Callable[[Any], Any] | No
 
 @op
 def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
-    """The real frames, bool (time, batch); None if all are. One for all calls with these dims.
+    """The mask of real frames, bool (time, batch); None if all frames are real. Cached per dims.
 
     Raises:
         DimError: If the lengths are over a dim that is not in `batch`.
@@ -64,7 +64,7 @@ def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim,
 
 
 def check_lengths(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> None:
-    """DimError if the lengths of spatial_dim are over a dim that is not in `batch`."""
+    """Raise a DimError if the lengths of spatial_dim are over a dim that is not in `batch`."""
     check_lengths_here(what, [("source", source.dims), ("batch dims", batch)], spatial_dim, "source")
 
 

@@ -1,6 +1,6 @@
-"""Whole sequences in one kernel of the backend: LSTM, GRU with the reset gate behind its product, simple RNN.
+"""Whole sequences in one kernel of the backend: LSTM, GRU with the reset gate after its product, simple RNN.
 
-The parameters keep their documented layout; how the kernel wants them is part of what is differentiated.
+The parameters keep their documented layout; the conversion to that of the kernel is differentiable.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.recurrent.flat_batch import batch_dims_of, flat_mask_raw, flat_raw
 
-_KERNEL_ORDER = "ifjo"  # of `Backend.lstm_raw`
+_KERNEL_ORDER = "ifjo"  # order of the gates in `Backend.lstm_raw`
 
 
 @op
@@ -25,11 +25,11 @@ def lstm_sequence(
     """All steps of an LSTM.
 
     Args:
-        what: The unit, for messages.
+        what: Name of the unit, for messages.
         source: {..., spatial_dim, in}
         h, c: {..., out}
         forward, recurrent, bias: {in, 4 * out}, {out, 4 * out}, {4 * out}
-        order: Of the blocks in 4 * out, see `lstm_update`.
+        order: Order of the blocks in 4 * out, see `lstm_update`.
 
     Returns:
         h of every step {spatial_dim, ..., out}, the last h and c.
@@ -56,7 +56,7 @@ def gru_sequence(
     """All steps of `TorchGRUCell`: its parameters, {in, 3 * out}, {out, 3 * out} and {3 * out}, in the order r, z, n.
 
     Returns:
-        h of every step {spatial_dim, ..., out}, and the last one.
+        h of every step {spatial_dim, ..., out}, and the last h.
     """
     backend = source.backend
     call = _KernelCall(what, source, h, in_dim, out_dim, spatial_dim)
@@ -75,7 +75,7 @@ def rnn_sequence(
     """All steps of `BasicRNNCell`: the two parts of its kernel, {in, out} and {out, out}, and its bias {out}.
 
     Returns:
-        h of every step {spatial_dim, ..., out}, and the last one.
+        h of every step {spatial_dim, ..., out}, and the last h.
     """
     backend = source.backend
     call = _KernelCall(what, source, h, in_dim, out_dim, spatial_dim)
@@ -87,7 +87,7 @@ def rnn_sequence(
 
 
 class _KernelCall:
-    """The fit of one call to the kernel: time first, all that is like a batch in one axis, and back."""
+    """Adapts one call to the kernel: time first, all batch-like dims in one axis; and back."""
 
     def __init__(self, what: str, source: Tensor, state: Tensor, in_dim: Dim, out_dim: Dim, spatial_dim: Dim):
         self.backend, self.spatial_dim = source.backend, spatial_dim
@@ -119,6 +119,6 @@ class _KernelCall:
 
 
 def _reordered(backend: Any, weight: Any, order: str, out_dim: Dim) -> Any:
-    """(rows, 4 * out) in our order of blocks -> (4 * out, rows) in that of the kernel."""
+    """(rows, 4 * out) in our order of blocks -> (4 * out, rows) in the order of the kernel."""
     blocks = dict(zip(order, backend.split_raw(backend.transpose_raw(weight, (1, 0)), [out_dim.extent] * 4, 0)))
     return backend.concat_raw([blocks[part] for part in _KERNEL_ORDER], 0)

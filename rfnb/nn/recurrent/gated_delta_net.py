@@ -1,4 +1,4 @@
-"""Gated DeltaNet: a matrix per head that forgets as a whole, and is corrected along one key in each step."""
+"""Gated DeltaNet: a matrix per head that decays as a whole, and is corrected along one key in each step."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from rfnb.rec.state import State
 
 
 class GatedDeltaNet(LinearRecurrent):
-    """Linear attention whose state forgets by a gate and is corrected by the delta rule.
+    """Linear attention whose state decays by a gate and is corrected by the delta rule.
 
         q, k, v = silu(conv(x qkv));  q, k of length 1;  a = exp(-exp(log_rate) softplus(x decay + decay_bias));  b = sigmoid(x write)
         S_t = a S_{t-1} (1 - b k k^T) + b v k^T;    y = out(norm(S_t q) silu(x gate))
 
     Args:
-        in_dim, out_dim: Of the frames, before and after.
-        key_dim_total, value_dim_total: Of all heads.
-        num_heads: Each head has a state {key, value} of its own.
-        conv_size: Frames that the convolution reaches over.
+        in_dim, out_dim: Features of the input and the output.
+        key_dim_total, value_dim_total: Summed over all heads.
+        num_heads: Each head has its own state {key, value}.
+        conv_size: Frames that the convolution covers.
 
     Parameters:
         qkv.weight: {in, qkv}: all queries, keys, values. conv: see `ShortConv`, over qkv.

@@ -1,4 +1,4 @@
-"""GRU units: the one of the original paper, and the one of torch and cuDNN."""
+"""GRU units: that of the original paper, and that of torch and cuDNN."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rfnb.rec.state import State
 
 
 class KernelAndBias(Module):
-    """kernel {in + out, result} (Glorot uniform) and bias {result} of a part of a unit."""
+    """kernel {in + out, result} (Glorot uniform) and bias {result} for one part of a unit."""
 
     def __init__(self, in_dim: Dim, result_dim: Dim, *, bias: float = 0.0):
         self.kernel = matrix(in_dim, result_dim)
@@ -26,7 +26,7 @@ class KernelAndBias(Module):
 
 
 class GRUCell(RecUnit):
-    """Gated recurrent unit; the reset gate is applied before the product.
+    """Gated recurrent unit that applies the reset gate before the product.
 
         r, u = split2(sigmoid([x; h] gates.kernel + gates.bias))
         n = tanh([x; r h] candidate.kernel + candidate.bias);  h' = u h + (1 - u) n
@@ -47,7 +47,7 @@ class GRUCell(RecUnit):
         self._all_dim = Dim(3 * out_dim.extent, name=f"3*{out_dim.name}")
 
     def transform_input(self, source: Tensor) -> Tensor:
-        """The parts of gates and candidate that are of x: {..., in} -> {..., 3 * out}."""
+        """The contributions of x to gates and candidate: {..., in} -> {..., 3 * out}."""
         parts = []
         for part in (self.gates, self.candidate):
             forward, _ = kernel_parts(part.kernel, self.in_dim, self.out_dim)
@@ -73,7 +73,7 @@ class GRUCell(RecUnit):
 
 
 class TorchGRUCell(RecUnit):
-    """Gated recurrent unit as torch and cuDNN have it; the reset gate is applied behind the product.
+    """Gated recurrent unit as in torch and cuDNN, which applies the reset gate after the product.
 
         r, z, n = split3(x W + b),  rr, rz, rn = split3(h W_re + b_re)
         r, z = sigmoid(r + rr), sigmoid(z + rz);  h' = z h + (1 - z) tanh(n + r rn)

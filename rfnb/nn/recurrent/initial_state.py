@@ -1,4 +1,4 @@
-"""The states that a recurrence starts from: zeros, learned values, what the last call ended with, or given tensors."""
+"""Initial states of a recurrence: zeros, learned values, the final state of the last call, or given tensors."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ class InitialState(Module):
 
     Args:
         kind: None, 0, "zeros"; 1, "ones"; "var": a parameter per part, zero at first, the same for all sequences;
-            "keep_over_epoch": what the call before ended with, zeros in the first call of an epoch of the run context;
-            "keep_over_epoch_no_init": also in an epoch's first call; "placeholder": each call is given one. Or a tensor {..., out}
+            "keep_over_epoch": the final state of the previous call, zeros in the first call of an epoch in the run
+            context; "keep_over_epoch_no_init": the same, also in the first call of an epoch; "placeholder": each call
+            must pass one. Or a tensor {..., out}
             for a state of one part; or a dict by name or a list in order, of tensors and of "zeros", "ones", "var".
         parts: Names of the parts of the state, in order.
-        out_dim: Of each part.
+        out_dim: Features of each part.
 
     Parameters:
         One per part that is "var", by the name of the part: {out}.
@@ -76,7 +77,7 @@ class InitialState(Module):
         return self.whole is None and all(isinstance(kind, str) and kind == "zeros" for kind in self._of_part.values())
 
     def __call__(self, zeros: State) -> State:
-        """The state of a call; `zeros`: one of zeros, with the dims and dtype of the call."""
+        """The state for a call; `zeros` gives the dims and dtype."""
         if self.whole == "placeholder":
             raise value_error(
                 f"{self.what}: no state.",
@@ -98,7 +99,7 @@ class InitialState(Module):
 
     # -- what is carried from call to call -----------------------------------------------------------------------------------
     def keep(self, state: State) -> None:
-        """Note what a call ended with."""
+        """Store the final state of a call."""
         if self.whole is not None and self.whole != "placeholder":
             self._kept = State((part, stop_gradient(value)) for part, value in state.items() if part in self.parts)
             self._kept_in = get_run_ctx().epoch
@@ -114,7 +115,7 @@ class InitialState(Module):
         return State((part, self._brought(part, zero)) for part, zero in zeros.items())
 
     def _brought(self, part: str, zero: Tensor) -> Tensor:
-        """The state that was kept, with the dims of this call."""
+        """The stored state, with the dims of this call."""
         assert self._kept is not None
         value = self._kept[part].copy_transpose(
             [*(d for d in self._kept[part].dims if d is not self.out_dim), self.out_dim]
@@ -133,7 +134,7 @@ class InitialState(Module):
 
 
 def given_state(what: str, parts: Sequence[str], value: Any, out_dim: Dim) -> State:
-    """A state that a call is given: a dict by name, a list in order, or the tensor of the only part; masks are kept.
+    """A state passed to a call: a dict by name, a list in order, or a tensor for the only part; dropout masks are kept.
 
     Raises:
         ValueError: Parts are missing or unknown, or one tensor for several parts.
@@ -154,7 +155,7 @@ def given_state(what: str, parts: Sequence[str], value: Any, out_dim: Dim) -> St
 
 
 def parts_by_name(what: str, parts: Sequence[str], value: Any) -> State:
-    """The parts of a state by name, in the documented order, masks behind."""
+    """The parts of a state by name, in the documented order, with masks at the end."""
     if isinstance(value, dict):
         masks = [name for name in value if str(name).endswith("_mask")]
         if {name for name in value if name not in masks} != set(parts):

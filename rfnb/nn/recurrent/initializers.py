@@ -1,4 +1,4 @@
-"""Initial values of the parameters of a unit by what they are: of the frames, of the state, biases."""
+"""Initial values of the parameters of a unit by their role: input weights, recurrent weights, biases."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _BY_NAME: dict[str, Any] = {
 
 
 def init_parameters(unit: RecUnit, *, forward: Any = None, recurrent: Any = None, bias: Any = None) -> None:
-    """Initialize the matrices of the input and of the state, and the biases; each None leaves what the unit chose.
+    """Initialise the input weights, the recurrent weights and the biases; None keeps the unit's own scheme.
 
-    Only `recurrent`: also for the matrices of the input. A matrix of both has rows of both.
+    If only `recurrent` is given, it is used for the input weights too. A joint matrix has rows of both kinds.
 
     Args:
         forward, recurrent, bias: A ParamInit, a number, or one of the names "glorot", "glorot_uniform", "xavier", "he_uniform",

@@ -27,19 +27,19 @@ def last_hidden_state(
         c = rf.last_hidden_state([forward_state, backward_state], key="c", combine="add")
 
     Args:
-        states: The state that a recurrence gave, or a list of such states: dicts of parts {..., feature}, tuples, or single Tensors.
-        key: "*": all parts one after the other (of an LSTM: c, then h). "flat": the same, but not for a state of one part. A name
-            ("c", "h"): that part. An int: the part at this place. None: the only part.
+        states: The final state of a recurrence, or a list of such states: dicts of parts {..., feature}, tuples, or single Tensors.
+        key: "*": all parts one after the other (of an LSTM: c, then h). "flat": the same, but not for a state of one
+            part. A name ("c", "h"): that part. An int: the part at this position. None: the only part.
         combine: "concat" in the order of the states, or "add".
-        out_dim: Of the result; default: a new one, or for "add" that of the first state.
-        n_out: The size that the result must have.
+        out_dim: Features of the result; default: a new dim, or for "add" that of the first state.
+        n_out: The required size of the result.
 
     Returns:
         {..., out_dim}
 
     Raises:
         KeyError: No part of this name.
-        ValueError: A key that does not go with a state, sizes that differ from each other (add), out_dim or n_out; another `combine`.
+        ValueError: A key that does not match a state, sizes that differ from each other (add), out_dim or n_out; another `combine`.
     """
     if combine not in ("concat", "add"):
         raise value_error(
@@ -76,12 +76,12 @@ def last_hidden_state(
 
 
 def _is_parts(value: Sequence[Any]) -> bool:
-    """Whether a tuple is one state: of Tensors. (A list is one of states.)"""
+    """Whether a tuple is one state, that is, consists of Tensors. (A list is a list of states.)"""
     return all(isinstance(part, Tensor) for part in value)
 
 
 def _selected(state: Any, key: str | int | None) -> list[Tensor]:
-    """The parts of one state that the key names."""
+    """The parts of one state that the key selects."""
     named: dict[Any, Tensor] = {}
     if isinstance(state, dict):
         named = {name: part for name, part in state.items() if not str(name).endswith("_mask")}
@@ -112,7 +112,6 @@ def _text(named: dict[Any, Tensor]) -> list[tuple[str, str]]:
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
-    """Concatenated along the features."""
     if len(parts) == 1:
         return parts[0]
     out, dim = concat(*((part, _feature(part)) for part in parts), allow_broadcast=True)

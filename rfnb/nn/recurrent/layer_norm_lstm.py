@@ -1,4 +1,4 @@
-"""LSTM with layer normalization in one of several places."""
+"""LSTM with layer normalization in one of several positions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rfnb.ops.math import sigmoid
 from rfnb.rec.state import State
 
 _ORDER = "ijfo"
-# Named layouts; the paper's one is that of the defaults.
+# Named layouts; the defaults are those of the paper.
 PRESETS: dict[str, dict[str, Any]] = {
     "ba": {},
     "rnmt+": {"global_norm": False, "per_gate_norm": True, "cell_norm_in_output": False},
@@ -43,29 +43,29 @@ class LayerNormVariantsLSTMCell(RecUnit):
         c' = LN(sigmoid(f) c + sigmoid(i) act(j));  h' = LN(sigmoid(o) act(c'))
 
     Args:
-        norm_gain, norm_shift: What gains and shifts of the norms start with.
-        forget_bias: What the shift (or the bias) of the forget gate starts with, besides. Nothing is added in a step.
+        norm_gain, norm_shift: Initial gains and shifts of the norms.
+        forget_bias: Added to the initial shift (or bias) of the forget gate. Nothing is added in a step.
         activation: act, a function or the name of one in `rf`.
-        dropout, dropout_h: Of act(j), and of h before its product, in training; one mask {..., out} for all steps of a call.
+        dropout, dropout_h: Dropout of act(j), and of h before its product, in training; one mask {..., out} for all steps of a call.
         with_concat: One matrix for [x; h] instead of two.
-        global_norm: Norm x W_ff and h W_re each over all four gates.
-        global_norm_joined: Norm their sum over all four gates.
-        per_gate_norm: Norm each gate.
-        cell_norm: Norm c'; that is the state.
-        cell_norm_in_output: h' is made from the normed c'; False: from c' before its norm.
-        hidden_norm: Norm h'.
+        global_norm: Normalise x W_ff and h W_re, each over all four gates.
+        global_norm_joined: Normalise their sum over all four gates.
+        per_gate_norm: Normalise each gate.
+        cell_norm: Normalise c', which is then the state.
+        cell_norm_in_output: Compute h' from the normalised c'; False: from c' before its norm.
+        hidden_norm: Normalise h'.
         variance_epsilon: Added to the variances.
-        forget_bias_for_all_gates: With a norm over all gates, let all four start with norm_shift + forget_bias, as RETURNN does.
+        forget_bias_for_all_gates: With a norm over all gates, initialise all four with norm_shift + forget_bias, as RETURNN does.
 
     Parameters:
         W_ff: {in, 4 * out}, W_re: {out, 4 * out}; or W_ff_re: {in + out, 4 * out}. Glorot uniform.
-        bias_ff or bias_ff_re: {4 * out}, where no norm of the gates has a shift.
+        bias_ff or bias_ff_re: {4 * out}, if no norm of the gates has a shift.
         gamma_X, beta_X: gain and shift of a norm; X is input_below, state_below (no beta): {4 * out}, lstm_in: {4 * out},
             i_gate, j_gate, f_gate, o_gate, new_c, new_h: {out}.
 
     Raises:
-        ValueError: For global_norm with global_norm_joined, per_gate_norm with one of these, with_concat with global_norm; a
-            dropout that is no probability below 1; an unknown activation.
+        ValueError: For global_norm with global_norm_joined, per_gate_norm with one of these, with_concat with
+            global_norm; a dropout outside [0, 1); an unknown activation.
 
     Source: Ba et al. 2016, "Layer Normalization", equations (20) to (22); per gate: Chen et al. 2018, "The Best of Both Worlds".
     """
@@ -116,7 +116,7 @@ class LayerNormVariantsLSTMCell(RecUnit):
 
     @classmethod
     def preset(cls, name: str, in_dim: Dim, out_dim: Dim, **options: Any) -> LayerNormVariantsLSTMCell:
-        """A layout by name: "ba" (the paper, the defaults), "rnmt+", "tf" (LayerNormBasicLSTM), "sockeye" (per gate).
+        """A named layout: "ba" (the paper, the defaults), "rnmt+", "tf" (LayerNormBasicLSTM), "sockeye" (per gate).
 
         Raises:
             ValueError: Another name.
@@ -131,7 +131,7 @@ class LayerNormVariantsLSTMCell(RecUnit):
         return cls(in_dim, out_dim, **PRESETS[name], **options)
 
     def _shifts(self, shift: float, forget: float, all_gates: bool) -> Tensor:
-        """{4 * out}: `shift`, in the block of the forget gate (or in all) plus `forget`."""
+        """{4 * out}: `shift`, plus `forget` in the block of the forget gate (or in all blocks)."""
         blocks = [
             full(dims=[self.out_dim], fill_value=float(shift + forget * (all_gates or part == "f"))) for part in _ORDER
         ]
@@ -139,7 +139,7 @@ class LayerNormVariantsLSTMCell(RecUnit):
 
     # -- computation -------------------------------------------------------------------------------------------------------
     def transform_input(self, source: Tensor) -> Tensor:
-        """The part of the gates that is of x, normed if global_norm: {..., in} -> {..., 4 * out}."""
+        """The contribution of x to the gates, normalised if global_norm: {..., in} -> {..., 4 * out}."""
         if self.with_concat:
             forward, _ = kernel_parts(self.W_ff_re, self.in_dim, self.out_dim)
             return product(source, forward, getattr(self, "bias_ff_re", None), of=self.in_dim)

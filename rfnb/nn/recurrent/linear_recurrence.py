@@ -1,11 +1,11 @@
-"""Recurrences whose state is a matrix that each step shrinks, erases from and writes to; the state itself goes through no nonlinearity.
+"""Linear recurrences with a matrix state, which each step decays, erases from and writes to; no nonlinearity acts on the state.
 
     S_t = exp(log_decay_t) S_{t-1} + strength_t key_t value_t;    out_t = query_t . S_t
     S'  = exp(log_decay_t) S_{t-1};  S_t = S' + strength_t key_t (value_t - key_t . S')          by the delta rule
 
-The dot contracts `key_dim`; without one, S is a vector and is the output. Gated DeltaNet, Mamba, Mamba-2 and RG-LRU are this with other
-values, which a layer makes of its input, for all frames at once. Since the state enters in a linear way, the steps of a chunk are a few
-products of matrices, and only chunks go one after the other.
+The dot contracts `key_dim`; without one, S is a vector and is the output. Gated DeltaNet, Mamba, Mamba-2 and RG-LRU are
+instances, whose layers compute the values from all input frames at once. Since the recurrence is linear in the state,
+the steps of a chunk are a few matrix products, and only the chunks are sequential.
 
 Source: Yang et al. 2024, "Gated Delta Networks", section 3.3 (chunks with erasing, there the WY form); Dao and Gu 2024,
 "Transformers are SSMs", section 6 (chunks without).
@@ -33,20 +33,20 @@ from rfnb.ops.pad import pad
 from rfnb.ops.slice import slice as slice_dim
 from rfnb.ops.where import where
 
-# The inverse of a chunk's triangular matrix is a product of its powers, which grow as binomials: of 8 steps up to 20, of 16 to 3432.
+# The inverse of a chunk's triangular matrix is a product of its powers, which grow as binomials: up to 20 for 8 steps, up to 3432 for 16.
 _CHUNK, _MOST = 8, 64
 
 
 class Writes(NamedTuple):
-    """The values by which a step, or each frame, changes and reads the state.
+    """The values by which each step changes and reads the state.
 
     Attributes:
         log_decay: {..., heads, maybe key}, at most 0.
-        strength: {..., heads}. How much is written.
-        value: {..., heads, value}. What is written.
-        key: {..., heads, key}. Where; None: everywhere.
-        query: {..., heads, key}. Where it is read; None: the whole state is the output.
-        delta: Whether what the key had is erased to the same degree.
+        strength: {..., heads}. The strength of the write.
+        value: {..., heads, value}. The value to write.
+        key: {..., heads, key}. The key to write at; None: everywhere.
+        query: {..., heads, key}. The query to read with; None: the whole state is the output.
+        delta: Whether the old value at the key is erased to the same degree.
     """
 
     log_decay: Tensor
@@ -57,12 +57,12 @@ class Writes(NamedTuple):
     delta: bool = False
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Writes:
-        """The same of each tensor."""
+        """A copy with the function applied to each tensor."""
         made: Any = (function(value) if isinstance(value, Tensor) else value for value in self)
         return Writes(*made)
 
     def written(self) -> Tensor:
-        """The values that are added, {..., heads, key, value}."""
+        """The outer products to add, {..., heads, key, value}."""
         value = self.strength * self.value
         return value if self.key is None else combine_bc(self.key, "mul", value)
 
@@ -79,8 +79,8 @@ def step(values: Writes, state: Tensor, *, key_dim: Dim | None) -> tuple[Tensor,
 
 
 def over(values: Writes, state: Tensor, *, axis: Dim, key_dim: Dim | None) -> tuple[Tensor, Tensor]:
-    """All steps of `axis`: {axis, ..., value}, 0 in the padding, and the state after each sequence's last frame."""
-    alone = key_dim is None or key_dim in values.log_decay.dims  # each entry of the state decays by itself
+    """All steps of `axis`: {axis, ..., value}, 0 in the padding, and the state after the last frame of each sequence."""
+    alone = key_dim is None or key_dim in values.log_decay.dims  # each entry of the state has its own decay
     most = min(_MOST, math.isqrt(axis.extent - 1) + 1) if alone else min(_CHUNK, axis.extent)
     dims = _chunk_dims(most, -(-axis.extent // most))
     parts = values.map(lambda value: _in_chunks(value, axis, *dims))
@@ -96,7 +96,7 @@ def _read(values: Writes, state: Tensor, key_dim: Dim | None) -> Tensor:
 def _entry_by_entry(
     values: Writes, state: Tensor, inner: Dim, chunks: Dim, key_dim: Dim | None
 ) -> tuple[Tensor, Tensor]:
-    """Each entry of the state by itself: in all chunks at once step by step, then from chunk to chunk."""
+    """One decay per entry of the state: step by step within all chunks in parallel, then from chunk to chunk."""
     decays, writes = frames(exp(values.log_decay), axis=inner), frames(values.written(), axis=inner)
     own = [writes[0]]
     for decay, write in zip(decays[1:], writes[1:]):
@@ -109,7 +109,7 @@ def _entry_by_entry(
 
 
 def _by_matrices(values: Writes, state: Tensor, inner: Dim, chunks: Dim, key_dim: Dim | None) -> tuple[Tensor, Tensor]:
-    """One decay for a whole matrix: all that chunks do by themselves is products."""
+    """One decay per matrix: the work within chunks is a few matrix products."""
     key_dim, source = _one(key_dim), _twin(inner)
     there = lambda value: replace_dim(value, in_dim=inner, out_dim=source)[0]  # noqa: E731
     decay = cumsum(values.log_decay, spatial_dim=inner)
@@ -123,9 +123,7 @@ def _by_matrices(values: Writes, state: Tensor, inner: Dim, chunks: Dim, key_dim
         return matmul(query, key, reduce=key_dim) * fading
 
     series = [exp(last), key * exp(last - decay_there), own]
-    if (
-        values.delta
-    ):  # what is written depends on what was written before in the chunk, and on the state that it begins with
+    if values.delta:  # a write depends on earlier writes in the chunk and on the state at its beginning
         strong = values.strength * values.key
         solved = _solved(-seen(strong, ">"), inner, source)
         series[2:] = (there(matmul(solved, value, reduce=source)) for value in (own, there(strong * exp(decay))))
@@ -148,13 +146,13 @@ def _from_chunk_to_chunk(state: Tensor, chunks: Dim, go: Any, *series: Tensor) -
         state = go(state, *values)
     first = starts[0]
     more = [dim for dim in state.dims if dim not in first.dims]
-    if more:  # the first state is the same over them
+    if more:  # the first state does not depend on them
         starts[0] = first = first + state * 0
     return from_frames(starts, axis=chunks, like=first), state
 
 
 def _solved(lower: Tensor, inner: Dim, source: Dim) -> Tensor:
-    """(1 - lower)^-1 of a strictly lower triangular matrix {inner, source}: (1 + L)(1 + L^2)(1 + L^4)."""
+    """(1 - lower)^-1 source, for a strictly lower triangular matrix {inner, source}: (1 + L)(1 + L^2)(1 + L^4)."""
     middle = _twin(source)
     here, there = (range_over_dim(dim, device=lower.device) for dim in (inner, source))
     one = cast(compare_bc(here, "==", there), lower.dtype)
@@ -188,7 +186,7 @@ def _one(key_dim: Dim | None) -> Dim:
 
 @op(of="linear recurrence")
 def _in_chunks(value: Tensor, axis: Dim, inner: Dim, chunks: Dim) -> Tensor:
-    """{axis, ...} -> {chunks, inner, ...}, 0 behind the end: such a step does nothing with the state."""
+    """{axis, ...} -> {chunks, inner, ...}, 0 after the end: such a step does not change the state."""
     if axis not in value.dims:
         return value
     value = value.copy_masked(0)
@@ -202,7 +200,7 @@ def _in_chunks(value: Tensor, axis: Dim, inner: Dim, chunks: Dim) -> Tensor:
 
 @op(of="linear recurrence")
 def _of_chunks(value: Tensor, axis: Dim, inner: Dim, chunks: Dim) -> Tensor:
-    """{chunks, inner, ...} -> {axis, ...}, 0 behind the end."""
+    """{chunks, inner, ...} -> {axis, ...}, 0 after the end."""
     value, whole = merge_dims(value, dims=[chunks, inner])
     value, plain = slice_dim(value, axis=whole, size=axis.extent)
     value = value.copy_transpose([plain, *(dim for dim in value.dims if dim is not plain)])

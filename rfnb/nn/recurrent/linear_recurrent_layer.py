@@ -1,4 +1,4 @@
-"""The parts that layers around a linear recurrence share: a short convolution, the call over a sequence or one step, the state."""
+"""Shared parts of the layers around a linear recurrence: a short convolution, the call for a sequence or one step, the state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from rfnb.trace.probe import listening
 
 
 class ShortConv(Module):
-    """Each feature by itself over the last frames: y_t = sum_i weight[i] x_{t - size + 1 + i} + bias.
+    """Depthwise causal convolution over a few frames: y_t = sum_i weight[i] x_{t - size + 1 + i} + bias.
 
     Parameters:
         weight: {channels, window}, Glorot uniform. bias: {channels}, zero.
@@ -55,13 +55,13 @@ class ShortConv(Module):
         self.bias = Parameter((dim,))
 
     def __call__(self, source: Tensor, past: Tensor, *, axis: Dim) -> tuple[Tensor, Tensor]:
-        """{..., axis, dim}, and the frames before {..., past, dim}; gives as many again."""
+        """{..., axis, dim}, and the previous frames {..., past, dim}; returns the result and as many frames for the next call."""
         if axis is single_step_dim:
             source = expand_dim(source, self._now)
             frames, _ = concat((past, self._past), (source, self._now), out_dim=self._window, allow_broadcast=True)
             single = matmul(frames, self.weight, reduce=self._window) + self.bias
             return single, slice_dim(frames, axis=self._window, start=1, out_dim=self._past)[0]
-        # Frames of the past stand in front of each sequence, so its last ones are at its own end.
+        # The past frames are prepended to each sequence, so that its last frames are at its own end.
         frames, whole = concat((past, self._past), (source, axis), allow_broadcast=True)
         out: Any = self.bias
         for index in range(self._window.extent):
@@ -74,16 +74,16 @@ class ShortConv(Module):
 
 
 class LinearRecurrent(Module):
-    """A layer around a linear recurrence. Abstract: a layer defines `_writes` and `_out`.
+    """The base of layers around a linear recurrence: a subclass defines `_writes` and `_out`. Abstract.
 
     Probes:
-        states: forget_gate and write_gate of a step, as of other units; a loop shows its state.
+        states: forget_gate and write_gate of a step, as for other units; a loop shows the state.
 
     Attributes:
-        in_dim, out_dim: Of the frames, before and after.
-        state_dims: Of the state of a sequence, beside its batch dims.
-        key_dim: The dim that is contracted when the state is read, or None.
-        conv: What features go through before; None: nothing.
+        in_dim, out_dim: Features of the input and the output.
+        state_dims: Dims of the state apart from its batch dims.
+        key_dim: The dim that reading the state contracts, or None.
+        conv: The convolution applied to the features first, or None.
     """
 
     in_dim: Dim
@@ -93,7 +93,7 @@ class LinearRecurrent(Module):
     conv: ShortConv | None = None
 
     def _writes(self, source: Tensor, state: State, axis: Dim) -> tuple[Writes, State, Any]:
-        """Gives the `Writes` of frames, the parts of the state beside the matrix, and what `_out` needs."""
+        """The `Writes` of the frames, the parts of the state apart from the matrix, and the extra values that `_out` takes."""
         raise NotImplementedError(f"{type(self).__name__} does not define _writes.")
 
     def _out(self, read: Tensor, more: Any) -> Tensor:
@@ -106,11 +106,11 @@ class LinearRecurrent(Module):
 
         Args:
             source: {..., spatial_dim, in}
-            state: As `default_initial_state` gives it, which is the default.
-            spatial_dim: Ragged: each sequence stops at its end, what comes after is 0.
+            state: Default: that of `default_initial_state`.
+            spatial_dim: Ragged: each sequence stops at its end; later frames are 0.
 
         Returns:
-            {..., spatial_dim, out}, and the state after each sequence's last frame.
+            {..., spatial_dim, out}, and the state after the last frame of each sequence.
 
         Raises:
             DimError: If source has no in_dim or no spatial_dim.
@@ -146,8 +146,9 @@ class LinearRecurrent(Module):
         return out, State({**more, "matrix": matrix})
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """Zeros: matrix {*batch_dims, *state_dims}, float32 also in a model of 16 bits, and conv {*batch_dims, past, channels}, the frames
-        that a window reaches back to."""
+        """Zeros: matrix {*batch_dims, *state_dims}, float32 also in a 16-bit model, and conv {*batch_dims, past,
+        channels}, the frames that the window covers.
+        """
         like = next(self.parameters())
         made = lambda *dims: zeros((*batch_dims, *dims), dtype=like.dtype, device=like.device)  # noqa: E731
         conv = {} if self.conv is None else {"conv": made(self.conv._past, self.conv.dim)}
@@ -166,10 +167,10 @@ def softplus(x: Tensor) -> Tensor:
 
 
 def spread(low: float, high: float, *, inverse: bool = False) -> Any:
-    """Initial values along the last dim: from low to high, their logarithms equally far apart; the logarithms, or with `inverse` the
-    numbers that softplus makes them of.
+    """Initial values along the last dim, logarithmically spaced from low to high: their logarithms or, with `inverse`,
+    their preimages under softplus.
 
-    Mamba draws the decays and step sizes of its heads in such a range. Here they are spread over it, so that few heads have all of it.
+    Mamba draws the decays and step sizes of its heads from such a range. Here they are spaced evenly, so that a few heads cover all of it.
     """
     return partial(_spread, math.log(low), math.log(high), inverse)
 
@@ -195,7 +196,7 @@ def _spread(
 
 
 def _gated(writes: Writes) -> Writes:
-    """The `Writes` with the gates that count, which are offered to who listens."""
+    """The `Writes` with the effective gates, which are sent to listeners."""
     if not (editing.get() or listening("states")):
         return writes
     gates = gated(forget_gate=exp(writes.log_decay), write_gate=writes.strength)

@@ -74,10 +74,10 @@ class LSTM(Module):
         Args:
             source: {..., spatial_dim, in}
             state: h and c {..., out}.
-            spatial_dim: Ragged: each sequence stops at its end, what comes after is 0.
+            spatial_dim: Ragged: each sequence stops at its end; later frames are 0.
 
         Returns:
-            h of every step {spatial_dim, ..., out}, and the state after each sequence's last step.
+            h of every step {spatial_dim, ..., out}, and the state after the last step of each sequence.
 
         Raises:
             DimError: If source has no in_dim or no spatial_dim.
@@ -122,7 +122,7 @@ class LSTM(Module):
 
     @op(of="LSTM")
     def _step(self, source: Tensor, state: LstmState) -> tuple[Tensor, LstmState]:
-        """One step; how the dims are flattened to one batch axis is a plan."""
+        """One step; flattening the dims to one batch axis is a cached plan."""
         h, c = state["h"], state["c"]
         if editing.get() and gates_edits():
             return self._step_of_gates(source, h, c)
@@ -154,7 +154,7 @@ class LSTM(Module):
         return out, LstmState(h=out, c=self._part(raw_c, out_dims))
 
     def _step_of_gates(self, source: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, LstmState]:
-        """One step by its formula, with gates that are edited."""
+        """One step by the formula, with edited gates."""
         gates = gated(**self._gates(source, h))
         if listening("states"):
             offer_gates(gates)
@@ -175,16 +175,16 @@ class LSTM(Module):
         finish = None if len(shape) == 2 else lambda raw: reshape(raw, shape)
         return *rows, finish, out_dims, backend, whole_padding(out_dims, backend) is not None
 
-    # -- for who looks: the kernels give no gates ------------------------------------------------------------------------------
+    # -- recording: the kernels do not return gates ------------------------------------------------------------------------
     def _show_step(self, source: Tensor, h: Tensor) -> None:
-        """Offer the gates of one step; h is the one before. The loop offers the state."""
+        """Send the gates of one step; h is the previous one. The loop sends the state."""
         with stop_gradient_scope():
             offer_gates(self._gates(source, h))
 
     def _show_sequence(
         self, source: Tensor, state: LstmState, out: Tensor, out_dims: tuple[Dim, ...], spatial_dim: Dim
     ) -> None:
-        """Offer h, c and the gates of all steps. The gates follow from h, for all steps at once; c is summed up from them."""
+        """Send h, c and the gates of all steps. The gates are computed from h for all steps at once; c is accumulated from them."""
         assert state.h is not None and state.c is not None
         with stop_gradient_scope():
             source = source.copy_masked(0)
@@ -204,7 +204,7 @@ class LSTM(Module):
             probe("states", h=out, c=c, **series, axis=spatial_dim)
 
     def _gates(self, source: Tensor, h: Tensor) -> dict[str, Tensor]:
-        """The gates by name, of frames and what h was before them."""
+        """The gates by name, from frames and the previous h."""
         gates = matmul(source, self.ff_weight, reduce=self.in_dim) + matmul(h, self.rec_weight, reduce=self.out_dim)
         gates = gates if self.bias is None else gates + self.bias
         parts = split_gates(gates, order="ifgo", out_dim=self.out_dim)

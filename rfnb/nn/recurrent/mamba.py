@@ -1,4 +1,4 @@
-"""Mamba, Mamba-2 and RG-LRU: states that each feature, or each head, writes to and forgets as its input says."""
+"""Mamba, Mamba-2 and RG-LRU: input-dependent linear recurrences per feature or per head."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Mamba(LinearRecurrent):
         S_t = exp(d A) S_{t-1} + d u B;    y = out((S_t . C + skip u) silu(x gate))
 
     Args:
-        in_dim, out_dim: Of the frames, before and after.
-        inner_dim: Of the features that have states; usually twice as many.
-        state_dim: Numbers that each of them has as its state.
-        step_rank: Of the matrix that makes step sizes. Default: a sixteenth of in_dim, rounded up.
-        conv_size: Frames that the convolution reaches over.
+        in_dim, out_dim: Features of the input and the output.
+        inner_dim: The features that have states; usually twice in_dim.
+        state_dim: Size of the state of each inner feature.
+        step_rank: Rank of the matrix that computes step sizes. Default: in_dim / 16, rounded up.
+        conv_size: Frames that the convolution covers.
 
     Parameters:
         input.weight, gate.weight: {in, inner}. conv: see `ShortConv`, over inner. select.weight: {inner, step_rank + 2 * state}: r, B, C.
@@ -74,17 +74,17 @@ class Mamba(LinearRecurrent):
 
 
 class Mamba2(LinearRecurrent):
-    """State space duality: each head has a matrix {state, feature} that forgets as a whole.
+    """State space duality: each head has a matrix {state, feature} that decays as a whole.
 
         u, B, C = silu(conv(x uBC));  d = softplus(x step + step.bias);  a = exp(-d exp(log_rate))
         S_t = a S_{t-1} + d B u^T;    y = out(norm((S_t^T C + skip u) silu(x gate)))
 
     Args:
-        in_dim, out_dim: Of the frames, before and after.
-        inner_dim: Of the features of all heads together; usually twice as many.
-        state_dim: Of B and C, which all heads share.
-        num_heads: Each head has a state {state, inner of a head} of its own.
-        conv_size: Frames that the convolution reaches over.
+        in_dim, out_dim: Features of the input and the output.
+        inner_dim: Features of all heads; usually twice in_dim.
+        state_dim: The dim of B and C, which all heads share.
+        num_heads: Each head has its own state {state, inner of a head}.
+        conv_size: Frames that the convolution covers.
 
     Parameters:
         uBC.weight: {in, inner + 2 * state}. conv: see `ShortConv`, over these. step.weight: {in, heads}. gate.weight: {in, inner}.
@@ -131,12 +131,12 @@ class Mamba2(LinearRecurrent):
 
 
 class RGLRU(LinearRecurrent):
-    """Real-gated linear recurrent unit: a vector, each entry of which forgets by itself.
+    """Real-gated linear recurrent unit: a vector whose entries decay independently.
 
         r = sigmoid(x forget);  i = sigmoid(x input);  a = exp(-8 softplus(rate) r);    h_t = a h_{t-1} + sqrt(1 - a^2) i x
 
     Args:
-        dim: Of the frames, before and after, and of the state.
+        dim: Features of the input, the output and the state.
 
     Parameters:
         forget.weight, input.weight: {dim, dim}, Glorot uniform, and their bias: {dim}, zero.
@@ -165,7 +165,7 @@ class RGLRU(LinearRecurrent):
 
 
 def _step(in_dim: Dim, out_dim: Dim) -> Linear:
-    """Makes step sizes, at first of 0.001 to 0.1."""
+    """The layer that computes step sizes, initially 0.001 to 0.1."""
     made = Linear(in_dim, out_dim)
     assert made.bias is not None
     made.bias.initial = spread(0.001, 0.1, inverse=True)

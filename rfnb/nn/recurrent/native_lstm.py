@@ -1,4 +1,4 @@
-"""The native LSTM: one matrix for the frames, one for the state, the gates in the order j, i, f, o."""
+"""The native LSTM: an input matrix, a recurrent matrix, and the gates in the order j, i, f, o."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NativeLstm2(RecUnit):
     Args:
         input_projection: False: no W and b, the input {..., 4 * out} is x W + b itself.
         rec_weight_dropout: In training each entry of W_re is 0 with this probability, for a whole call; the rest is scaled up.
-        rec_weight_dropout_shape: (out, 4 * out), where a 1 means: the entries along this axis share their fate.
+        rec_weight_dropout_shape: (out, 4 * out), where a 1 means that entries along this axis are dropped together.
         forget_bias: 0. A bias of the forget gate is part of `b`.
 
     Parameters:
@@ -112,17 +112,16 @@ VanillaLSTMCell = NativeLstm2
 
 
 class NativeLstm(NativeLstm2):
-    """The first version of `NativeLstm2`: the same computation, over whole sequences only. It starts from zeros, and its state is
-    only c.
+    """The first version of `NativeLstm2`: the same computation, but only over whole sequences, from zeros, with only c as its state.
 
     Raises:
-        ValueError: For a single step, or if it is given a state.
+        ValueError: For a single step, or if a state is passed.
     """
 
     def __call__(
         self, source: Tensor, *, state: Any = None, spatial_dim: Dim, direction: int | None = 1
     ) -> tuple[Tensor, State]:
-        """The call of `NativeLstm2` without initial state: {..., spatial_dim, in} -> {spatial_dim, ..., out}, and only c as final state."""
+        """`NativeLstm2` without an initial state: {..., spatial_dim, in} -> {spatial_dim, ..., out}, and only c as the final state."""
         if state is not None or spatial_dim is single_step_dim:
             raise value_error(
                 "NativeLstm: an initial state." if state is not None else "NativeLstm: a single step.",

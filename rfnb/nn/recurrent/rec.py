@@ -25,13 +25,13 @@ from rfnb.rec.state import State
 
 
 class WithUnit(Module):
-    """A module around a recurrent unit, with the state that this starts from. Abstract."""
+    """A module around a recurrent unit, with its initial state. Abstract."""
 
     unit: RecUnit
     initial_state: InitialState
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """The state that a call without `state` starts with, {*batch_dims, out} per part."""
+        """The initial state of a call without `state`, {*batch_dims, out} per part."""
         zeros = self.unit.default_initial_state(batch_dims=batch_dims)
         return State({**zeros, **self._started(zeros)})
 
@@ -39,7 +39,7 @@ class WithUnit(Module):
         return self.initial_state(State((part, zeros[part]) for part in self.unit.state_parts))
 
     def documented_parameters(self) -> dict[str, Parameter]:
-        """The parameters by the names that they have in the documentation, below the name of the layer: "rec/W_re", ..."""
+        """The parameters by their documented names, below the name of the layer: "rec/W_re", ..."""
         own = {f"rec/{name}": parameter for name, parameter in self.unit.documented_parameters().items()}
         learned = {f"rec/initial_{name}": parameter for name, parameter in self.initial_state.named_parameters()}
         return {**own, **learned}
@@ -49,24 +49,24 @@ class Rec(WithUnit):
     """A recurrent unit with a direction and an initial state; the documented RecLayer with a predefined unit.
 
     Args:
-        unit: A name of the documentation ("lstm", "GRU", "StandardLSTMCell", ...; case does not matter), a class derived from
-            `RecUnit`, or an object of one.
-        in_dim, out_dim: Of the input and the output. May be left out with an object.
+        unit: A documented name ("lstm", "GRU", "StandardLSTMCell", ...; case does not matter), a class derived from
+            `RecUnit`, or an instance.
+        in_dim, out_dim: Features of the input and the output. May be omitted for an instance.
         direction: None or 1: forward. -1: each sequence from its last frame to its first.
         initial_state: See `InitialState`: None, 0, "zeros"; 1, "ones"; "var"; "keep_over_epoch"; "keep_over_epoch_no_init";
             "placeholder"; a tensor; a dict or list of these for the parts.
         unit_opts: Options of the unit.
         input_projection: False, native LSTM only: the input is x W + b already, of size 4 * out.
         forward_weights_init, recurrent_weights_init, bias_init: See `init_parameters`. Default: Glorot uniform, and 0.
-        max_seq_len: With `unroll` only: longest sequence that is allowed.
-        unroll: Has no effect but for that check.
-        back_prop: False: no gradient goes back through the unit.
+        max_seq_len: With `unroll` only: the maximal allowed length of a sequence.
+        unroll: Has no effect except for that check.
+        back_prop: False: no gradient flows back through the unit.
         debug, cheating, use_global_rec_step_offset, optimize_move_layers_out: Accepted; they never change a result.
 
     Raises:
         ValueError: Unknown names, directions and states; a state for the unit "NativeLstm"; max_seq_len without unroll, or unroll
             without max_seq_len.
-        TypeError: Options that the unit does not have.
+        TypeError: Options that the unit does not accept.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class Rec(WithUnit):
 
         Args:
             source: {..., axis, in}, or int {..., axis}, sparse over in: as if it were one-hot.
-            axis: Ragged: each sequence stops at its end, what comes after is 0.
-            state: The state before the first step, instead of the initial one. In a loop: that of the step before.
+            axis: Ragged: each sequence stops at its end; later frames are 0.
+            state: The state before the first step, instead of the initial one. In a loop: that of the previous step.
 
         Returns:
-            The output {axis, ..., out}, and the state after each sequence's last step: its parts {..., out} by name.
+            The output {axis, ..., out}, and the state after the last step of each sequence: its parts {..., out} by name.
 
         Raises:
             DimError: If source has no in_dim or no axis.

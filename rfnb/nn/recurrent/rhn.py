@@ -18,27 +18,27 @@ from rfnb.rec.state import State
 
 
 class HighwayLayer(Module):
-    """W {out, 2 * out}, Glorot uniform, of one layer of the highway."""
+    """W {out, 2 * out}, Glorot uniform, of one highway layer."""
 
     def __init__(self, out_dim: Dim):
         self.W = matrix(out_dim, 2 * out_dim)
 
 
 class RHNCell(RecUnit):
-    """Recurrent highway network: several highway layers in each step; the carry gate is 1 - the transform gate.
+    """Recurrent highway network: several highway layers per step; the carry gate is 1 - the transform gate.
 
         for each layer d:  y = drop(s) W_d (+ x W + b if d = 0);  p, t = split2(y);  s = s + sigmoid(t) (tanh(p) - s)
 
     Args:
         depth: Number of layers.
-        dropout: Of what goes into the products, in training. One mask {..., out} for all steps and layers of a call.
-        transform_bias: What the second half of b (of the transform gate) starts with. A negative value favours to carry.
+        dropout: Dropout of the inputs of the products, in training. One mask {..., out} for all steps and layers of a call.
+        transform_bias: Initial value of the second half of b (the transform gate). A negative value favours the carry.
 
     Parameters:
         W: {in, 2 * out}, Glorot uniform. b: {2 * out}. depth_0.W, depth_1.W, ...: {out, 2 * out}, Glorot uniform.
 
     Raises:
-        ValueError: If depth is below 1, or dropout is no probability below 1.
+        ValueError: If depth is below 1, or dropout is not in [0, 1).
 
     Source: Zilly et al. 2017, "Recurrent Highway Networks", equations (6) to (9); dropout: Gal and Ghahramani 2016.
     """

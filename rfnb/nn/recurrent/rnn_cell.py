@@ -29,14 +29,14 @@ class RnnCell(WithUnit):
             output, loop.state.s = cell([loop.unstack(x), context], state=loop.state.s)
 
     Args:
-        unit: As of `Rec`. "LSTMBlock", "LSTMBlockFused" and "CudnnLSTM" are the standard LSTM here.
-        in_dim: Of the input; of several sources together.
+        unit: See `Rec`. "LSTMBlock", "LSTMBlockFused" and "CudnnLSTM" are the standard LSTM here.
+        in_dim: Features of the input, summed over several sources.
         unit_opts: Options of the unit.
-        initial_state: As of `Rec`.
-        weights_init: Of all matrices, see `init_parameters`.
+        initial_state: See `Rec`.
+        weights_init: Initial values of all matrices, see `init_parameters`.
 
     Raises:
-        ValueError: As `Rec`; and for "NativeLstm", which makes no single steps.
+        ValueError: As in `Rec`; and for "NativeLstm", which has no single steps.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RnnCell(WithUnit):
             )
         self.in_dim, self.out_dim = self.unit.in_dim, self.unit.out_dim
         self.initial_state = InitialState("RnnCell", initial_state, parts=self.unit.state_parts, out_dim=self.out_dim)
-        if not made and weights_init not in ("glorot", None):  # that is what units begin with
+        if not made and weights_init not in ("glorot", None):  # "glorot" is the default of the units
             init_parameters(self.unit, forward=weights_init, recurrent=weights_init)
 
     def __call__(
@@ -64,13 +64,13 @@ class RnnCell(WithUnit):
 
         Args:
             source: {..., in}, or several whose features are concatenated in this order.
-            state: That of the step before. Default: the initial one.
+            state: That of the previous step. Default: the initial state.
 
         Returns:
             The output {..., out}, and the next state.
 
         Raises:
-            DimError: If source has no in_dim, or in a loop still has the dim of the loop.
+            DimError: If source has no in_dim, or, in a loop, still has the dim of the loop.
         """
         joined = source if isinstance(source, Tensor) else self._joined(source)
         loop = Loop.current()

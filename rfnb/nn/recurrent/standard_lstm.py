@@ -1,4 +1,4 @@
-"""Units with one kernel for frame and state: the standard LSTM, which adds a constant to its forget gate, and the simple network."""
+"""Units with one kernel for input and state: the standard LSTM, which adds a constant to its forget gate, and the simple RNN."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rfnb.rec.state import State
 
 
 class _OneKernel(RecUnit):
-    """A unit with one kernel for frame and state, `kernel`: {in + out, blocks}, and a `bias`: {blocks}."""
+    """A unit with one `kernel` {in + out, blocks} for input and state, and a `bias` {blocks}."""
 
     kernel: Parameter
     bias: Parameter
@@ -33,7 +33,7 @@ class _OneKernel(RecUnit):
 
 
 class StandardLSTMCell(_OneKernel):
-    """LSTM with one kernel for frame and state.
+    """LSTM with one kernel for input and state.
 
         i, j, f, o = split4([x; h] kernel + bias)
         c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(j);  h' = sigmoid(o) tanh(c')
@@ -72,7 +72,7 @@ class StandardLSTMCell(_OneKernel):
 
 
 class BasicLSTMCell(StandardLSTMCell):
-    """`StandardLSTMCell` under another name; so is the scope of its parameters in the documentation, "basic_lstm_cell"."""
+    """`StandardLSTMCell` under another name; the documented scope of its parameters is "basic_lstm_cell"."""
 
     documented_scope = "basic_lstm_cell/"
 
@@ -95,7 +95,7 @@ class BasicRNNCell(_OneKernel):
 
     def advance(self, transformed: Tensor, state: State, shared: Tensor) -> tuple[Tensor, State, Any]:
         h = tanh(transformed + product(state.h, shared, of=self.out_dim))
-        if h.dtype != state.h.dtype:  # in mixed precision products are of 16 bits, the state is not
+        if h.dtype != state.h.dtype:  # in mixed precision products have 16 bits, the state does not
             h = cast(h, state.h.dtype)
         h.feature_dim = self.out_dim
         return h, State(h=h), {}

@@ -1,4 +1,4 @@
-"""Runs a unit over all frames, one step after the other; in either direction."""
+"""Run a unit over all frames, step by step, in either direction."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def run_steps(
     """All steps of `unit`.
 
     Args:
-        transformed: What `transform_input` gives for all frames.
-        batch: The dims that ride along, of the frames and the state.
-        direction: -1: from the last frame to the first. Then the padding comes first, and a sequence starts at its last frame.
+        transformed: The result of `transform_input` for all frames.
+        batch: The batch-like dims of the frames and the state.
+        direction: -1: from the last frame to the first. The padding then comes first, and a sequence starts at its last frame.
         watched: Whether the states are observed.
 
     Returns:
@@ -66,7 +66,7 @@ def run_steps(
 
 
 def split_masks(state: State) -> tuple[State, State]:
-    """The parts of a state, and the masks of dropout that it carries."""
+    """The parts of a state, and the dropout masks that it carries."""
     masks = State((part, value) for part, value in state.items() if part.endswith("_mask"))
     if not masks:
         return state, masks
@@ -74,7 +74,7 @@ def split_masks(state: State) -> tuple[State, State]:
 
 
 def expanded(value: Tensor, dims: tuple[Dim, ...]) -> Tensor:
-    """A part of the state with all these dims, in this order; the last one is the feature dim."""
+    """A part of the state broadcast to all these dims, in this order; the last one is the feature dim."""
     if value.dims == dims:
         return value
     out = expand_dims(value, [dim for dim in dims if dim not in value.dims]).copy_transpose(dims)

@@ -49,8 +49,8 @@ class TwoDLSTM(Module):
     Args:
         x_dim, y_dim: Features of the two sources.
         pooling: One of the above.
-        mask_pooling: False: "max" and "weighted" see the padding of x, as zeros, as the reference does; so what is in a batch
-            beside a sequence has a part in its result. True: they do not.
+        mask_pooling: False: "max" and "weighted" include the padding of x, as zeros, like the reference implementation;
+            results then depend on the batch. True: they do not.
 
     Parameters:
         W_re: {x_dim + y_dim, 5 * out}, Vh_re and Vv_re: {out, 5 * out}, W_att (only "weighted"): {y_dim, out}. All Glorot
@@ -83,17 +83,17 @@ class TwoDLSTM(Module):
 
     @op
     def __call__(self, *sources: Tensor, x_axis: Dim, y_axis: Dim, state: State | None = None) -> tuple[Tensor, State]:
-        """All rows, or the next one with `single_step_dim`.
+        """Run all rows, or the next one with `single_step_dim`.
 
         Args:
-            sources: x {..., x_axis, x_dim} and y {..., y_axis, y_dim}; y of one step {..., y_dim}. Either may be labels, sparse
+            sources: x {..., x_axis, x_dim} and y {..., y_axis, y_dim}; y for one step {..., y_dim}. Either may be labels, sparse
                 over its dim.
-            x_axis: What is in its padding has no part in the result (but see mask_pooling).
+            x_axis: Its padding does not affect the result (but see mask_pooling).
             y_axis: `single_step_dim` for one row.
-            state: h and c {..., x_axis, out} of the row before. None: 0.
+            state: h and c {..., x_axis, out} of the previous row. None: 0.
 
         Returns:
-            {..., y_axis, out}, and the state after each sequence's last row.
+            {..., y_axis, out}, and the state after the last row of each sequence.
 
         Raises:
             ValueError: For another number of sources.
@@ -101,7 +101,7 @@ class TwoDLSTM(Module):
 
         Probes:
             attention: weights {..., y_axis, x_axis}, for the pooling "weighted".
-            states: h {..., y_axis, out}, of a whole sequence.
+            states: h {..., y_axis, out}, for a whole sequence.
         """
         if len(sources) != 2:
             raise value_error(
@@ -115,7 +115,7 @@ class TwoDLSTM(Module):
         self._check(x, y, x_axis, None if single else y_axis)
         if single:
             y, y_axis = expand_dim(y, _row), _row
-        x, y = x.copy_masked(0), y.copy_masked(0)  # a gradient through what is not a number is none
+        x, y = x.copy_masked(0), y.copy_masked(0)  # the gradient through NaN would be NaN
         h, c, start = self._grid(x, y, x_axis, y_axis, state)
         out = self._pool(h, y, x_axis).copy_transpose([dim for dim in h.dims if dim is not x_axis])
         out._feature_dim = self.out_dim
@@ -127,7 +127,7 @@ class TwoDLSTM(Module):
         return out, State(h=_last_row(h, start.h, y_axis), c=_last_row(c, start.c, y_axis))
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """Zeros {*batch_dims, out}; the x axis is one of batch_dims."""
+        """Zeros {*batch_dims, out}; batch_dims includes the x axis."""
         dims, weight = (*batch_dims, self.out_dim), self.W_re
         h, c = (zeros(dims, dtype=weight.dtype, device=weight.device, feature_dim=self.out_dim) for _ in range(2))
         return State(h=h, c=c)
@@ -136,7 +136,7 @@ class TwoDLSTM(Module):
     def _grid(
         self, x: Tensor, y: Tensor, x_axis: Dim, y_axis: Dim, state: State | None
     ) -> tuple[Tensor, Tensor, State]:
-        """h and c of all cells {y_axis, x_axis, ..., out}, and the state before."""
+        """h and c of all cells {y_axis, x_axis, ..., out}, and the previous state."""
         weight_x, weight_y = split(self.W_re, axis=self.x_dim + self.y_dim, out_dims=(self.x_dim, self.y_dim))
         gates_x, gates_y = _product(x, weight_x, self.x_dim), _product(y, weight_y, self.y_dim)
         parts = [(gates_x, self._gates), (gates_y, self._gates)]
@@ -195,14 +195,14 @@ class TwoDLSTM(Module):
 
 
 def _product(source: Tensor, weight: Tensor, dim: Dim) -> Tensor:
-    """{..., dim} -> {..., out}; of labels, sparse over dim, their rows."""
+    """{..., dim} -> {..., out}; for labels, sparse over dim, the rows of the weight."""
     if dim in source.dims:
         return matmul(source, weight, reduce=dim)
     return gather(weight, indices=source, axis=weight.dims[0])
 
 
 def _last_row(rows: Tensor, before: Tensor, y_axis: Dim) -> Tensor:
-    """The last row of each sequence; what was before where a sequence has none."""
+    """The last row of each sequence; `before` where a sequence has no rows."""
     if not y_axis.extent:
         return before
     lengths = y_axis.get_size_tensor(device=rows.device)
@@ -211,6 +211,6 @@ def _last_row(rows: Tensor, before: Tensor, y_axis: Dim) -> Tensor:
 
 
 def _without_empty(out: Tensor, x_axis: Dim) -> Tensor:
-    """0 for sequences without frames, where a mean or a maximum is not defined."""
+    """Zeros for sequences without frames, whose mean or maximum is undefined."""
     lengths: Any = x_axis.get_size_tensor(device=out.device)
     return where(lengths > 0, out, 0.0, allow_broadcast_all_sources=True) if lengths.dims else out

@@ -1,10 +1,10 @@
-"""RecUnit: what a recurrent unit is.
+"""RecUnit: the interface of recurrent units.
 
     unit = rf.NativeLstm2(in_dim, out_dim)
     output, state = unit(x, spatial_dim=time)                      # all steps
     output, state = unit(x_t, state=state, spatial_dim=rf.single_step_dim)
 
-A unit of your own defines `step`, and `transform_input` for what of it needs no state:
+Your own unit defines `step`, and `transform_input` for the part that does not need the state:
 
     class Leaky(rf.RecUnit):
         def __init__(self, in_dim, out_dim):
@@ -48,9 +48,9 @@ class RecUnit(Module):
     """The base of recurrent units; the documented BaseRNNCell.
 
     Attributes:
-        in_dim, out_dim: Of the frames, and of the output and each part of the state.
+        in_dim, out_dim: Features of the input, and of the output and each part of the state.
         state_parts: Names of the parts of the state, in the documented order.
-        documented_scope: What stands before the documented names of the parameters, e.g. "lstm_cell/".
+        documented_scope: Prefix of the documented parameter names, e.g. "lstm_cell/".
     """
 
     state_parts: tuple[str, ...] = ("h",)
@@ -61,11 +61,11 @@ class RecUnit(Module):
 
     # -- what a unit defines -----------------------------------------------------------------------------------------------
     def transform_input(self, source: Tensor) -> Tensor:
-        """{..., in} -> {..., whatever the step takes}: the part of a step that needs no state, for all frames at once."""
+        """The part of a step that does not need the state, for all frames at once: {..., in} -> {..., the input of `step`}."""
         return source
 
     def step(self, transformed: Tensor, state: State) -> tuple[Tensor, State]:
-        """One step: a frame of what `transform_input` gives, and the previous state -> output {..., out}, next state."""
+        """One step: a frame of the result of `transform_input`, and the previous state -> output {..., out}, next state."""
         if type(self).advance is RecUnit.advance:
             raise NotImplementedError(f"{type(self).__name__} does not define step.")
         parts, masks = split_masks(state)
@@ -76,23 +76,23 @@ class RecUnit(Module):
         return output, State({**new, **masks}) if masks else new
 
     def shared(self, state: State) -> Any:
-        """The values that all steps of a call have in common, e.g. parts of parameters and masks of dropout."""
+        """Values that all steps of a call share, e.g. parts of parameters and dropout masks."""
         return None
 
     def advance(self, transformed: Tensor, state: State, shared: Any) -> tuple[Tensor, State, Series]:
-        """A step with what is common to all steps; also gives its gates by name, for who looks."""
+        """A step with the shared values; also returns its gates by name, for recordings."""
         return (*self.step(transformed, state), {})
 
     def draw_masks(self, like: Tensor) -> State:
-        """In training: masks that stay the same in all steps; their names end with "_mask". `like`: a part of the state."""
+        """In training, dropout masks that all steps share; their names end with "_mask". `like`: a part of the state."""
         return State()
 
     def has_kernel(self) -> bool:
-        """Whether `run_kernel` is there for all steps at once."""
+        """Whether `run_kernel` is available."""
         return False
 
     def run_kernel(self, source: Tensor, state: State, shared: Any, spatial_dim: Dim) -> tuple[Tensor, State]:
-        """All steps in a kernel of the backend, forward: source {..., spatial_dim, in} -> output, final state."""
+        """All steps in one kernel of the backend, forward: source {..., spatial_dim, in} -> output, final state."""
         raise NotImplementedError(f"{type(self).__name__} has no kernel.")
 
     # -- calls -------------------------------------------------------------------------------------------------------------
@@ -103,19 +103,19 @@ class RecUnit(Module):
 
         Args:
             source: {..., spatial_dim, in}, or int {..., spatial_dim}, sparse over in: as if it were one-hot.
-            state: The parts of the state {..., out} by name, or as list in order; a single part alone. Default: zeros.
-            spatial_dim: Ragged: each sequence stops at its end, what comes after is 0.
+            state: The parts of the state {..., out} by name, or as a list in order, or the tensor of a single part. Default: zeros.
+            spatial_dim: Ragged: each sequence stops at its end; later frames are 0.
             direction: -1: each sequence from its last frame to its first. The output stays where its frame is.
 
         Returns:
-            The output of every step {spatial_dim, ..., out}, and the state after each sequence's last step.
+            The output of every step {spatial_dim, ..., out}, and the state after the last step of each sequence.
 
         Raises:
             DimError: If source has no in_dim or no spatial_dim.
-            ValueError: Another direction, -1 for one step, or a state of other parts.
+            ValueError: Another direction, -1 for one step, or a state with other parts.
 
         Probes:
-            states: The parts of the state and the gates {spatial_dim, ..., out}; axis. Of one step only the gates: a loop shows its state.
+            states: The parts of the state and the gates {spatial_dim, ..., out}; axis. For one step only the gates: a loop shows the state.
         """
         name, single = type(self).__name__, spatial_dim is single_step_dim
         check_direction(name, direction, single=single)
@@ -131,8 +131,8 @@ class RecUnit(Module):
             state = given_state(name, self.state_parts, state, self.out_dim)
             for part, value in state.items():
                 state[part] = _without_padding(value, None)
-        # A kernel masks the frames by itself; else NaN from padding, of frames or of dims that are like a batch, comes back as
-        # gradient of what all share.
+        # A kernel masks the frames itself; otherwise NaN in padding, of frames or of batch-like dims, would enter the
+        # gradient of shared parameters.
         kernel = not single and self.has_kernel() and self.in_dim in source.dims
         source = _without_padding(source, spatial_dim if kernel else None)
         if single:
@@ -145,7 +145,7 @@ class RecUnit(Module):
         parts, masks = split_masks(state)
         drawn = masks or self.draw_masks(parts[self.state_parts[0]])
         state = State({**parts, **drawn}) if drawn else parts
-        if listening():  # a kernel for all steps gives no gates
+        if listening():  # the kernel for all steps does not return gates
             with stop_gradient_scope():
                 self._in_steps(source, state, spatial_dim, direction)
         if direction == -1:
@@ -156,7 +156,7 @@ class RecUnit(Module):
         return output, State({**final, **masks}) if masks else final
 
     def _in_steps(self, source: Tensor, state: State, spatial_dim: Dim, direction: int) -> tuple[Tensor, State]:
-        """All steps one by one, their input transformed at once."""
+        """All steps one by one, with their input transformed at once."""
         batch = batch_dims_of(source, state[self.state_parts[0]], skip=(self.in_dim, spatial_dim), out_dim=self.out_dim)
         check_lengths(type(self).__name__, source, spatial_dim, batch)
         transformed, watched = self.transform_input(source), listening()
@@ -169,7 +169,7 @@ class RecUnit(Module):
 
     # -- the state ---------------------------------------------------------------------------------------------------------
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """Zeros {*batch_dims, out}; in training with the masks of dropout that is the same in all steps."""
+        """Zeros {*batch_dims, out}; in training with the dropout masks that all steps share."""
         state = State((part, self._zero(batch_dims, None)) for part in self.state_parts)
         if is_training(type(self)):
             state.update(self.draw_masks(state[self.state_parts[0]]))
@@ -184,13 +184,14 @@ class RecUnit(Module):
 
     # -- parameters --------------------------------------------------------------------------------------------------------
     def documented_parameters(self) -> dict[str, Parameter]:
-        """The parameters by the names that they have in the documentation, below the scope "rec" of a layer, e.g. "W_re" or
-        "gru_cell/gates/kernel". Kernels are (in, out)."""
+        """The parameters by their documented names, below the scope "rec" of a layer, e.g. "W_re" or
+        "gru_cell/gates/kernel". Kernels are (in, out).
+        """
         return {self.documented_scope + name.replace(".", "/"): value for name, value in self.named_parameters()}
 
     def role_of(self, name: str) -> str:
         """The role of a parameter by its attribute path: "forward" (of the input), "recurrent", "joint" (rows of the input, then of
-        the state), "bias", or "" (e.g. the gain of a norm). Initializers go by it."""
+        the state), "bias", or "" (e.g. the gain of a norm). Initializers use it."""
         return _ROLES.get(name.rpartition(".")[2], "")
 
 
@@ -201,18 +202,18 @@ _ROLES = {
 
 
 def _without_padding(value: Tensor, but: Dim | None) -> Tensor:
-    """0 in the padding of all dims but one."""
+    """Zeros in the padding of all dims except one."""
     dims = [dim for dim in value.dims if dim is not but and dim.has_padding()]
     return value.copy_masked(0, dims=dims) if dims else value
 
 
 def is_training(cls: type) -> bool:
-    """Whether dropout of units of this class drops."""
+    """Whether dropout of units of this class is active."""
     return run_ctx.get_run_ctx().is_train_flag_enabled(func=cls)
 
 
 def check_direction(what: str, direction: Any, *, single: bool = False) -> None:
-    """ValueError if it is none, or if a single step is to go backward."""
+    """Raise a ValueError for an invalid direction, or for a single step backward."""
     if direction not in (None, 1, -1) or isinstance(direction, bool):
         raise value_error(
             f"{what}: no direction.",
@@ -230,7 +231,7 @@ def check_direction(what: str, direction: Any, *, single: bool = False) -> None:
 
 
 def check_size(what: str, name: str, dim: Dim, needed: str, size: int) -> None:
-    """ValueError if a dim has another size."""
+    """Raise a ValueError if a dim has another size."""
     if dim.extent != size:
         raise value_error(
             f"{what}: {name} of another size.",

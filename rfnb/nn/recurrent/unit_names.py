@@ -1,4 +1,4 @@
-"""Recurrent units by the names of the documentation."""
+"""Recurrent units by their documented names."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _UNITS: dict[str, type[RecUnit]] = {
     "BlocksparseLSTM": BlocksparseLSTMCell,
     "BlocksparseMultiplicativeMultistepLSTM": BlocksparseMultiplicativeMultistepLSTMCell,
 }
-# What stands for a kernel over whole sequences where only steps are made.
+# Kernels over whole sequences, and the unit that replaces each for single steps.
 _IN_STEPS: dict[str, type[RecUnit]] = dict.fromkeys(("lstmblock", "lstmblockfused", "cudnnlstm"), StandardLSTMCell)
 _BY_KEY = {name.lower(): unit for name, unit in _UNITS.items()}
 
 
 def unit_class(name: str, *, what: str = "Rec", in_steps: bool = False) -> type[RecUnit]:
-    """The class of a unit by its name; case does not matter, and "Cell" at the end may be there or not.
+    """The class of a unit by name; case and a final "Cell" do not matter.
 
     Args:
-        what: Who asks, for the message.
-        in_steps: Only single steps are made: LSTMBlock, LSTMBlockFused and CudnnLSTM are the standard LSTM then.
+        what: The caller, for the message.
+        in_steps: Whether only single steps are made: LSTMBlock, LSTMBlockFused and CudnnLSTM then mean the standard LSTM.
 
     Raises:
         ValueError: An unknown name.
@@ -68,11 +68,11 @@ def make_unit(
     unit: str | type[RecUnit] | RecUnit, in_dim: Dim | None, out_dim: Dim | None, options: dict[str, Any] | None, *, what: str,
     in_steps: bool = False,
 ) -> RecUnit:  # fmt: skip
-    """A unit by name, by class, or as it is.
+    """A unit by name, by class, or as an instance.
 
     Raises:
-        TypeError: If it is something else, or options do not go with the unit.
-        ValueError: An unknown name, a dim that is missing, or dims or options for a unit that is made already.
+        TypeError: If it is something else, or options that the unit does not accept.
+        ValueError: An unknown name, a dim that is missing, or dims or options for an instance.
     """
     if isinstance(unit, RecUnit):
         other_dim = (in_dim or unit.in_dim) is not unit.in_dim or (out_dim or unit.out_dim) is not unit.out_dim

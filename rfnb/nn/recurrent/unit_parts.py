@@ -1,7 +1,7 @@
-"""The parts that recurrent units are made of: products with their matrices, layer normalization, gates, and what dropout and zoneout do.
+"""Parts of recurrent units: matrix products, layer normalization, gates, dropout and zoneout.
 
-Source: Gal and Ghahramani 2016, "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks", for masks of dropout that
-stay the same in all steps of a sequence.
+Source: Gal and Ghahramani 2016, "A Theoretically Grounded Application of Dropout in Recurrent Neural Networks", for
+dropout masks that all steps of a sequence share.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from rfnb.trace.probe import probe, trace_context
 
 
 def matrix(in_dim: Dim, out_dim: Dim) -> Parameter:
-    """A matrix {in, out}, Glorot uniform; of two equal dims the first one is its twin.
+    """A matrix {in, out}, Glorot uniform; if both dims are the same, a twin replaces the first.
 
-    In memory it is (out, in), which is what kernels of the backends want; so they get it without a copy.
+    In memory it is (out, in), the layout of the backends' kernels, so it is passed without a copy.
     """
     backend, dims = selected(), (dim_match_priority_when_needed(in_dim, out_dim), out_dim)
     dtype, device = get_default_float_dtype(), get_default_device()
@@ -66,7 +66,7 @@ def product(source: Tensor, weight: Tensor, bias: Tensor | None = None, *, of: D
 
 
 def kernel_parts(kernel: Tensor, in_dim: Dim, out_dim: Dim) -> tuple[Tensor, Tensor]:
-    """A kernel {in + out, ...} as the rows of the input and those of the state, each with a twin in place of in and out."""
+    """A kernel {in + out, ...} as its input rows and its state rows, with twins in place of in and out."""
     rows = [in_dim.copy(match_priority=1), out_dim.copy(match_priority=1)]
     forward, recurrent = split(kernel, axis=kernel.dims[0], out_dims=rows)
     return forward, recurrent
@@ -89,14 +89,14 @@ def layer_norm(x: Tensor, gain: Tensor, shift: Tensor | None, *, eps: float) -> 
 
 
 def dropout_mask(name: str, like: Tensor, drop_prob: float, *, func: type) -> State:
-    """In training of `func`: a State with one mask like `like`, scaled by 1 / (1 - drop_prob). Else none."""
+    """In training of `func`, a State with one mask like `like`, scaled by 1 / (1 - drop_prob); otherwise an empty State."""
     if not drop_prob or not run_ctx.get_run_ctx().is_train_flag_enabled(func=func):
         return State()
     return State({name: drop(ones_like(like), drop_prob)})
 
 
 def check_drop_prob(what: str, option: str, drop_prob: float) -> None:
-    """ValueError if it is no probability below 1."""
+    """Raise a ValueError if it is not in [0, 1)."""
     if not 0 <= drop_prob < 1:
         raise value_error(
             f"{what}: no probability to drop.",
@@ -113,8 +113,8 @@ def lstm_update(
 
     Args:
         gates: {..., 4 * out} before their functions.
-        c: {..., out}, the previous one.
-        order: Of the blocks in `gates`, e.g. "jifo": j cell input, i input gate, f forget gate, o output gate.
+        c: {..., out}, the previous cell state.
+        order: Order of the blocks in `gates`, e.g. "jifo": j cell input, i input gate, f forget gate, o output gate.
         forget_bias: Added to f.
 
     Returns:
@@ -136,7 +136,7 @@ def split_gates(gates: Tensor, *, order: str, out_dim: Dim) -> dict[str, Tensor]
 
 
 def zoneout(old: Tensor, new: Tensor, factor: float, *, func: type) -> Tensor:
-    """In training of `func`, per entry: old with probability `factor`, else new. Otherwise the mean of both with these weights.
+    """In training of `func`, each entry is old with probability `factor`, else new. Otherwise their mean with these weights.
 
     Source: Krueger et al. 2017, "Zoneout", section 3.2.
     """
@@ -148,7 +148,7 @@ def zoneout(old: Tensor, new: Tensor, factor: float, *, func: type) -> Tensor:
 
 
 def check_zoneout_factors(what: str, cell: float, output: float) -> None:
-    """ValueError if a factor is no probability."""
+    """Raise a ValueError if a factor is not a probability."""
     for name, factor in (("cell", cell), ("output", output)):
         if not 0 <= factor <= 1:
             rule = "A probability is from 0 to 1."
@@ -159,13 +159,13 @@ def check_zoneout_factors(what: str, cell: float, output: float) -> None:
 
 
 def offer_gates(gates: Mapping[str, Tensor]) -> None:
-    """Offer the gates of a step at "gates" below the path of the unit: at its own path the loop around it may offer the state."""
+    """Send the gates of a step under "gates" below the path of the unit: the loop around it may send the state at the unit's own path."""
     with trace_context.scope(GATES):
         probe("states", **gates)
 
 
 def gated(**gates: Tensor) -> dict[str, Tensor]:
-    """The gates of a step that count: those that were computed, or what is put into the place of some of their entries (`rf.edit`)."""
+    """The effective gates of a step: those computed, with the entries that `rf.edit` replaces."""
     return _gated(gates) if editing.get() else gates
 
 

@@ -1,5 +1,5 @@
-"""LSTMs whose units sometimes keep their value of the step before: `rf.ZoneoutLSTM` of the frontend, and the cell `ZoneoutLSTMCell`, the
-same computation in another layout.
+"""LSTMs whose units randomly keep their previous value: `rf.ZoneoutLSTM`, and the cell `ZoneoutLSTMCell`, the same
+computation in another layout.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class ZoneoutLSTM(LSTM):
 
     Args:
         zoneout_factor_cell, zoneout_factor_output: Probabilities for c and h.
-        use_zoneout_output: False gives out h_lstm; the state is h' all the same.
+        use_zoneout_output: False outputs h_lstm; the state is still h'.
         forget_bias: Added to the forget gate before its sigmoid.
         parts_order: Order of the gates in the weights: i input, f forget, o output, and c, g or j, the cell's input.
 
     Parameters:
-        ff_weight, rec_weight, bias: as of `LSTM`.
+        ff_weight, rec_weight, bias: as in `LSTM`.
 
     Raises:
-        ValueError: If a factor is not in [0, 1], or parts_order has not each of the four once.
+        ValueError: If a factor is not in [0, 1], or parts_order does not have each of the four once.
 
     Source: Krueger et al. 2017, "Zoneout", section 3.2.
     """
@@ -65,7 +65,7 @@ class ZoneoutLSTM(LSTM):
         self.use_zoneout_output, self.forget_bias, self.parts_order = use_zoneout_output, forget_bias, parts_order
 
     def __call__(self, source: Tensor, *, state: LstmState, spatial_dim: Dim) -> tuple[Tensor, LstmState]:
-        """The same as of `LSTM`; a whole sequence is computed step by step.
+        """Like `LSTM`, but a whole sequence is computed step by step.
 
         {..., spatial_dim, in} -> {..., spatial_dim, out}, state.
         """
@@ -108,19 +108,19 @@ class ZoneoutLSTM(LSTM):
 
 
 def _gates(parts_order: str) -> str:
-    """The order of the gates with one letter for the input of the cell, which papers call c, g or j."""
+    """The order of the gates, with one letter for the cell input, which papers call c, g or j."""
     return parts_order.translate(str.maketrans("gj", "cc"))
 
 
 class ZoneoutLSTMCell(RecUnit):
-    """`StandardLSTMCell` with forget bias 1, whose units of c and h in training keep their old value with the probability of
-    their factor, drawn anew for each step and unit; else
+    """`StandardLSTMCell` with forget bias 1 and zoneout. In training each unit of c and h keeps its previous value with
+    the probability of its factor, drawn for each step and unit; else
 
         c' = (1 - zoneout_factor_cell) c_lstm + zoneout_factor_cell c,   h' = (1 - zoneout_factor_output) h_lstm + ... h
 
     Args:
         zoneout_factor_cell, zoneout_factor_output: Probabilities for c and h.
-        use_zoneout_output: False gives out h_lstm; the state is h' all the same.
+        use_zoneout_output: False outputs h_lstm; the state is still h'.
 
     Parameters:
         lstm_cell.kernel: {in + out, 4 * out}. lstm_cell.bias: {4 * out}.
@@ -144,7 +144,7 @@ class ZoneoutLSTMCell(RecUnit):
         self.lstm_cell = StandardLSTMCell(in_dim, out_dim)
 
     def transform_input(self, source: Tensor) -> Tensor:
-        """The same as of `StandardLSTMCell`."""
+        """The `transform_input` of `StandardLSTMCell`."""
         return self.lstm_cell.transform_input(source)
 
     def shared(self, state: State) -> Any:

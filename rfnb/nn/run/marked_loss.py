@@ -1,4 +1,4 @@
-"""Loss: one marked loss of a step, and how it is reduced."""
+"""Loss: one marked loss of a step, and its reduction."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rfnb.ops.where import where
 
 
 class Loss:
-    """One loss, not reduced, with its scale and normalisation.
+    """One unreduced loss with its scale and normalisation.
 
-    Padding never counts, whatever it holds (NaN too): it is left out of sums, means and numbers of frames, and gets gradient 0.
+    Padding never counts, even if it holds NaN: it is excluded from sums, means and frame counts, and gets gradient 0.
 
     Args:
-        loss: {...}, one value per frame, sequence, or whatever its dims are. float16, bfloat16, integers and bools are reduced
+        loss: {...}, one value per frame, per sequence, or for any other dims. float16, bfloat16, integers and bools are reduced
             as float32.
         dims: Order of the dims.
         scale: Factor in the total loss.
         as_error: Only reported, not part of the total loss, e.g. an edit distance.
-        use_normalized_loss: The mean goes into the total loss, not the sum.
-        use_flatten_frames: As documented: whether frames may be packed before the sum. The result is the same.
+        use_normalized_loss: The mean enters the total loss, not the sum.
+        use_flatten_frames: Whether frames may be packed before the sum; the result is the same.
         custom_inv_norm_factor: The mean is the sum divided by the sum of this, e.g. {batch} numbers of words.
 
     Raises:
-        TypeError: If loss is no Tensor.
+        TypeError: If loss is not a Tensor.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Loss:
         return _summed(self.loss)
 
     def get_mean_loss(self) -> Tensor:
-        """The mean over all real frames, or the sum divided by that of `custom_inv_norm_factor`; 0 where that is of nothing."""
+        """The mean over all real frames, or the sum divided by that of `custom_inv_norm_factor`; 0 if there are no frames."""
         if self.custom_inv_norm_factor is None:
             loss = _for_sums(self.loss)
             return reduce_mean(loss, axis=loss.dims) if loss.dims else loss
@@ -70,14 +70,14 @@ class Loss:
         return self.get_summed_loss() / (factor or 1)
 
     def get_inv_norm_factor(self) -> int | float | Tensor:
-        """The number that the sum is divided by for the mean: the number of real frames, or the sum of `custom_inv_norm_factor`."""
+        """The denominator of the mean: the number of real frames, or the sum of `custom_inv_norm_factor`."""
         factor = self.custom_inv_norm_factor
         if factor is None:
             return self.loss.num_elements()
         return _summed(factor) if isinstance(factor, Tensor) else factor
 
     def get_scaled_reduced_loss(self) -> Tensor:
-        """The part of the total loss: scale times the sum, or times the mean with `use_normalized_loss`."""
+        """The contribution to the total loss: scale times the sum, or times the mean with `use_normalized_loss`."""
         loss = self.get_mean_loss() if self.use_normalized_loss else self.get_summed_loss()
         return loss * self.scale if self.scale != 1 else loss
 
@@ -91,5 +91,5 @@ def _summed(value: Tensor) -> Tensor:
 
 
 def _for_sums(value: Tensor) -> Tensor:
-    # In half precision a sum over the frames of a batch stops growing at 2048 or 256.
+    # In half precision a running sum over the frames of a batch stops growing at 2048 or 256.
     return value if value.dtype in ("float32", "float64") else cast(value, "float32")

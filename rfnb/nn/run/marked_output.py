@@ -1,4 +1,4 @@
-"""The order of the dims of a marked output, so that code that reads its raw array knows the axes."""
+"""The order of the dims of a marked output, so that code that reads its raw array knows its axes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rfnb.ops.const import convert_to_tensor
 
 
 def declare_lengths(expected: Tensor) -> None:
-    """Say of the one dim of a template without size, beside a batch dim, that it has a length per entry of the batch."""
+    """Declare that the one dim of a template without size, apart from a batch dim, has a length per batch entry."""
     batch = [dim for dim in expected.dims if dim.is_batch_dim()]
     others = [dim for dim in expected.dims if _is_new(dim) and not dim.is_batch_dim()]
     if len(batch) == len(others) == 1:
@@ -23,10 +23,10 @@ def declare_lengths(expected: Tensor) -> None:
 
 
 def of_raw(name: str, raw: Any, dims: Sequence[Dim] | None, expected: Tensor | None) -> Tensor:
-    """A raw array as a Tensor of `dims`, else of those of the expected output. Declared lengths may come later: `check_lengths`.
+    """A raw array as a Tensor of `dims`, else of the dims of the expected output. Declared lengths may be set later: `check_lengths`.
 
     Raises:
-        DimError: If it is not known which axes it has.
+        DimError: If its axes are unknown.
         ShapeError: If it does not fit them.
     """
     marks: dict[str, Any] = {} if expected is None else {"sparse_dim": expected.sparse_dim}
@@ -45,7 +45,7 @@ def of_raw(name: str, raw: Any, dims: Sequence[Dim] | None, expected: Tensor | N
     later = [dim for dim in dims if not dim.is_dim_known() and dim.declared_length_dims]
     if not later or len(dims) != len(plain.dims):
         return Tensor(name, dims, raw_tensor=plain.raw_tensor, **marks)
-    # What is known by now is checked and sized now: the rest of the axes.
+    # Dims with known sizes are checked and sized now; the remaining axes later.
     now = [(dim, axis.get_dim_value()) for dim, axis in zip(dims, plain.dims) if dim not in later]
     check_shape(Tensor(name, [dim for dim, _ in now]), [size for _, size in now])
     out = Tensor(name, dims, plain.dtype, **marks)
@@ -54,10 +54,10 @@ def of_raw(name: str, raw: Any, dims: Sequence[Dim] | None, expected: Tensor | N
 
 
 def check_lengths(output: Tensor) -> None:
-    """Check a raw array against lengths that came after it.
+    """Check a raw array against lengths that were set later.
 
     Raises:
-        DimError: If they did not.
+        DimError: If they were not set.
         ShapeError: If they do not fit.
     """
     for dim in output.dims:
@@ -70,10 +70,10 @@ def _is_new(dim: Dim) -> bool:
 
 
 def in_order(name: str, tensor: Tensor, dims: Sequence[Dim] | None) -> Tensor:
-    """The tensor with its dims in the order of `dims`; without it batch, time, feature, where it is clear which is which.
+    """The tensor with its dims in the order of `dims`; without `dims` batch, time, feature, if that is unambiguous.
 
     Raises:
-        DimError: If `dims` are not those of the tensor, or it is not clear.
+        DimError: If `dims` are not those of the tensor, or the order is ambiguous.
     """
     order = _batch_time_feature(tensor) if dims is None else tuple(dims)
     if order is None:
@@ -93,8 +93,8 @@ def in_order(name: str, tensor: Tensor, dims: Sequence[Dim] | None) -> Tensor:
 
 
 def like_expected(name: str, tensor: Tensor, expected: Tensor, dims: Sequence[Dim] | None) -> Tensor:
-    """The tensor with its dims in the order of the expected ones. A dim of the template may stand for another one of that size,
-    or of any if it has none yet.
+    """The tensor with its dims in the order of the expected ones. A dim of the template may stand for another dim of the
+    same size, or of any size if it has none yet.
 
     Raises:
         DimError: If dims, kind of dtype or sparse dim do not fit.
@@ -140,7 +140,7 @@ def _batch_time_feature(tensor: Tensor) -> tuple[Dim, ...] | None:
 
 
 def _pairs(tensor: Tensor, expected: Tensor) -> tuple[Dim, ...] | None:
-    """The dim of the tensor for each expected one; None if that is not clear."""
+    """The dim of the tensor for each expected dim; None if that is ambiguous."""
     order: list[Dim] = []
     batch = _batch_like(tensor)
     others = [dim for dim in tensor.dims if dim not in expected.dims]

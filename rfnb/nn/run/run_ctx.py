@@ -1,13 +1,13 @@
-"""The run context: what one step of training or inference is, and what the model marks in it.
+"""The run context: one step of training or inference, and the losses and outputs that the model marks in it.
 
     with rf.init_train_step_run_ctx(step=step, epoch=epoch) as ctx:
         loss = rf.cross_entropy(estimated=model(x), target=y, axis=classes, estimated_type="logits")
         loss.mark_as_loss("ce", use_normalized_loss=True)
         ctx.total_loss().raw_tensor.backward()
 
-Without `with`, a context stays the current one until the next is made. Before any was made there is one of stage "init": nothing
-is training in it, and nothing can be marked. The current one, and train flags, belong to the context (`contextvars`): a new thread
-begins without a step, unless it was started with a copy of the context of another.
+Without `with`, a context stays current until the next one is made. Initially there is a context of stage "init": its
+train flag is False, and nothing can be marked in it. The current context and the train flags are `contextvars`: a new
+thread starts without a step, unless it is started with a copy of another thread's context.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from rfnb.rec.modes import keep_mode
 
 
 class RunCtx:
-    """One step: its stage, train flag, step and epoch, and the losses and outputs that were marked in it.
+    """One step: its stage, train flag, step and epoch, and the losses and outputs marked in it.
 
     Args:
         stage: "init", "train_step" or "forward_step".
-        train_flag: Whether dropout drops, and running statistics move.
+        train_flag: Whether dropout is active and running statistics are updated.
         step: Counts the steps from 0.
         epoch: Counts the epochs from 1.
-        expected_outputs: Templates of the outputs that must be marked. The one dim of a template without size, beside a batch
-            dim, has lengths over that.
+        expected_outputs: Templates of the outputs that must be marked. The one dim of a template without size, apart
+            from a batch dim, has lengths over the batch dim.
 
     Attributes:
         losses: name -> Loss, in the order in which they were marked.
@@ -72,17 +72,17 @@ class RunCtx:
 
     @property
     def train_flag(self) -> bool:
-        """Whether this is training; a function may have a flag of its own, see `is_train_flag_enabled`."""
+        """Whether this is training; a function may have its own flag, see `is_train_flag_enabled`."""
         return self._flags()[0]
 
     @property
     def step(self) -> int:
-        """The number of the step, as given when the context was made."""
+        """The number of the step, as passed when the context was made."""
         return self._step
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch, as given when the context was made."""
+        """The number of the epoch, as passed when the context was made."""
         return self._epoch
 
     def get_step_tensor(self) -> Tensor:
@@ -98,11 +98,10 @@ class RunCtx:
     def train_flag_ctx(
         self, train_flag: bool | Tensor, *, func: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None
     ) -> Iterator[None]:
-        """Another train flag for a with-block.
+        """Set another train flag for a with-block.
 
         Args:
-            func: Only for this function or module class, e.g. `rf.dropout` or `rf.BatchNorm`, or only for these of a sequence,
-                whatever the flag is for the rest.
+            func: Set it only for this function or module class, e.g. `rf.dropout` or `rf.BatchNorm`, or for a sequence of these.
         """
         flag, of_functions = self._flags()
         if func is None:
@@ -114,15 +113,15 @@ class RunCtx:
             yield
 
     def _flags(self) -> _Flags:
-        """The train flag, and those of functions, as they are in this context."""
+        """The train flag, and the flags of functions, in this context."""
         return _flags.get().get(self) or (self._train_flag, {})
 
     def _flags_ctx(self, flags: _Flags) -> Setting:
         return Setting(_flags, lambda: _flags.set({**_flags.get(), self: flags}))
 
     def is_train_flag_enabled(self, *, func: Callable[..., Any] | None = None) -> bool:
-        """The train flag for a function or module class: its own one, else that of the run."""
-        if not _flags.get():  # the usual case, and every dropout asks
+        """The train flag for a function or module class: its own, else that of the run."""
+        if not _flags.get():  # the usual case, which every dropout checks
             return self._train_flag
         flag, of_functions = self._flags()
         return cast(bool, flag if not of_functions or func is None else of_functions.get(_function(func), flag))
@@ -141,10 +140,10 @@ class RunCtx:
         use_flatten_frames: bool = True,
         custom_inv_norm_factor: Tensor | float | None = None,
     ) -> None:
-        """Make this, not reduced, one of the losses of the step. The options are those of `Loss`.
+        """Add an unreduced loss to the losses of the step. The options are those of `Loss`.
 
         Args:
-            loss: {...}, or a raw array with the axes `dims`; without `dims` each of its entries counts, padding too.
+            loss: {...}, or a raw array with the axes `dims`; without `dims` all of its entries count, including padding.
 
         Raises:
             RuntimeError: If there is no step.
@@ -174,8 +173,9 @@ class RunCtx:
         )
 
     def total_loss(self) -> Tensor | float:
-        """The value that training minimises: the sum over the losses (not the errors) of scale times sum, or times mean with
-        `use_normalized_loss`. A scalar; the float 0.0, with a warning, if no loss was marked."""
+        """The value that training minimises: the sum over all losses (not errors) of scale times sum, or scale times mean
+        with `use_normalized_loss`. A scalar; the float 0.0, with a warning, if no loss was marked.
+        """
         losses = [loss.get_scaled_reduced_loss() for loss in self.losses.values() if not loss.as_error]
         if not losses:
             errors = ", ".join(loss.name for loss in self.losses.values()) or "none"
@@ -196,17 +196,18 @@ class RunCtx:
     # -- outputs -------------------------------------------------------------------------------------------------------
     @op(changes_state=True)
     def mark_as_output(self, tensor: Any, name: str, *, dims: Sequence[Dim] | None = None) -> None:
-        """Make this one of the outputs of the step.
+        """Add an output to the outputs of the step.
 
         Args:
-            tensor: {dims}; also a raw array or a number, then its axes are those of `dims`, else of the expected output. A dim
-                of these without lengths gets them before or after: `expected_outputs["x"].dims[1].dyn_size_ext.raw_tensor = lengths`.
+            tensor: {dims}; or a raw array or number, whose axes are `dims`, else those of the expected output. Missing
+                lengths of these dims may be set before or after: `expected_outputs["x"].dims[1].dyn_size_ext.raw_tensor =
+                lengths`.
             dims: The order of the dims in the output. Default: that of the expected output; else batch, ragged, feature.
 
         Raises:
             RuntimeError: If there is no step.
             ValueError: If there is an output of this name already, or it is not expected.
-            DimError: If the dims do not fit, or their order is not clear.
+            DimError: If the dims do not fit, or their order is ambiguous.
         """
         self._check_step(f'mark_as_output "{name}"')
         if name in self.outputs:
@@ -232,10 +233,10 @@ class RunCtx:
         self.mark_as_output(tensor, "output", dims=shape)
 
     def check_outputs_complete(self) -> None:
-        """Check that all expected outputs were marked, and those of raw arrays have got the lengths that they need.
+        """Check that all expected outputs were marked, and that outputs from raw arrays have the lengths that they need.
 
         Raises:
-            ValueError: If some were not.
+            ValueError: If some were not marked.
             DimError, ShapeError: If lengths are missing, or do not fit.
         """
         missing = [name for name in self.expected_outputs or () if name not in self.outputs]
@@ -267,7 +268,7 @@ class RunCtx:
         self._left(next((place for place in range(len(blocks)) if blocks[place][2] is block), None))
 
     def _left(self, own: int | None) -> None:
-        if own is not None:  # else this is another thread than the one that has entered it
+        if own is not None:  # otherwise another thread entered it
             blocks = _entered.get()
             _current.set(blocks[own][1])
             _entered.set(blocks[:own])
@@ -282,35 +283,36 @@ class RunCtx:
                 "The run context of a step collects what is marked. Begin one before the model runs:",
                 "with rf.init_train_step_run_ctx() as ctx:      # or init_forward_step_run_ctx",
             )
-        _made.set(None)  # it will not be entered any more; the step before would keep its tensors alive
+        _made.set(None)  # it will not be entered again; the previous step would keep its tensors alive
 
     def __repr__(self) -> str:
         return f"RunCtx(stage={self._stage!r}, train_flag={self._train_flag}, step={self._step}, epoch={self._epoch})"
 
 
-_Flags = tuple[Any, dict[Any, Any]]  # of all, of functions; bools, or Tensors without dims
+_Flags = tuple[Any, dict[Any, Any]]  # of all code, of functions; bools, or Tensors without dims
 _INIT = RunCtx(stage="init")
 _Blocks = tuple[tuple[RunCtx, RunCtx, Any], ...]
 _current: ContextVar[RunCtx] = ContextVar("rfnb_run_ctx", default=_INIT)
-# The one that was made last, and the one before.
+# The current context, and the previous one.
 _made: ContextVar[tuple[RunCtx, RunCtx] | None] = ContextVar("rfnb_made_run_ctx", default=None)
 _entered: ContextVar[_Blocks] = ContextVar("rfnb_entered_run_ctx", default=())
-# Where others than that of the RunCtx. It is replaced, not changed.
+# Flags that differ from that of the RunCtx. The tuple is replaced, never mutated.
 _flags: ContextVar[Mapping[RunCtx, _Flags]] = ContextVar("rfnb_train_flags", default=MappingProxyType({}))
 
 
 def init_train_step_run_ctx(
     *extra: Never, train_flag: bool | Tensor = True, step: int | Tensor = 0, epoch: int | Tensor = 1, **unknown: Never
 ) -> RunCtx:
-    """The context of a training step, from now on or for a with-block; `train_flag=False` for losses on other data. Numbers and flag may
-    be Tensors {}."""
+    """The context of a training step, from now on or for a with-block; use `train_flag=False` for losses on other data.
+    Numbers and flag may be Tensors {}.
+    """
     return _make_current(RunCtx(stage="train_step", train_flag=train_flag, step=step, epoch=epoch))
 
 
 def init_forward_step_run_ctx(
     *extra: Never, expected_outputs: TensorDict | None = None, step: int = 0, epoch: int = 1, **unknown: Never
 ) -> RunCtx:
-    """The context of a step of inference, from now on or for a with-block.
+    """The context of an inference step, from now on or for a with-block.
 
     Args:
         expected_outputs: Templates of the outputs that must be marked.
@@ -319,7 +321,7 @@ def init_forward_step_run_ctx(
 
 
 def get_run_ctx(*extra: Never, **unknown: Never) -> RunCtx:
-    """The current run context; before any was made, one of stage "init" with train flag False."""
+    """The current run context; initially one of stage "init" with train flag False."""
     return _current.get()
 
 
@@ -336,7 +338,7 @@ def _make_current(ctx: RunCtx) -> RunCtx:
 
 @block
 def _step_again(mode: tuple[RunCtx, Mapping[RunCtx, _Flags]]) -> Iterator[None]:
-    """A run context and the train flags as they were."""
+    """Restore a run context and its train flags."""
     with Setting(_current, partial(_current.set, mode[0])), Setting(_flags, partial(_flags.set, mode[1])):
         yield
 
@@ -345,7 +347,7 @@ keep_mode(lambda: (_current.get(), _flags.get()), _step_again)
 
 
 def _function(func: Any) -> Any:
-    """The key of a train flag: a class and its `__call__` are the same, and so are a method and its function."""
+    """The key of a train flag: a class and its `__call__` share one, and so do a method and its function."""
     func = func.__call__ if isinstance(func, type) else func
     return getattr(func, "__func__", func)
 
@@ -360,24 +362,24 @@ def _twice(what: str, name: str, first: Tensor, second: Any) -> ValueError:
 
 
 def mark_as_loss(self: Tensor, name: str, **options: Any) -> None:
-    """Make this, not reduced, a loss of the step; see `RunCtx.mark_as_loss`."""
+    """Add an unreduced loss to the losses of the step; see `RunCtx.mark_as_loss`."""
     get_run_ctx().mark_as_loss(self, name, **options)
 
 
 def mark_as_output(
     self: Tensor, name: str, *, shape: Sequence[Dim] | None = None, dims: Sequence[Dim] | None = None
 ) -> None:
-    """Make this an output of the step; see `RunCtx.mark_as_output`. `shape` is the documented name of `dims` here."""
+    """Add an output to the outputs of the step; see `RunCtx.mark_as_output`. `shape` is the documented name of `dims`."""
     get_run_ctx().mark_as_output(self, name, dims=shape if dims is None else dims)
 
 
 def mark_as_default_output(self: Tensor, *, shape: Sequence[Dim] | None = None) -> None:
-    """Make this the output "output" of the step; see `RunCtx.mark_as_output`."""
+    """Mark the output named "output"; see `RunCtx.mark_as_output`."""
     get_run_ctx().mark_as_default_output(self, shape=shape)
 
 
 def bind() -> None:
-    """Make `mark_as_loss` and its kin methods of Tensor."""
+    """Bind `mark_as_loss` and the other functions here as methods of Tensor."""
     for method in (mark_as_loss, mark_as_output, mark_as_default_output):
         setattr(Tensor, method.__name__, method)
 

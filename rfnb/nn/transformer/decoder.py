@@ -1,4 +1,4 @@
-"""Transformer decoder, or language model: a whole sequence at once, or step by step in a loop."""
+"""Transformer decoder, or language model: over a whole sequence, or step by step in a loop."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from rfnb.rec.state import State
 
 
 class TransformerDecoder(Embedded):
-    """Embedding, positions, layers, normalisation, logits.
+    """Embedding, positional encoding, layers, normalisation, logits.
 
     Args:
         encoder_dim: Features of the encoder; None: a language model.
         vocab_dim: Sparse dim of the source, and of the logits.
-        ff, ff_dim, ff_activation, num_heads, att_dropout, norm: For the layers, as of `TransformerDecoderLayer`.
-        share_embedding: The logits use the weight of the embedding. Default: where they have the same dims.
-        input_embedding: True: `Embedding`. False: source has model_dim (or embed_dim) itself.
-        The others: as of `TransformerEncoder`.
+        ff, ff_dim, ff_activation, num_heads, att_dropout, norm: Passed to the layers, see `TransformerDecoderLayer`.
+        share_embedding: Use the weight of the embedding for the logits. Default: if they have the same dims.
+        input_embedding: True: `Embedding`. False: source already has model_dim (or embed_dim).
+        The other arguments are those of `TransformerEncoder`.
 
     Parameters:
-        input_embedding, input_embedding_proj (with embed_dim), layers.0, ..., final_layer_norm, logits: of these modules.
+        input_embedding, input_embedding_proj (with embed_dim), layers.0, ..., final_layer_norm, logits: the parameters of these submodules.
 
     Raises:
-        DimError: If embedding and logits are to share a weight and have different dims, or one dim for labels and features.
+        DimError: If embedding and logits share a weight but have different dims, or if labels and features have the same dim.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 and figure 1.
     """
@@ -101,14 +101,14 @@ class TransformerDecoder(Embedded):
             self.logits.weight = self.input_embedding.weight
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """The position, 0, and the state of each layer under its name."""
+        """The position, 0, and the state of each layer by name."""
         state = State(pos=zeros((), dtype="int32", device=self.logits.weight.device))
         for name, layer in self.layers.items():
             state[name] = layer.default_initial_state(batch_dims=batch_dims)
         return state
 
     def transform_encoder(self, encoder: Tensor, *, axis: Dim) -> State:
-        """{..., axis, encoder} -> what `__call__` takes as encoder, for each layer under its name."""
+        """{..., axis, encoder} -> the `encoder` argument of `__call__`, for each layer by name."""
         return State((name, layer.transform_encoder(encoder, axis=axis)) for name, layer in self.layers.items())
 
     def __call__(
@@ -121,20 +121,20 @@ class TransformerDecoder(Embedded):
         collected_outputs: dict[str, Tensor] | None = None,
         output_only_last_frame: bool = False,
     ) -> tuple[Tensor, State]:
-        """A whole sequence (or its next part), or one step with `single_step_dim`: the same numbers.
+        """Run a whole sequence (or its next part), or one step with `single_step_dim`; both give the same numbers.
 
         Args:
-            source: {..., spatial_dim}, sparse over vocab_dim; of one step {...}.
-            state: From `default_initial_state`, or of the frames before.
+            source: {..., spatial_dim}, sparse over vocab_dim; for one step {...}.
+            state: From `default_initial_state`, or the state after the previous frames.
             encoder: From `transform_encoder`.
-            collected_outputs: Gets the result of each layer under its name.
-            output_only_last_frame: Logits of the last frame of each sequence only, without spatial_dim.
+            collected_outputs: Filled with the result of each layer by name.
+            output_only_last_frame: Return only the logits of the last frame of each sequence, without spatial_dim.
 
         Returns:
             logits {..., spatial_dim, vocab} and the new state.
 
         Raises:
-            DimError: If source has no spatial_dim, is sparse over another dim, or the encoder is not there.
+            DimError: If source has no spatial_dim, is sparse over another dim, or the encoder is missing.
         """
         single = spatial_dim is single_step_dim
         if not single and spatial_dim not in source.dims:

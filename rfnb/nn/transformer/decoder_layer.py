@@ -20,18 +20,18 @@ from rfnb.rec.state import State
 
 
 class TransformerDecoderLayer(Module):
-    """x + self_att(norm(x)), x + cross_att(norm(x)), x + ff(norm(x)); dropout on all summands.
+    """x + self_att(norm(x)), x + cross_att(norm(x)), x + ff(norm(x)); dropout applies to all summands.
 
     Args:
         encoder_dim: Features of the encoder; None: no cross-attention.
-        ff, self_att, cross_att: Class, {"class": ..., options}, or a module as pattern. Default: FeedForward,
+        ff, self_att, cross_att: Class, {"class": ..., options}, or a module to copy. Default: FeedForward,
             CausalSelfAttention, CrossAttention.
         ff_dim, ff_activation: Options for ff.
         self_att_opts: Options for self_att.
-        norm: As for `make_norm`.
+        norm: See `make_norm`.
 
     Parameters:
-        ff, ff_layer_norm, self_att, self_att_layer_norm, cross_att, cross_att_layer_norm: of these modules.
+        ff, ff_layer_norm, self_att, self_att_layer_norm, cross_att, cross_att_layer_norm: the parameters of these submodules.
 
     Source: Vaswani et al. 2017, section 3.1, with the normalisation of Xiong et al. 2020, figure 1 (b).
     """
@@ -69,11 +69,11 @@ class TransformerDecoderLayer(Module):
             self.cross_att_layer_norm = make_norm(norm, out_dim)
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """State(self_att) of no frames."""
+        """The empty State(self_att)."""
         return State(self_att=self.self_att.default_initial_state(batch_dims=batch_dims))
 
     def transform_encoder(self, encoder: Tensor, *, axis: Dim) -> State:
-        """State(cross_att): what `__call__` takes as encoder; empty without cross-attention."""
+        """State(cross_att): the `encoder` argument of `__call__`; empty without cross-attention."""
         return (
             State() if self.cross_att is None else State(cross_att=self.cross_att.transform_encoder(encoder, axis=axis))
         )
@@ -81,17 +81,17 @@ class TransformerDecoderLayer(Module):
     def __call__(
         self, x: Tensor, *, spatial_dim: Dim, state: State, encoder: State | None = None
     ) -> tuple[Tensor, State]:
-        """A whole sequence, or one step with `single_step_dim`.
+        """Run a whole sequence, or one step with `single_step_dim`.
 
         Args:
-            x: {..., spatial_dim, out}; of one step {..., out}.
+            x: {..., spatial_dim, out}; for one step {..., out}.
             encoder: From `transform_encoder`.
 
         Returns:
             {..., spatial_dim, out} and the new state.
 
         Raises:
-            DimError: If x lacks a dim, or the encoder is not there.
+            DimError: If x lacks a dim, or the encoder is missing.
         """
         attended, self_att = self.self_att(self.self_att_layer_norm(x), spatial_dim, state=state.self_att)
         x = x + drop(attended, self.dropout, axis=self.out_dim)

@@ -1,4 +1,4 @@
-"""The beginning of the encoder and the decoder of a transformer: embedding, positions, dropout, projection."""
+"""The shared beginning of transformer encoder and decoder: embedding, positional encoding, dropout, projection."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rfnb.nn.module.prototype import as_dim, make_embedding, make_function
 
 
 class Embedded(Module):
-    """A module that embeds its source before all else.
+    """A module that first embeds its source.
 
     Args:
-        vocab_dim: Sparse dim of the source, or its features, where there is no embedding.
+        vocab_dim: Sparse dim of the source, or its features if there is no embedding.
         model_dim: A Dim, or an int for a new one.
-        embed_dim: Of the embedding, as model_dim; None: model_dim. If it is another dim, a projection follows.
-        input_embedding: As for `make_embedding`.
+        embed_dim: Features of the embedding; None: model_dim. If it is another dim, a projection follows.
+        input_embedding: See `make_embedding`.
         input_embedding_scale: Default: sqrt(model_dim), 1 without embedding.
-        pos_enc: As for `make_function`; None for none.
-        input_dropout: Of the embedding with positions.
+        pos_enc: See `make_function`; None for no positional encoding.
+        input_dropout: Dropout after adding positions.
 
     Parameters:
-        input_embedding, input_embedding_proj (with embed_dim): of these modules.
+        input_embedding, input_embedding_proj (with embed_dim): the parameters of these submodules.
 
     Source: Vaswani et al. 2017, section 3.4.
     """

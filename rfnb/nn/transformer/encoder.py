@@ -1,4 +1,4 @@
-"""Transformer encoder: self-attention and feed-forward layers, normalised before each part."""
+"""Transformer encoder: pre-norm layers of self-attention and feed-forward."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from rfnb.nn.transformer.embedded import Embedded
 from rfnb.nn.transformer.feed_forward import FeedForward
 from rfnb.rec.state import State
 
-MODEL_DIM = Dim(512, name="model", kind="feature")  # of the base model in the paper
+MODEL_DIM = Dim(512, name="model", kind="feature")  # the base model of the paper
 
 
 class TransformerEncoderLayer(Module):
-    """x + self_att(norm(x)), then x + ff(norm(x)); dropout on both summands.
+    """x + self_att(norm(x)), then x + ff(norm(x)); dropout applies to both summands.
 
     Args:
-        ff, self_att: Class, {"class": ..., options}, or a module as pattern. Default: FeedForward, SelfAttention.
+        ff, self_att: Class, {"class": ..., options}, or a module to copy. Default: FeedForward, SelfAttention.
         ff_dim, ff_activation: Options for ff.
-        norm: As for `make_norm`.
+        norm: See `make_norm`.
 
     Parameters:
-        ff, ff_layer_norm, self_att, self_att_layer_norm: of these modules.
+        ff, ff_layer_norm, self_att, self_att_layer_norm: the parameters of these submodules.
 
     Source: Vaswani et al. 2017, section 3.1, with the normalisation of Xiong et al. 2020, figure 1 (b).
     """
@@ -61,7 +61,7 @@ class TransformerEncoderLayer(Module):
         self.self_att_layer_norm = make_norm(norm, out_dim)
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """Empty: an encoder layer carries nothing from step to step (unless a part of it does)."""
+        """An empty State: an encoder layer has no state, unless one of its parts does."""
         return super().default_initial_state(batch_dims=batch_dims) or State()
 
     def __call__(self, x: Tensor, *, spatial_dim: Dim) -> Tensor:
@@ -78,23 +78,23 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerEncoder(Embedded):
-    """Embedding, positions, layers, normalisation.
+    """Embedding, positional encoding, layers, normalisation.
 
     Args:
         vocab_dim: Sparse dim of the source; with `input_embedding=None` its features.
         model_dim: Features of the result, a Dim or an int.
-        ff, ff_dim, ff_activation, num_heads, att_dropout, norm: For the layers, as of `TransformerEncoderLayer`.
-        pos_enc: Called with spatial_dim and feat_dim; a function, {"class": ..., options}, or None for none.
-        layer, layer_opts: Class, {"class": ..., options}, or a layer as pattern, and further options.
-        embed_dim: Of the embedding, if it is not model_dim; then a projection follows.
-        input_embedding: A class, called with two dims, {"class": ..., options}, or a module itself; None: source has
-            model_dim (or embed_dim) itself.
+        ff, ff_dim, ff_activation, num_heads, att_dropout, norm: Passed to the layers, see `TransformerEncoderLayer`.
+        pos_enc: Called with spatial_dim and feat_dim; a function, {"class": ..., options}, or None for no positional encoding.
+        layer, layer_opts: Class, {"class": ..., options}, or a layer to copy, and further options.
+        embed_dim: Features of the embedding, if they differ from model_dim; a projection then follows.
+        input_embedding: A class, called with two dims, {"class": ..., options}, or a module itself; None: source
+            already has model_dim (or embed_dim).
         input_embedding_scale: Default: sqrt(model_dim), 1 without embedding.
         input_dropout: Default: dropout.
-        sequential: What holds the layers: a class or function of them, or {"class": ..., options}.
+        sequential: The container of the layers: a class, a function, or {"class": ..., options}.
 
     Parameters:
-        input_embedding, input_embedding_proj (with embed_dim), layers.0, ..., final_layer_norm: of these modules.
+        input_embedding, input_embedding_proj (with embed_dim), layers.0, ..., final_layer_norm: the parameters of these submodules.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 and figure 1.
     """
@@ -133,15 +133,15 @@ class TransformerEncoder(Embedded):
         self.final_layer_norm = make_norm(norm, model_dim)
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State:
-        """The state of each layer, under its name: nothing, in those of this file."""
+        """The state of each layer by name; the layers of this file have none."""
         return State(
             (name, layer.default_initial_state(batch_dims=batch_dims) or State()) for name, layer in self.layers.items()
         )
 
     def transform_encoder(self, encoder: Tensor, *, axis: Dim) -> State:
-        """{..., axis, features} -> what each layer makes of another encoder, under its name.
+        """{..., axis, features} -> the result of each layer's `transform_encoder`, by name.
 
-        For layers of your own that attend to one and have this method; of others it is empty.
+        For your own layers that attend to another encoder and have this method; empty for others.
         """
         made = ((name, getattr(layer, "transform_encoder", None)) for name, layer in self.layers.items())
         return State((name, State() if fn is None else fn(encoder, axis=axis)) for name, fn in made)
@@ -152,7 +152,7 @@ class TransformerEncoder(Embedded):
         """{..., spatial_dim}, sparse over vocab_dim -> {..., spatial_dim, model}.
 
         Args:
-            collected_outputs: Gets the result of each layer under its name.
+            collected_outputs: Filled with the result of each layer by name.
 
         Raises:
             DimError: If source has no spatial_dim, or is sparse over another dim.

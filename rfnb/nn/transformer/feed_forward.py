@@ -16,11 +16,11 @@ from rfnb.ops.math import identity, relu, swish
 
 
 class FeedForward(Module):
-    """activation(x W1 + b1) W2 + b2, with dropout in the middle, which drops a feature in all frames alike.
+    """activation(x W1 + b1) W2 + b2, with dropout after the activation, which drops a feature in all frames alike.
 
     Args:
         out_dim: Features of source and result.
-        ff_dim: Features in the middle, int or Dim. Default: 4 times as many, as in the paper.
+        ff_dim: Hidden features, int or Dim. Default: 4 * out, as in the paper.
         activation: A function, or {"class": ..., options} (see `build_from_dict`).
 
     Parameters:
@@ -58,14 +58,13 @@ class FeedForwardGated(Module):
 
     Args:
         out_dim: Features of source and result.
-        ff_dim: Features in the middle. Default: 8/3 times as many, up to the next multiple of 256, so that there are about as
-            many parameters as in `FeedForward`.
-        activation, gate_activation: As of `FeedForward`.
+        ff_dim: Hidden features. Default: 8/3 * out, rounded up to a multiple of 256, which gives about as many parameters as `FeedForward`.
+        activation, gate_activation: See `FeedForward`.
 
     Parameters:
         linear_ff: Linear {out, 2 * ff}, V beside W. linear_out: Linear {ff, out}.
 
-    Source: Shazeer 2020, "GLU Variants Improve Transformer", equation (6); the size as in Touvron et al. 2023 (LLaMA).
+    Source: Shazeer 2020, "GLU Variants Improve Transformer", equation (6); the default size follows Touvron et al. 2023 (LLaMA).
     """
 
     def __init__(
