@@ -1,6 +1,6 @@
 """Docstrings become Markdown with their sections, shapes and code, and nothing in them is taken for markup."""
 
-from rfnb.site.docstring import escaped, first_sentence, markdown
+from rfnb.site.reference import escaped, first_sentence, markdown
 
 DOC = """The mean over `axis`, as in e.g. a loss. Only real frames count.
 

@@ -12,8 +12,7 @@ import pytest
 
 import rfnb as rf
 import rfnb.models
-from rfnb.site.docstring import first_sentence, markdown
-from rfnb.site.reference import Name, _class, members, pages, signature, subjects
+from rfnb.site.reference import Name, _class, first_sentence, markdown, members, pages, signature, subjects
 
 PAGES = pages()
 NAMES = {name.path: name for page in PAGES for name in page.names}

@@ -11,10 +11,9 @@ from viz.two_searches import STEPS, branch_tree, recorded_search
 
 import rfnb as rf
 from rfnb.trace.run_tree import Branch, Left, Outcome, Tree
-from rfnb.viz.beams.arms import merged, parting
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.beams.tree import grow
-from rfnb.viz.branches.sides import of_both, sides_of
+from rfnb.viz.branches.sides import merged, of_both, parting, sides_of
 from rfnb.viz.branches.spec import spec as branches_spec
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.kinds import html_of, problem_of, text_of

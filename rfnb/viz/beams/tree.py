@@ -105,7 +105,7 @@ class BeamTree:
 
 @dataclass(frozen=True)
 class Arms:
-    """Two searches in one (`rfnb/viz/beams/arms.py`): from step `at` on slots below `split` are A, the others B."""
+    """Two searches in one (`rfnb/viz/branches/sides.py`): from step `at` on slots below `split` are A, the others B."""
 
     at: int
     split: int

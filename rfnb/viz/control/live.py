@@ -7,10 +7,12 @@ so a handler of messages waits for nothing.
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from rfnb.control.branch_tree import runs_of
@@ -23,7 +25,6 @@ from rfnb.viz.branches.spec import beside_each_other
 from rfnb.viz.control.asked import WhyAsked
 from rfnb.viz.control.content import text
 from rfnb.viz.control.ghost_rows import rows_of
-from rfnb.viz.control.host import note
 from rfnb.viz.control.spec import OVER, spec
 from rfnb.viz.group.spec import join, parts_of
 from rfnb.viz.hands import Hands
@@ -122,7 +123,7 @@ class RunView:
     # -- what pages get ----------------------------------------------------------------------------------------------------
 
     def _state(self) -> Spec:
-        made = spec(self.run, beside=self._beside, note=note(), changed=self._changed)
+        made = spec(self.run, beside=self._beside, note=_note(), changed=self._changed)
         made.head["why"] = None if self._asked is None else self._asked.told()
         return made
 
@@ -387,3 +388,27 @@ def _settle(*_: Any) -> None:
         view.settle()
     for run in list(_told):
         _told[run] = run.told
+
+
+@cache
+def _note() -> str:
+    """A sentence for the toolbar; "": all of it works."""
+    if "google.colab" in sys.modules:
+        return "Colab hears buttons and shows what changes only while no other cell runs, or in a cell with run.wait(poll=True)."
+    version = _ipykernel()
+    if version is None or version >= (7, 1):
+        return ""
+    if version >= (7, 0):
+        return "ipykernel 7.0 ends a thread that shows something. Install 7.1 or newer, and restart the kernel."
+    return (
+        "This ipykernel hears buttons when no cell runs: end the cell with `run`, or wait with run.wait(poll=True). "
+        "From ipykernel 7.1 on it always does."
+    )
+
+
+def _ipykernel() -> tuple[int, int] | None:
+    """The version of the kernel that this runs in, or None."""
+    if "ipykernel.kernelapp" not in sys.modules:
+        return None
+    major, minor = sys.modules["ipykernel"].__version__.split(".")[:2]
+    return int(major), int(minor)

@@ -8,10 +8,14 @@ Its head is the state of the run as plain data: `ctx.run.state` in a page. The w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from rfnb.control.branch_tree import runs_of
+from rfnb.control.ghosts import forced_in, history_at, lane_of, last_place, once_only, plain_end, result_of, verdict
 from rfnb.control.run import Run
-from rfnb.viz.control.rail import entries
+from rfnb.control.run_steps import StepPlace
 from rfnb.viz.control.words import counter, state_of, words_of
 from rfnb.viz.spec import Spec
 
@@ -60,3 +64,90 @@ def spec(run: Run, *, beside: Run | None = None, note: str = "", changed: Callab
             "note": " ".join(filter(None, [note, more])),
         },
     )
+
+
+_MOST_SEQS = 16
+_MOST_RUNS = 200
+_MOST_ABOVE = 50  # of a run that is shown, those that it is a branch of
+_kept: weakref.WeakKeyDictionary[Run, tuple[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
+
+
+def entries(root: Run, shown: Iterable[Run], changed: Callable[[], None]) -> tuple[list[dict[str, Any]], str]:
+    """Describe each run of a tree for a page; of very many the newest, and say where the others are.
+
+    Args:
+        shown: Those that are described in any case, with what they are branches of.
+        changed: Called, in any thread, when there is more to tell than now.
+    """
+    runs, note = list(runs_of(root)), ""
+    if len(runs) > _MOST_RUNS:
+        note = f"The newest {_MOST_RUNS:,} of {len(runs):,} runs are in the rail. `run.tree()` and `run.find(name)` have all."
+        wanted = {run.number for run in sorted(runs, key=lambda run: -run.number)[:_MOST_RUNS]}
+        for run in (root, *shown):
+            above: Run | None = run
+            for _ in range(_MOST_ABOVE):
+                if above is not None:
+                    wanted.add(above.number)
+                    above = above.parent
+        runs = [run for run in runs if run.number in wanted]
+    return [_entry(run, changed) for run in runs], note
+
+
+def _entry(run: Run, changed: Callable[[], None]) -> dict[str, Any]:
+    parent, at = run.parent, run.left
+    state = state_of(run)
+    entry = {"number": run.number, "name": run.name, "from": "", "state": state, "steps": len(run.steps)}
+    if parent is not None and at is not None:
+        entry |= {
+            "from": f'from step {at.step} of "{at.path}" of {parent.name}',
+            "parent": parent.number,
+            "step": at.step,
+            "tick": at.tick,
+            "moves": bool(run.then),
+        }
+    return entry | _results(run, state, changed)
+
+
+def _results(run: Run, state: str, changed: Callable[[], None]) -> dict[str, Any]:
+    """Give the results of a run, sequence by sequence, beside those of its parent; {}: there are none yet."""
+    if state != "done":
+        return {}
+    base = None if run.parent is None or state_of(run.parent) == "failed" else _plain(run.parent)
+    if base is not None:
+        base.on_change(changed)  # before it is asked whether it is over
+    key = None if base is None else (base.run.number, base.run.state)
+    there = _kept.get(run)
+    if there is not None and there[0] == key:
+        return there[1]
+    if base is not None and base.run._gate.mode != "over":
+        return {}
+    place = last_place(run) if run.left is None else _where_it_leaves(run, run.left.tick)
+    history = history_at(run, place)
+    outcome = result_of(run, history)
+    before = None if base is None or base.run.state != "done" else base.outcome
+    results, lanes = [], []
+    for seq in range(min(max(len(outcome.seqs), 1), _MOST_SEQS)):
+        lane = None
+        if history is not None and place is not None and run.left is not None:
+            lane = lane_of(history, seq, place.step, forced_in(run.then))
+        lanes.append(None if lane is None else lane._asdict())
+        told = verdict(run.name, before or outcome, outcome, seq, lane)
+        results.append(told if before is not None else {**told, "difference": None, "same": False, "words": ""})
+    made = {"text": "" if outcome.seqs else outcome.text[:200], "results": results} | (
+        {"lanes": lanes} if any(lanes) else {}
+    )
+    _kept[run] = key, made
+    return made
+
+
+def _plain(run: Run) -> Any:
+    try:
+        once_only(run)
+    except RuntimeError:  # it would do more than to tell
+        return None
+    return plain_end(run)
+
+
+def _where_it_leaves(run: Run, tick: int) -> StepPlace | None:
+    """Find the step in which a branch leaves its parent; None: it has not come to it."""
+    return run._holder.places[tick] if tick < len(run.steps) else None

@@ -16,7 +16,7 @@ export interface CutSpec {
   arm?: string; // where two searches have the same parents: the letter of its own
   id?: number;
 }
-/** Two searches in one (rfnb/viz/beams/arms.py): from step `at` on slots below `split` are A, the others B. */
+/** Two searches in one (rfnb/viz/branches/sides.py): from step `at` on slots below `split` are A, the others B. */
 export interface Arms {
   at: number;
   split: number;

@@ -1,5 +1,5 @@
 // Two runs of a page beside each other: of both searches one tree, of attention and states A − B. Equal to rfnb/viz/branches/sides.py and
-// rfnb/viz/beams/arms.py.
+// rfnb/viz/branches/sides.py.
 
 import type { CutSpec, SeqSpec, State, StepSpec } from "../beams/tree";
 import type { Plain, PlainFrame } from "../engine/frames";

@@ -1,5 +1,5 @@
 // The runs of a page: what was typed, and what was changed by hand, as a tree; what comes of a change, in words. What a kernel says of the same:
-// rfnb/control/ghosts.py, rfnb/viz/control/rail.py.
+// rfnb/control/ghosts.py, rfnb/viz/control/spec.py.
 
 import type { SeqSpec } from "../beams/tree";
 import { grow, pathOf, tokensOf } from "../beams/tree";
