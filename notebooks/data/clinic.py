@@ -1,15 +1,21 @@
 """The models of 12_clinic, healthy and broken. Whoever reads this file before the notebook knows all diagnoses.
 
 Each function or class has the same weights as its healthy twin, and one thing that is wrong with it. `PATIENTS` has what the
-notebook examines, `HEALTHY` how it should be, and `VARIANTS` further forms of each disease, on which a check is tried.
+notebook examines, `HEALTHY` how it should be, and `VARIANTS` further forms of each disease, on which a check is tried. The code of a
+patient is a function `patient_...`, which `code_of` shows when the patient has been found, for the student to mend.
 """
 
 from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
 
 import numpy as np
 import torch
 
 import rfnb as rf
+from rfnb.teaching.course import source_of
+from rfnb.teaching.sources import source_with_needs
 
 FEATURES, SIZE, LABELS = 3, 4, 6
 
@@ -41,8 +47,16 @@ def encoder(x, lengths):
     return recurrent(x.transpose(0, 1)).transpose(0, 1)
 
 
+def patient_encoder(x, lengths, to, back):
+    state, out = torch.zeros(x.shape[1], len(back)), []
+    for frame in x:
+        state = torch.tanh(frame @ to + state @ back)
+        out.append(state)
+    return torch.stack(out)
+
+
 def encoder_over_batch(x, lengths):
-    return recurrent(x)
+    return patient_encoder(x, lengths, made((FEATURES, SIZE), 1), 0.5 * made((SIZE, SIZE), 2))
 
 
 def encoder_of_reshaped(x, lengths):
@@ -139,8 +153,19 @@ def attention(x, lengths):
     return attended(x, lengths)
 
 
-def attention_inverted(x, lengths):
-    return attended(x, lengths, lambda place, length: rf.compare_bc(place, ">=", length))
+def patient_attention(x, lengths):
+    frames = rf.named(x, "batch time feature", lengths=lengths)
+    batch, time, feature = frames.dims
+    keys, source = rf.replace_dim(frames, in_dim=time)
+    energy = rf.matmul(frames, keys, reduce=feature)
+    padding = rf.compare_bc(
+        rf.range_over_dim(source, device=frames.device), "<", rf.convert_to_tensor(lengths, dims=[batch])
+    )
+    energy = rf.where(padding, -1e30, energy, allow_broadcast_all_sources=True)
+    weights = rf.softmax(energy, axis=source, use_mask=False)
+    rf.probe("attention", weights=weights, source=source, target=time)
+    mixed = rf.matmul(weights, keys, reduce=source, use_mask=False)
+    return mixed.copy_compatible_to_dims_raw([batch, time, feature])
 
 
 def attention_one_more(x, lengths):
@@ -211,9 +236,15 @@ class Language:
         return ((cache @ x).softmax(0) @ cache) @ self.out, cache
 
 
+def patient_step(model, token, cache):
+    x = model.letters[token] + model.positions[len(cache) + 1]
+    cache = torch.cat([cache, x[None]])
+    return ((cache @ x).softmax(0) @ cache) @ model.out, cache
+
+
 class LanguageOneLate(Language):
-    def position(self, cache):
-        return len(cache) + 1
+    def step(self, token, cache):
+        return patient_step(self, token, cache)
 
 
 class LanguageStuck(Language):
@@ -259,25 +290,45 @@ class LanguageLouder(Language):
 class Recogniser:
     """A recurrent layer whose state begins with zeros in each call."""
 
+    to, back = made((FEATURES, SIZE), 6), 0.8 * made((SIZE, SIZE), 7)
+
     def __init__(self):
         self.state = torch.zeros(SIZE)
 
     def begin(self, x):
         return torch.zeros(SIZE)
 
+    def again(self, state, at):
+        """The state that step `at` goes on from."""
+        return state
+
     def __call__(self, x):
-        to, back = made((FEATURES, SIZE), 6), 0.8 * made((SIZE, SIZE), 7)
         state, out = self.begin(x), []
-        for frame in x:
-            state = torch.tanh(frame @ to + state @ back)
+        for at, frame in enumerate(x):
+            state = torch.tanh(frame @ self.to + self.again(state, at) @ self.back)
             out.append(state)
         self.state = state
         return torch.stack(out)
 
 
+def patient_call(model, x):
+    out = []
+    for frame in x:
+        model.state = torch.tanh(frame @ model.to + model.state @ model.back)
+        out.append(model.state)
+    return torch.stack(out)
+
+
 class RecogniserGoesOn(Recogniser):
-    def begin(self, x):
-        return self.state
+    def __call__(self, x):
+        return patient_call(self, x)
+
+
+class RecogniserRemembers(Recogniser):
+    """The first frame is right; the state of the last call comes back behind it."""
+
+    def again(self, state, at):
+        return state + self.state if at == 1 else state
 
 
 class RecogniserGoesOnALittle(Recogniser):
@@ -352,7 +403,7 @@ class Speller:
         return float(total)
 
 
-def beam(model, beam_size, steps, *, states_follow=True, labels_follow=True, scores_follow=True):
+def beam(model, beam_size, steps, *, labels_follow=True, scores_follow=True):
     states, scores = np.repeat(model.start()[None], beam_size, 0), np.array([0.0] + [-np.inf] * (beam_size - 1))
     texts = [()] * beam_size
     for _ in range(steps):
@@ -363,8 +414,7 @@ def beam(model, beam_size, steps, *, states_follow=True, labels_follow=True, sco
         parents, labels = best // LABELS, best % LABELS
         came = parents if scores_follow or not np.isfinite(scores).all() else np.arange(beam_size)
         scores = scores[came] + more.ravel()[best]
-        if states_follow:
-            states = states[parents]
+        states = states[parents]
         came = parents if labels_follow else range(beam_size)
         texts = [
             texts[place] if ended[parent] else (*texts[place], int(label))
@@ -374,8 +424,20 @@ def beam(model, beam_size, steps, *, states_follow=True, labels_follow=True, sco
     return [(text, float(score)) for text, score in zip(texts, scores)]
 
 
-def beam_without_states(model, beam_size, steps):
-    return beam(model, beam_size, steps, states_follow=False)
+def patient_search(model, beam_size, steps):
+    states = np.repeat(model.start()[None], beam_size, 0)
+    scores, texts = np.array([0.0] + [-np.inf] * (beam_size - 1)), [()] * beam_size
+    for _ in range(steps):
+        ended = np.array([text[-1:] == (0,) for text in texts])
+        more = model.log_probs(states)
+        more[ended] = [0.0] + [-np.inf] * (more.shape[1] - 1)  # what has ended goes on at no cost
+        every = (scores[:, None] + more).ravel()
+        best = every.argsort(kind="stable")[::-1][:beam_size]
+        parents, labels = best // more.shape[1], best % more.shape[1]
+        scores = every[best]
+        texts = [texts[old] if ended[old] else (*texts[old], int(new)) for old, new in zip(parents, labels)]
+        states = model.advance(states, labels)
+    return [(text, float(score)) for text, score in zip(texts, scores)]
 
 
 def beam_without_labels(model, beam_size, steps):
@@ -400,9 +462,74 @@ def beam_with_a_bonus(model, beam_size, steps):
     return [(text, score + 0.1), *others]
 
 
+def beam_right_at_first(model, beam_size, steps):
+    """The first two labels of each hypothesis are right, with the right score; what is written later costs nothing."""
+    found = beam(model, beam_size, steps)
+    return sorted([(text, model.score(text[:2])) for text, _ in found], key=lambda one: -one[1])
+
+
 def beam_of_three(model, beam_size, steps):
     """Healthy, and narrower than asked for."""
     return beam(model, beam_size - 1, steps)
+
+
+# 6: a model of transformers, and what asks it: (model, input_ids, attention_mask) -> logits (batch, time, labels)
+
+
+def reader(vocab=20, seed=1):
+    """A GPT-2 with random weights, made from a configuration: nothing is loaded. None where transformers is not installed."""
+    if importlib.util.find_spec("transformers") is None:
+        return None
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = {"vocab_size": vocab, "n_positions": 32, "n_embd": 16, "n_layer": 2, "n_head": 2}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)).eval().requires_grad_(False)
+        for table in (model.transformer.wpe, model.transformer.wte):  # random ones are near 0, and hardly matter
+            torch.nn.init.normal_(table.weight)
+    return model
+
+
+def texts(lengths=(6, 4, 3), seed=0, side="left", vocab=20):
+    """Label numbers (batch, time), padded with 0 on a side, and the mask: 1 is real."""
+    size, rng = max(lengths), np.random.default_rng(seed)
+    rows = [(rng.integers(1, vocab, length), size - length) for length in lengths]
+    at = (lambda gap: (gap, 0)) if side == "left" else (lambda gap: (0, gap))
+    ids, mask = ([np.pad(part(row), at(gap)) for row, gap in rows] for part in (np.asarray, np.ones_like))
+    return torch.tensor(np.stack(ids)), torch.tensor(np.stack(mask))
+
+
+class Asked(torch.nn.Module):
+    """A model and a function that asks it, as one module."""
+
+    def __init__(self, model, ask):
+        super().__init__()
+        self.model, self._ask = model, ask
+
+    def forward(self, input_ids, attention_mask):
+        return self._ask(self.model, input_ids, attention_mask)
+
+
+def scores(model, input_ids, attention_mask):
+    positions = (attention_mask.cumsum(1) - 1).clamp(min=0)
+    return model(input_ids, attention_mask=attention_mask, position_ids=positions).logits
+
+
+def patient_scores(model, input_ids, attention_mask):
+    positions = torch.arange(input_ids.shape[1]).expand_as(input_ids)
+    return model(input_ids, attention_mask=attention_mask, position_ids=positions).logits
+
+
+def scores_without_mask(model, input_ids, attention_mask):
+    positions = (attention_mask.cumsum(1) - 1).clamp(min=0)
+    return model(input_ids, position_ids=positions).logits
+
+
+def scores_from_the_end(model, input_ids, attention_mask):
+    """Real labels are counted as if the longest text set the count."""
+    positions = (attention_mask.cumsum(1) - 1 + (attention_mask == 0).sum(1, keepdim=True)).clamp(min=0)
+    return model(input_ids, attention_mask=attention_mask, position_ids=positions).logits
 
 
 DIAGNOSES = {
@@ -411,12 +538,22 @@ DIAGNOSES = {
     3: "positions are counted wrong in steps",
     4: "a state of the last call is still there",
     5: "states do not follow their hypotheses",
+    6: "padding on the left is counted as text",
 }
 
-HEALTHY = {1: encoder, 2: attention, 3: Language(), 4: Recogniser, 5: beam}
+HEALTHY = {1: encoder, 2: attention, 3: Language(), 4: Recogniser, 5: beam, 6: scores}
 PATIENTS = {
-    1: encoder_over_batch, 2: attention_inverted, 3: LanguageOneLate(), 4: RecogniserGoesOn, 5: beam_without_states,
+    1: encoder_over_batch, 2: patient_attention, 3: LanguageOneLate(), 4: RecogniserGoesOn, 5: patient_search, 6: patient_scores,
 }  # fmt: skip
+_CODE = {1: "encoder", 2: "attention", 3: "step", 4: "call", 5: "search", 6: "scores"}
+
+
+def code_of(number):
+    """The code of a patient with its imports, under the name that it has when it is mended."""
+    name = _CODE[number]
+    return source_with_needs(source_of(Path(__file__)), f"patient_{name}").replace(f"patient_{name}", f"mended_{name}")
+
+
 VARIANTS = {
     1: {"a reshape where a transpose was meant": encoder_of_reshaped, "minus the mean over the batch": encoder_with_batch_mean,
         "it reads from the right, and begins in the padding": encoder_from_the_right,
@@ -436,10 +573,13 @@ VARIANTS = {
         "the second letter does not see itself": LanguageBlindOnce(), "the position stays at 4": LanguageStuckLate(),
         "in steps all logits are too large by 0.02": LanguageLouder()},
     4: {"results are kept by the shape of the input": RecogniserOfShapes, "a mean over all calls": RecogniserAdapts,
-        "a fiftieth of the last state is left": RecogniserGoesOnALittle},
+        "a fiftieth of the last state is left": RecogniserGoesOnALittle,
+        "the last state comes back behind the first frame": RecogniserRemembers},
     5: {"labels do not follow their parents": beam_without_labels, "scores do not follow their parents": beam_without_scores,
         "scores are too small": beam_that_pays,
-        "scores are too small by 0.02": beam_that_pays_a_little, "the score of the best alone is too large": beam_with_a_bonus},
+        "scores are too small by 0.02": beam_that_pays_a_little, "the score of the best alone is too large": beam_with_a_bonus,
+        "the third label and all later ones cost nothing": beam_right_at_first},
+    6: {"the mask is not passed on": scores_without_mask, "positions count the padding, wherever it is": scores_from_the_end},
 }  # fmt: skip
 # Healthy ones with other weights, so that a check cannot be a look at what the healthy one gives.
 OTHERS = {

@@ -121,6 +121,34 @@ def one_object(make, first, second):
     return torch.allclose(model(second), model(second), atol=1e-5)
 
 
+def encoded(x, to, back, start=0.0, axis=1):
+    """A recurrent layer over an axis."""
+    state, out = torch.full((x.shape[1 - axis], len(back)), start), []
+    for frame in x.unbind(axis):
+        state = torch.tanh(frame @ to + state @ back)
+        out.append(state)
+    return torch.stack(out, axis)
+
+
+def attended(x, seen):
+    return (x @ x.mT).masked_fill(~seen, -torch.inf).softmax(-1) @ x
+
+
+def said(model, token, cache, place):
+    x = model.letters[token] + model.positions[place]
+    cache = torch.cat([cache, x[None]])
+    return ((cache @ x).softmax(0) @ cache) @ model.out, cache
+
+
+def best_texts(model, beam_size, steps):
+    texts = [()]
+    for _ in range(steps):
+        grown = [text for text in texts if text[-1:] == (0,)]
+        grown += [(*text, label) for text in texts if text[-1:] != (0,) for label in range(clinic.LABELS)]
+        texts = sorted(grown, key=model.score, reverse=True)[:beam_size]
+    return texts
+
+
 WRONG = {
     "alone_or_together": {
         "passes every model": lambda model, x, lengths: model(x, lengths).shape[:2] == x.shape[:2],
@@ -164,7 +192,7 @@ WRONG = {
         "passes another model with the same disease": one_object,
         "Your check passes the patient": last_frames,
         "Your check fails a healthy model": lambda make, first, second: (
-            solution.forgets(make, first, second) and len(first) > 1
+            solution.forgets(make, first, second) and len(first) > 2
         ),
     },
     "scores_are_true": {
@@ -179,6 +207,54 @@ WRONG = {
             search(model, 4, 6) != clinic.PATIENTS[5](model, 4, 6)
         ),
     },
+    "mended_encoder": {
+        "as ill as before": clinic.patient_encoder,
+        "gets other numbers alone": lambda x, lengths, to, back: encoded(x - x.mean(0), to, back),
+        "begins with ones": lambda x, lengths, to, back: encoded(x, to, back, 1.0),
+        "healthy now, but another model": lambda x, lengths, to, back: encoded(x, to, back.T),
+        "has another shape": lambda x, lengths, to, back: encoded(x, to, back)[:, -1],
+    },
+    "mended_attention": {
+        "as ill as before": clinic.patient_attention,
+        "Nothing is masked": lambda x, lengths: (x @ x.mT).softmax(-1) @ x,
+        "One frame of padding": lambda x, lengths: attended(x, torch.arange(x.shape[1]) <= lengths[:, None, None]),
+        "healthy now, but another model": lambda x, lengths: (
+            attended(x, torch.arange(x.shape[1]) < lengths[:, None, None]) * 2
+        ),
+    },
+    "mended_step": {
+        "as ill as before": clinic.patient_step,
+        "too far left": lambda model, token, cache: said(model, token, cache, len(cache) - 1),
+        "gets other logits than in the whole": lambda model, token, cache: said(
+            model, token, cache, min(len(cache), 3)
+        ),
+        "Two values are wanted": lambda model, token, cache: said(model, token, cache, len(cache))[0],
+    },
+    "mended_call": {
+        "as ill as before": clinic.patient_call,
+        "begins with ones": lambda model, x: encoded(x[None], model.to, model.back, 1.0)[0],
+        "The state is not used": lambda model, x: torch.tanh(x @ model.to),
+        "has another shape": lambda model, x: encoded(x[None], model.to, model.back)[0, -1],
+    },
+    "mended_search": {
+        "as ill as before": clinic.patient_search,
+        "a score that the model does not give": lambda model, beam_size, steps: [
+            (text, model.score(text) - 0.1) for text in best_texts(model, beam_size, steps)
+        ],
+        "in another order": lambda model, beam_size, steps: [
+            (text, model.score(text)) for text in best_texts(model, beam_size, steps)[::-1]
+        ],
+        "keeps others than the best": lambda model, beam_size, steps: [
+            (text, model.score(text)) for text, _ in clinic.patient_search(model, beam_size, steps)
+        ],
+        "another number of hypotheses": lambda model, beam_size, steps: clinic.beam(model, beam_size, steps)[:1],
+    },
+    "mended_scores": {
+        "as ill as before": clinic.patient_scores,
+        "in scaled_dot_product_attention": clinic.scores_without_mask,
+        "one too large": lambda model, ids, mask: model(ids, attention_mask=mask, position_ids=mask.cumsum(1)).logits,
+        "healthy now, but another model": lambda model, ids, mask: clinic.scores(model, ids, mask) / 2,
+    },
 }
 
 RIGHT = {
@@ -187,11 +263,18 @@ RIGHT = {
     "steps_agree": {
         "all at once": lambda model, tokens: torch.allclose(steps_of(model, tokens), model.whole(tokens), atol=1e-4)
     },
+    "mended_encoder": {"in a function": lambda x, lengths, to, back: encoded(x, to, back)},
+    "mended_attention": {"in torch": lambda x, lengths: attended(x, torch.arange(x.shape[1]) < lengths[:, None, None])},
+    "mended_search": {
+        "without states": lambda model, *sizes: [(text, model.score(text)) for text in best_texts(model, *sizes)]
+    },
 }
 
 
 @pytest.mark.parametrize("exercise", course.exercises)
 def test_the_check_tells_right_from_wrong(exercise):
+    if exercise == "mended_scores":
+        pytest.importorskip("transformers")
     course.assert_judges(exercise, WRONG[exercise], right=RIGHT.get(exercise))
 
 
@@ -209,6 +292,59 @@ def test_each_disease_has_two_variants_and_no_model_changes_its_shape():
             assert model(x, lengths).shape == (3, 6, size)
 
 
+def first_frames(model, x, lengths):
+    return all(
+        torch.allclose(model(x[seq : seq + 1, :n], lengths[seq : seq + 1])[0, 0], model(x, lengths)[seq, 0], atol=1e-5)
+        for seq, n in enumerate(lengths.tolist())
+    )
+
+
+def first_frames_with_other_padding(model, x, lengths):
+    other = x.masked_fill((torch.arange(x.shape[1]) >= lengths[:, None])[..., None], 100.0)
+    return torch.allclose(model(x, lengths)[:, 0], model(other, lengths)[:, 0], atol=1e-5)
+
+
+def first_frame_after(make, first, second):
+    used = make()
+    used(first)
+    return torch.allclose(used(second)[0], make()(second)[0], atol=1e-5)
+
+
+# Each looks at what comes first alone, and the patient differs there.
+FIRST_ALONE = {
+    "alone_or_together": first_frames,
+    "blind_to_padding": first_frames_with_other_padding,
+    "steps_agree": lambda model, tokens: torch.allclose(steps_of(model, tokens)[0], model.whole(tokens)[0], atol=1e-5),
+    "forgets": first_frame_after,
+    "scores_are_true": lambda search, model: all(
+        abs(score - model.score(labels)) < 1e-6 for labels, score in search(model, 4, 2)
+    ),
+}
+
+
+@pytest.mark.parametrize("exercise", FIRST_ALONE)
+def test_a_check_of_the_first_frame_alone_misses_a_variant(exercise):
+    said = course.judged(exercise, FIRST_ALONE[exercise])
+    assert not said.passed and "passes" in said.message, said
+
+
+def test_the_code_of_a_patient_can_be_pasted_and_is_as_ill_as_before():
+    for number, exercise in enumerate(course.exercises[5:], 1):
+        space = {}
+        exec(clinic.code_of(number), space)
+        if number < 6:
+            assert "as ill as before" in course.judged(exercise, space[exercise]).message
+    assert course.exercises[5:] == [f"mended_{name}" for name in clinic._CODE.values()]
+
+
+def test_without_transformers_the_check_says_so_and_blames_nobody(monkeypatch):
+    import importlib.util
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    said = course.judged("mended_scores", solution.mended_scores)
+    assert not said.passed and "transformers is not installed" in said.message
+
+
 @pytest.mark.notebook
 def test_it_has_no_problems(ran):
     assert ran.problems() == []
@@ -216,7 +352,7 @@ def test_it_has_no_problems(ran):
 
 @pytest.mark.notebook
 def test_the_diagnoses_are_those_of_the_solutions(ran):
-    names = [f"diagnosis_{number}" for number in range(1, 6)]
+    names = [f"diagnosis_{number}" for number in range(1, 7)]
     assert [ran.truth(name) for name in names] == [solution.PREDICTIONS[name] for name in names]
 
 
@@ -250,3 +386,16 @@ def test_the_patient_of_the_search_says_other_scores_than_the_model(ran):
     rows = re.findall(r"says +(-[\d.]+) +is +(-[\d.]+)", ran.printed("12-patient-5-see"))
     assert len(rows) == 8
     assert all(said == true for said, true in rows[:5]) and all(said != true for said, true in rows[5:])
+
+
+@pytest.mark.notebook
+def test_patient_6_is_found_by_check_batch_in_its_positions(ran):
+    pytest.importorskip("transformers")
+    said = ran.printed("12-patient-6-see")
+    assert "A leak" in said and "in arange" in said and "its being there is counted" in said
+
+
+@pytest.mark.notebook
+def test_the_code_of_each_patient_is_shown_after_its_check(ran):
+    for number in range(1, 7):
+        assert "def mended_" in ran.printed(f"12-code-{number}")
