@@ -1,13 +1,13 @@
-"""`import rfnb.as_returnn`: code written for `returnn.frontend` runs on rfnb, without an edit, where RETURNN is not installed.
+"""`import rfnb.as_returnn`: run code written for `returnn.frontend` on rfnb without changes, where RETURNN is not installed.
 
     import rfnb.as_returnn
     import returnn.frontend as rf
     from returnn.tensor import Tensor, Dim, batch_dim
     from returnn.frontend.decoder.transformer import TransformerDecoder
 
-These modules then are those of rfnb: `returnn.frontend is rfnb`. The small parts that configurations import beside them are here
-too (`PARTS`): `returnn.config`, vocabularies, and some functions. Nothing else of RETURNN is, and an import of it says so.
-`docs/coming-from-returnn.md` tells what differs.
+These modules then are those of rfnb: `returnn.frontend is rfnb`. The small parts that configurations also import are
+here too (`PARTS`): `returnn.config`, vocabularies, and some functions. Nothing else of RETURNN is available, and
+importing it raises an error that says so. `docs/coming-from-returnn.md` lists the differences.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rfnb.places.paths import all_paths, new_module
 
 BRIDGE = "returnn.torch.frontend.bridge"
 _GUIDE = "docs/coming-from-returnn.md tells what differs."
-# Module: where its parts are, and their names.
+# Module -> the location and names of its parts.
 PARTS: dict[str, tuple[ModuleType, str]] = {
     "config": (config, "Config get_global_config set_global_config global_config_ctx"),
     "datasets.util.vocabulary": (vocabulary, "Vocabulary"),
@@ -39,7 +39,7 @@ PARTS: dict[str, tuple[ModuleType, str]] = {
     "util.better_exchook": (small_parts, "install better_exchook"),
     "util.math": (small_parts, "ceil_div next_power_of_two PiecewiseLinear"),
 }
-# What else programs import, by the beginning of its name: what to do instead.
+# Other modules that programs import, by prefix: what to do instead.
 _INSTEAD = {
     "returnn.datasets": "Data sets are not here: put arrays into a TensorDict, by assign_from_raw_tensor_dict_.",
     "returnn.torch": "The training engine is not here: a loop over steps is, with rf.init_train_step_run_ctx().",
@@ -48,11 +48,11 @@ _INSTEAD = {
 
 
 class _NotHere:
-    """A finder of modules: an import of what is not here says what is."""
+    """A module finder whose error for missing parts says what is available."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
-        """None for what is not of RETURNN. Raises for all else, also where Python would find a file of rfnb."""
+        """None for modules outside of RETURNN. Raises for everything else, even if Python would find a file of rfnb."""
         if name.partition(".")[0] != "returnn":
             return None
         raise ModuleNotFoundError(
@@ -119,7 +119,7 @@ def _put_in_place() -> None:
 
 
 def _is_in_place() -> bool:
-    """Whether it has been done: a notebook may load this module again."""
+    """Whether it was done already: a notebook may reload this module."""
     module = sys.modules.get("returnn")
     return module is not None and vars(module).get("frontend") is sys.modules["rfnb"]
 

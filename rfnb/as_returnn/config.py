@@ -18,7 +18,7 @@ _BOOLS = {**dict.fromkeys(("true", "yes", "1", "on"), True), **dict.fromkeys(("f
 
 
 class Config:
-    """The settings of a program: values as Python has them (`typed_value`), also read as text, numbers or bools.
+    """The settings of a program: values as Python objects (`typed_value`), or converted to text, numbers or bools.
 
     Args:
         items: name -> value.
@@ -28,7 +28,7 @@ class Config:
         self.typed_dict: dict[str, Any] = dict(items or {})
 
     def load_file(self, f: Any) -> None:
-        """Run a Python file, by its path or as an open file: its global names are the settings."""
+        """Run a Python file, given by path or as an open file: its global names become the settings."""
         if isinstance(f, str):
             with open(f, encoding="utf-8") as opened:
                 return self.load_file(opened)
@@ -45,7 +45,7 @@ class Config:
         self.typed_dict[key] = value
 
     def has(self, key: str) -> builtins.bool:
-        """Whether there is a value of this name."""
+        """Whether there is a value with this name."""
         return key in self.typed_dict
 
     def __contains__(self, key: str) -> builtins.bool:
@@ -55,20 +55,20 @@ class Config:
         return self.typed_dict[key]
 
     def typed_value(self, key: str, default: Any = None, index: builtins.int | None = None) -> Any:
-        """The value as it was set, or its entry `index`; `default` if there is none."""
+        """The value as it was set, or its entry `index`; `default` if it is not set."""
         if key not in self.typed_dict:
             return default
         return self.typed_dict[key] if index is None else self.typed_dict[key][index]
 
     def value(self, key: str, default: Any, index: builtins.int | None = None, list_join_str: str = ",") -> Any:
-        """The value as text, entries of a list joined; `default` if there is none."""
+        """The value as text, with the entries of a list joined; `default` if it is not set."""
         value = self.typed_value(key, default, index)
         if isinstance(value, (list, tuple)):
             return list_join_str.join(map(str, value))
         return value if value is default or value is None else str(value)
 
     def list(self, key: str, default: Any = None) -> Any:
-        """The entries of a list, or of text with commas; one value is a list of it. Default: none."""
+        """The entries of a list, or of text with commas; a single value becomes a list. Default: None."""
         value = self.typed_dict.get(key, default)
         if value is None:
             return []
@@ -77,15 +77,15 @@ class Config:
         return [*value] if isinstance(value, (list, tuple)) else [value]
 
     def int(self, key: str, default: Any, index: builtins.int = 0) -> Any:
-        """The value, or entry `index` of a list, as int. Raises ValueError if it says none."""
+        """The value, or entry `index` of a list, as int. Raises ValueError if it is not an int."""
         return self._as(int, key, default, index)
 
     def float(self, key: str, default: Any, index: builtins.int = 0) -> Any:
-        """The value, or entry `index` of a list, as float. Raises ValueError if it says none."""
+        """The value, or entry `index` of a list, as float. Raises ValueError if it is not a float."""
         return self._as(float, key, default, index)
 
     def bool(self, key: str, default: Any, index: builtins.int = 0) -> Any:
-        """The value, or entry `index` of a list, as bool: True, 1, "true", "no", ... Raises ValueError if it says none."""
+        """The value, or entry `index` of a list, as bool: True, 1, "true", "no", ... Raises ValueError if it is not a bool."""
         return self._as(bool, key, default, index)
 
     def _as(self, kind: type, key: str, default: Any, index: builtins.int) -> Any:
@@ -112,23 +112,23 @@ def _bool(value: Any) -> bool:
     return bool(value)
 
 
-_global: dict[str, Config | None] = {"config": None}  # of the process: threads read it, too
+_global: dict[str, Config | None] = {"config": None}  # per process, shared by threads
 
 
 def set_global_config(config: Config | None) -> None:
-    """Make a config that of the program, or with None no one."""
+    """Set the global config; None unsets it."""
     _global["config"] = config
 
 
 def get_global_config(
     *, raise_exception: bool = True, auto_create: bool = False, return_empty_if_none: bool = False
 ) -> Config | None:
-    """The config of the program.
+    """The global config.
 
     Args:
-        raise_exception: Else None where there is none.
-        auto_create: Make one where there is none.
-        return_empty_if_none: Give an empty one where there is none, which the program does not keep.
+        raise_exception: If false, return None if there is none.
+        auto_create: Create one if there is none.
+        return_empty_if_none: Return an empty one if there is none, without making it global.
 
     Raises:
         RuntimeError: If there is none.
@@ -150,7 +150,7 @@ def get_global_config(
 
 @contextmanager
 def global_config_ctx(config: Config) -> Iterator[None]:
-    """Another config of the program, for a with-block."""
+    """Set another global config for a with-block."""
     before = _global["config"]
     set_global_config(config)
     try:

@@ -1,4 +1,4 @@
-"""The small parts of RETURNN that models and their configurations import beside its frontend."""
+"""The small parts of RETURNN that models and their configurations import in addition to its frontend."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from rfnb.core.tensor_dict import TensorDict
 
 # -- util.basic --------------------------------------------------------------------------------------------------------
 class BehaviorVersion:
-    """The version of documented behaviour; here always the newest, so that others are said to be not here.
+    """The version of documented behaviour; here always the newest, so older ones are reported as unavailable.
 
-    A program that asks for a minimum gets it.
+    A minimum that a program requires is always met.
     """
 
     _latest = 30
 
     @classmethod
     def get(cls) -> int:
-        """The version: the newest."""
+        """The newest version."""
         return cls._latest
 
     @classmethod
     def set(cls, version: int | None) -> None:
-        """Check that this is a version that there is; of older ones a warning says that they behave as the newest.
+        """Check that this version exists; for older ones a warning says that they behave like the newest.
 
         Raises:
-            ValueError: If it is newer than what was documented.
+            ValueError: If it is newer than the newest documented one.
         """
         cls.require(version is None or version <= cls._latest, f"no version {version}", cls._latest)
         if version is not None and version < cls._latest:
@@ -43,7 +43,7 @@ class BehaviorVersion:
 
     @classmethod
     def require(cls, condition: bool, message: str, version: int) -> None:
-        """Check a condition that holds from a version on.
+        """Check a condition that must hold from a version on.
 
         Raises:
             ValueError: If it does not hold.
@@ -54,7 +54,6 @@ class BehaviorVersion:
 
 
 def get_login_username() -> str:
-    """The name of the user."""
     return getpass.getuser()
 
 
@@ -65,17 +64,17 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def next_power_of_two(n: int) -> int:
-    """The smallest power of two that is n or more; of n <= 1 it is 1."""
+    """The smallest power of two that is at least n, and at least 1."""
     return 1 << max(n - 1, 0).bit_length()
 
 
 class PiecewiseLinear:
-    """A function of one number by lines between points, constant before the first and after the last.
+    """A piecewise linear function of one number, constant before the first point and after the last.
 
     Args:
         values: x -> y.
-        kw_name: The function is called with x by this keyword too.
-        ignore_other_kwargs: Whether it may be called with others.
+        kw_name: A keyword under which x may be passed, too.
+        ignore_other_kwargs: Whether other keywords are accepted and ignored.
     """
 
     def __init__(self, values: Mapping[float, float], *, kw_name: str | None = None, ignore_other_kwargs: bool = False):
@@ -92,23 +91,23 @@ class PiecewiseLinear:
 
 # -- forward_iface -----------------------------------------------------------------------------------------------------
 class ForwardCallbackIface:
-    """The receiver of the outputs of a forward pass, sequence by sequence; a program that runs a model calls it."""
+    """The receiver of the outputs of a forward pass, sequence by sequence; called by the program that runs a model."""
 
     def init(self, *, model: Any) -> None:
-        """Begin, before the first sequence."""
+        """Called before the first sequence."""
 
     def process_seq(self, *, seq_tag: str, outputs: TensorDict) -> None:
-        """Take the outputs of one sequence, without batch dim, as NumPy arrays."""
+        """Called with the outputs of one sequence, without batch dim, as NumPy arrays."""
 
     def finish(self) -> None:
-        """End, after the last sequence."""
+        """Called after the last sequence."""
 
 
 # -- util.better_exchook -----------------------------------------------------------------------------------------------
 def install(*args: Any, **kwargs: Any) -> None:
-    """Nothing: Python and notebooks show their own tracebacks, and messages here have what is asked of the variables."""
+    """Does nothing: Python and notebooks show their own tracebacks, and messages here already describe the operands."""
 
 
 def better_exchook(etype: Any, value: Any, tb: Any, **kwargs: Any) -> None:
-    """Print a traceback, as Python does."""
+    """Print a traceback, like Python."""
     traceback.print_exception(etype, value, tb, file=kwargs.get("file"))

@@ -1,1 +1,1 @@
-"""The command `rfnb`: the course, pronunciations, pages of recordings, and what is missing here."""
+"""The command `rfnb`: the course, pronunciations, pages of recordings, and a report of what is missing."""

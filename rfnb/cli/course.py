@@ -1,6 +1,6 @@
-"""The course: where it lies, and a copy of it to work on.
+"""The course: its location, and a copy of it to work on.
 
-In a checkout it is the folders `notebooks/` and `docs/`. A wheel has them inside the package, which should not be written to.
+In a checkout it consists of the folders `notebooks/` and `docs/`. A wheel has them inside the package, which should not be modified.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rfnb.teaching.course import SEALED, seal
 
 CONTENTS = "notebooks/README.md"
 _PACKAGE = Path(rfnb.cli.__file__).parents[1]
-# Where a wheel has what a checkout has beside the package, as `widgets/hatch_build.py` puts it there.
+# Location in a wheel of the folders that a checkout has beside the package; `widgets/hatch_build.py` puts them there.
 _IN_WHEEL = {"notebooks": _PACKAGE / "course", "docs": _PACKAGE / "docs"}
 _PATTERNS = {"notebooks": "*", "docs": "*.md"}
 _NOT_COURSE = {".ipynb_checkpoints", "__pycache__"}
@@ -29,7 +29,7 @@ def sources() -> dict[str, Path]:
     """The folders of the course, by their names in a copy.
 
     Raises:
-        FileNotFoundError: The package has none.
+        FileNotFoundError: The package has no course.
     """
     root = checkout()
     found = {name: root / name for name in _IN_WHEEL} if root is not None else _IN_WHEEL
@@ -43,12 +43,12 @@ def sources() -> dict[str, Path]:
 
 @dataclass(frozen=True)
 class Copied:
-    """The files of a copy by what became of them, as paths from its folder.
+    """The files of a copy by outcome, as paths relative to its folder.
 
     Attributes:
-        new: Files that were not there.
-        same: Files that were there already, as in the course.
-        kept: Files that were there with other content: they are the user's, and stay.
+        new: Files that did not exist.
+        same: Files that existed with the content of the course.
+        kept: Files that existed with other content: they are the user's and are not changed.
     """
 
     new: list[Path]
@@ -57,10 +57,10 @@ class Copied:
 
 
 def copy(folder: Path, *, teacher: bool = False) -> Copied:
-    """Put the course into a folder. No file that is there is changed.
+    """Copy the course into a folder. Existing files are not changed.
 
     Args:
-        teacher: With the pages for teachers, and with checks and solutions that can be read. Without it these are sealed.
+        teacher: Include the pages for teachers, and readable checks and solutions. Otherwise these are sealed.
 
     Raises:
         OSError: The folder cannot be written, or is a file.
@@ -74,7 +74,7 @@ def copy(folder: Path, *, teacher: bool = False) -> Copied:
             if not teacher and _is_for_teachers(path):
                 continue
             if not teacher and _has_answers(path):
-                if (folder / path).is_file():  # of an older copy, or of a teacher's
+                if (folder / path).is_file():  # from an older copy, or a teacher's
                     (done.same if (folder / path).read_bytes() == data else done.kept).append(path)
                     continue
                 path, data = path.with_suffix(SEALED), seal(data.decode("utf-8"))
@@ -88,12 +88,12 @@ def copy(folder: Path, *, teacher: bool = False) -> Copied:
 
 
 def _is_for_teachers(path: Path) -> bool:
-    """Whether it is a page for teachers, or made data of a lesson and says how."""
+    """Whether it is a page for teachers, or a script that shows how the data of a lesson was made."""
     return path.parts[:2] == ("docs", "teaching") or path == Path("docs/teaching.md") or path.name.startswith("make_")
 
 
 def _has_answers(path: Path) -> bool:
-    """True for a course file with Python that a lesson runs but students should not read first: checks, solutions, patients."""
+    """Whether a lesson runs this Python file but students should not read it first: checks, solutions, patients."""
     return path.parts[0] == "notebooks" and path.suffix == ".py"
 
 
@@ -106,13 +106,13 @@ def _files(source: Path, pattern: str) -> list[Path]:
 
 
 def _write_new(target: Path, data: bytes) -> bool:
-    """Write a file that is not there yet; False: something is there, if only a link to nowhere."""
+    """Write a new file; False if the path exists, even as a broken link."""
     try:
         with open(target, "xb") as file:
             try:
                 file.write(data)
                 file.flush()
-            except BaseException:  # a full disk, Ctrl+C: half a file would count as the user's the next time
+            except BaseException:  # full disk or Ctrl+C: a partial file would count as the user's next time
                 target.unlink()
                 raise
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""`rfnb doctor`: what is installed here, what is missing, and what works without it."""
+"""`rfnb doctor`: what is installed, what is missing, and what works without it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PACKAGE = Path(course.__file__).parents[1]
 
 
 class ReportLine(NamedTuple):
-    """A line of the report: "ok", "lacks" or "BAD"; what; which one, or what works without it; what to type."""
+    """A line of the report: "ok", "lacks" or "BAD"; the subject; its version, or what works without it; what to type."""
 
     mark: str
     what: str
@@ -43,7 +43,7 @@ class ReportLine(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """There are no words behind `rfnb doctor`."""
+    """Add no arguments: `rfnb doctor` takes none."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def itself() -> ReportLine:
-    """The package. Without an installation nothing says what it needs, so nothing of that can be called complete."""
+    """The package itself. Without an installation its requirements are unknown, so the report cannot call anything complete."""
     if _requirements() is not None:
         return ReportLine("ok", "rfnb", version())
     root = _PACKAGE.parent
@@ -72,7 +72,7 @@ def itself() -> ReportLine:
 
 
 def needed() -> Iterator[ReportLine]:
-    """The packages that rfnb asks for, with what is installed of them."""
+    """The required packages, with their installed versions."""
     for line in _requirements() or []:
         name, asked = re.fullmatch(r"([\w.-]+)\s*(.*)", line.partition(";")[0].strip()).groups()  # type: ignore[union-attr]
         try:
@@ -89,7 +89,7 @@ def needed() -> Iterator[ReportLine]:
 
 
 def fits(there: str, asked: str) -> bool:
-    """Whether a version is one of those asked for, as in `fits("0.11.0", "<0.12,>=0.11")`."""
+    """Whether a version satisfies a specifier, e.g. `fits("0.11.0", "<0.12,>=0.11")`."""
     compared: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
         ">=": lambda a, b: a >= b, "<": lambda a, b: a < b, "==": lambda a, b: a == b, ">": lambda a, b: a > b,
         "<=": lambda a, b: a <= b, "!=": lambda a, b: a != b,
@@ -102,7 +102,6 @@ def fits(there: str, asked: str) -> bool:
 
 
 def inside() -> Iterator[ReportLine]:
-    """The parts of the package itself."""
     static = _PACKAGE / "viz" / "static"
     bundle = all((static / name).is_file() for name in ("rfnb.js", "rfnb.css", "rfnb-static.js"))
     again = "pip install --force-reinstall --no-deps rfnb"
@@ -126,7 +125,7 @@ def _requirements() -> list[str] | None:
 
 
 def _without(name: str) -> str:
-    """The words on what goes wrong with an old one, where that is known."""
+    """A note on what fails with an old version, if that is known."""
     return {
         "ipykernel": "With an older one, buttons of a run that is held are heard only when no cell runs, or in run.wait(poll=True); "
         "everything else works.",
@@ -200,7 +199,7 @@ def _installed(name: str) -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a version without zeros at its end, so that 0.11 and 0.11.0 are one."""
+    """The numbers of a version without trailing zeros, so that 0.11 equals 0.11.0."""
     numbers = [int(number) for number in re.findall(r"\d+", version.partition("+")[0])]
     while numbers and not numbers[-1]:
         numbers.pop()
@@ -208,7 +207,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def version() -> str:
-    """The version of rfnb, as installed; "(not installed)" in a folder that was never."""
+    """The installed version of rfnb; "(not installed)" in a folder without an installation."""
     try:
         return installed("rfnb")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The error of a command that could not be carried out."""
+"""The error of a command that failed."""
 
 
 class Failed(Exception):

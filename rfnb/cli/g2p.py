@@ -1,4 +1,4 @@
-"""`rfnb g2p`: pronunciations of words, by the model that comes with rfnb."""
+"""`rfnb g2p`: pronunciations of words, from the model that comes with rfnb."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ examples:
 
 exit status: 0 if all words were pronounced, 1 if one was not, 2 for wrong usage.
 """
-_AT_ONCE = 64  # words of one batch
-_MOST_VIEWS = 20  # words of one page
+_AT_ONCE = 64  # words per batch
+_MOST_VIEWS = 20  # words per page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words behind `rfnb g2p`."""
+    """Add the arguments of `rfnb g2p`."""
     parser.add_argument(
         "words", metavar="WORD", nargs="*", help="a word; without any, or for -, they come from standard input"
     )
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the pronunciations; 1 if a word has none."""
+    """Print the pronunciations; 1 if a word has no pronunciation."""
     if options.best is not None and options.best > options.beam:
         options.parser.error(
             f"--best {options.best} is more than the search keeps, {options.beam}; give --beam {options.best}, too"
@@ -100,7 +100,7 @@ def _batches(words: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _can_be_read(word: str) -> bool:
-    """Whether the model can spell it; says so if not."""
+    """Whether the model can spell it; prints a message if not."""
     from rfnb.data.g2p import WordError, encode_word
 
     try:
@@ -121,7 +121,7 @@ def _print(model: G2P, words: list[str], options: argparse.Namespace) -> None:
         for one in found[: options.best]:
             end = "" if one.ended else "  ... (no end was found)"
             print(f"{word:<{width}}  {one.score:7.3f}  {one}{end}")
-    sys.stdout.flush()  # a reader of a pipe gets it with the batch
+    sys.stdout.flush()  # a reader of a pipe gets each batch at once
 
 
 def _recorded(model: G2P, word: str, beam_size: int) -> Any:
@@ -159,7 +159,7 @@ def _write(path: Path, pages: list[tuple[str, Any]]) -> None:
 
 
 def _count(text: str) -> int:
-    """A number from 1 on, of the command line."""
+    """Parse a positive integer of the command line."""
     try:
         number = int(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`rfnb grades`: what submitted notebooks hold."""
+"""`rfnb grades`: the results in submitted notebooks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ exit status: 0 if all were read, 1 if one is not there or holds no lesson, 2 for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words behind `rfnb grades`."""
+    """Add the arguments of `rfnb grades`."""
     parser.add_argument(
         "notebook", metavar="NOTEBOOK", nargs="+", type=Path, help="a notebook that was handed in, or a folder of them"
     )

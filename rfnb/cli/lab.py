@@ -34,12 +34,12 @@ examples:
 Stop it with Ctrl+C. Exit status: that of JupyterLab; 1 if there is nothing to open, 2 for wrong usage.
 """
 FOLDER = Path("rfnb-course")
-# Settings for this JupyterLab only: tables of contents are shown and not edited, the state of views is saved, no news is fetched.
+# Settings for this JupyterLab only: tables of contents are rendered, not edited; widget state is saved; no news is fetched.
 SETTINGS = Path(__file__).parent / "jupyter"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words behind `rfnb lab`."""
+    """Add the arguments of `rfnb lab`."""
     parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, help=f"where you work (default ./{FOLDER})")
     parser.add_argument(
         "--teacher", action="store_true", help="with solutions to read, and with the pages for teachers"
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Copy what is not there yet, and become JupyterLab."""
+    """Copy missing files, and exec JupyterLab."""
     folder: Path = options.folder or FOLDER
     root = course.checkout()
     if root is None or options.folder or options.copy:
@@ -67,19 +67,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def command(root: Path, further: list[str]) -> list[str]:
-    """The words that start JupyterLab on the course in this folder."""
-    # As root (a container) it refuses to start without this word; for everybody else it stays away.
+    """The command that starts JupyterLab on the course in this folder."""
+    # JupyterLab refuses to run as root (a container) without this flag; for other users it is omitted.
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    # Not the file as a word: then the address that is printed would not have it.
+    # Not as a positional file: the printed URL would then lack it.
     page = [f"--ServerApp.root_dir={root.resolve()}", f"--LabApp.default_url=/lab/tree/{course.CONTENTS}"]
     return [sys.executable, "-m", "jupyterlab", *as_root, *page, *further]
 
 
 def surroundings() -> dict[str, str]:
-    """The environment of that JupyterLab: as this one, with our settings below those of its user."""
+    """The environment for JupyterLab: this one, with our settings overridden by the user's."""
     paths = [os.environ.get("JUPYTER_CONFIG_PATH", ""), str(SETTINGS)]
     threads = {} if any(name in os.environ for name in VARIABLES) else {"OMP_NUM_THREADS": str(for_a_kernel())}
-    startup = {"PYTHONSTARTUP": str(SETTINGS / "startup.py")}  # where its user has none
+    startup = {"PYTHONSTARTUP": str(SETTINGS / "startup.py")}  # unless the user has one
     return {**startup, **os.environ, **threads, "JUPYTER_CONFIG_PATH": os.pathsep.join(path for path in paths if path)}
 
 
@@ -89,7 +89,7 @@ def _become_lab(root: Path, further: list[str]) -> int:
         f"Starting JupyterLab on {root / course.CONTENTS}. Without a browser here: open the address printed below. Stop with Ctrl+C."
     )
     sys.stdout.flush()
-    if os.name == "nt":  # there exec gives the terminal back at once
+    if os.name == "nt":  # exec would return the terminal at once there
         import subprocess
 
         return subprocess.call(words, env=surroundings())
@@ -97,7 +97,7 @@ def _become_lab(root: Path, further: list[str]) -> int:
 
 
 def _said(folder: Path, copied: course.Copied) -> str:
-    """Say what a copy did."""
+    """A description of what a copy did."""
     if not copied.same and not copied.kept:
         return f"Copied the course into {folder}: {len(copied.new)} files. It is yours: work in it."
     said = [f"The course is in {folder} already."]

@@ -1,6 +1,6 @@
-"""The command line: its words, its errors in one sentence, its exit statuses.
+"""The command line: arguments, errors in one sentence, exit statuses.
 
-0: done; 1: it could not be done, or not all of it; 2: the command was not written right; 130: stopped by Ctrl+C.
+0: success; 1: failure, also partial; 2: wrong usage; 130: stopped by Ctrl+C.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit status.
 
     Args:
-        arguments: The words behind `rfnb`; default those of this process.
+        arguments: The arguments of `rfnb`; default those of this process.
     """
     if arguments is None and isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a pipe on Windows has no ↓ and no ▒
+        sys.stdout.reconfigure(errors="replace")  # a pipe on Windows cannot encode ↓ and ▒
     words = list(sys.argv[1:] if arguments is None else arguments)
     cut = words.index("--") if "--" in words else len(words)
     options = parser().parse_args(words[:cut])
@@ -77,7 +77,7 @@ def _run(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # Whoever read our output has gone, as `head` does. Python would complain once more at its end.
+        # The reader of our output has gone, as with `head`. Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -91,7 +91,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """The error as text."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{Path(os.fsdecode(error.filename))}: {error.strerror}."
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != "rfnb":

@@ -26,7 +26,7 @@ exit status: 0 if the pages are there, 1 if a notebook fails or a link leads now
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words behind `rfnb site`."""
+    """Add the arguments of `rfnb site`."""
     parser.add_argument(
         "-o", "--output", metavar="FOLDER", type=Path, default=Path("site"), help="where the pages go (default ./site)"
     )
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make the pages."""
+    """Build the pages."""
     from rfnb.site.build import build
     from rfnb.site.executed import is_kept
 

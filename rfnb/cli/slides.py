@@ -28,7 +28,7 @@ exit status: 0 if the slides are there, 1 if the notebook fails, 2 for wrong usa
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words behind `rfnb slides`."""
+    """Add the arguments of `rfnb slides`."""
     parser.add_argument(
         "notebook", metavar="NOTEBOOK", type=Path, help="a notebook of the course or any other, or a page of theory"
     )

@@ -31,7 +31,7 @@ exit status: 0 if it is shown, 1 if the file is damaged or of another kind, 2 fo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The words behind `rfnb view`."""
+    """Add the arguments of `rfnb view`."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a recording, as trace.save writes it")
     parser.add_argument("-o", "--output", metavar="PAGE", type=Path, help="the page to write; an older one is replaced")
     parser.add_argument("--text", action="store_true", help="print it as text, too (without -o that is what happens)")
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     if options.output is not None and options.output.exists() and options.file.exists():
         if options.output.samefile(options.file):
             options.parser.error(f"the page would replace the recording: {options.file}")
-    # NumPy, and only here: nothing is computed, and torch would take longer to load than all the rest.
+    # NumPy, and only here: nothing is computed, and importing torch would take longer than everything else.
     contextvars.copy_context().run(_show, options)
     return 0
 
@@ -64,6 +64,6 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _parts(trace: Trace) -> list[Any]:
-    """The things that a file has: a training, the branches of a run, one run."""
+    """The contents of a file: a training, the branches of a run, or one run."""
     first = [part for part in (trace.training, trace.tree) if part is not None]
     return first if first and not trace.events else [*first, trace]

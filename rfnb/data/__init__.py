@@ -1,1 +1,1 @@
-"""Data sets and metrics that the models and notebooks use."""
+"""Data sets and metrics for the models and notebooks."""

@@ -1,4 +1,4 @@
-"""The errors and their places: the operations that turn a reference into a hypothesis, their counts, and both as text.
+"""Align a hypothesis to a reference: the operations, their positions and counts, and both as text.
 
 rf.align("the cat sat".split(), "a cat".split()).text()
     reference   the  cat  sat
@@ -25,7 +25,7 @@ class Edit:
 
     Attributes:
         operation: "=", "S" (another token), "D" (not in the hypothesis) or "I" (not in the reference).
-        reference, hypothesis: The tokens; None where there is none.
+        reference, hypothesis: The tokens; None for an insertion or a deletion, respectively.
     """
 
     operation: str
@@ -35,10 +35,10 @@ class Edit:
 
 @dataclass(frozen=True)
 class Errors:
-    """Counts of operations, of one alignment or of many; they add up by `+`.
+    """Counts of operations, in one alignment or many; add them with `+`.
 
     Attributes:
-        correct, substituted, deleted, inserted: How many tokens.
+        correct, substituted, deleted, inserted: Numbers of tokens.
     """
 
     correct: int = 0
@@ -53,12 +53,14 @@ class Errors:
 
     @property
     def length(self) -> int:
-        """Tokens of the reference."""
+        """The number of tokens in the reference."""
         return self.correct + self.substituted + self.deleted
 
     @property
     def rate(self) -> float:
-        """Error rate in percent of the reference tokens (WER of words, CER of characters). Without any: 0, or 100 per inserted token."""
+        """Error rate in percent of the reference tokens (WER for words, CER for characters). For an empty reference: 0, or
+        100 per inserted token.
+        """
         return 100 * self.edits / max(self.length, 1)
 
     def __add__(self, other: Errors) -> Errors:
@@ -70,22 +72,22 @@ class Errors:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The fewest operations that turn a reference into a hypothesis.
+    """A shortest sequence of operations that turns a reference into a hypothesis.
 
     Attributes:
-        edits: In order.
+        edits: The operations in order.
     """
 
     edits: tuple[Edit, ...]
 
     @property
     def errors(self) -> Errors:
-        """The number of each."""
+        """The counts of the operations."""
         kinds = [edit.operation for edit in self.edits]
         return Errors(*(kinds.count(kind) for kind in OPERATIONS))
 
     def text(self, *, width: int = 100) -> str:
-        """Three lines: reference, hypothesis, and what is wrong; broken into blocks of at most `width` columns."""
+        """Three lines: reference, hypothesis, and operations; broken into blocks of at most `width` columns."""
         names, blocks = ("reference", "hypothesis", ""), []
         rows: list[list[str]] = [[], [], []]
         room = 0
@@ -110,10 +112,9 @@ class Alignment:
 
 
 def align(reference: Sequence[Any], hypothesis: Sequence[Any]) -> Alignment:
-    """Aligns two sequences of tokens; a text is a sequence of its characters, so words are `text.split()`.
+    """Align two sequences of tokens; a string is a sequence of characters, so pass `text.split()` for words.
 
-    Of equally few operations those are taken that keep tokens together from the end: a substitution before a deletion before an
-    insertion.
+    Ties are broken from the end: a substitution before a deletion before an insertion.
 
     Source: Wagner and Fischer 1974, "The String-to-String Correction Problem", algorithm Y.
     """
@@ -140,7 +141,7 @@ def align(reference: Sequence[Any], hypothesis: Sequence[Any]) -> Alignment:
 
 
 def word_errors(references: Iterable[str], hypotheses: Iterable[str]) -> Errors:
-    """Errors of texts in words, which are what is between blanks, summed; its `rate` is the WER.
+    """Word errors of texts, summed; words are separated by white space, and `rate` is the WER.
 
     Raises:
         ValueError: If there are not as many hypotheses as references.
@@ -150,7 +151,7 @@ def word_errors(references: Iterable[str], hypotheses: Iterable[str]) -> Errors:
 
 
 def character_errors(references: Iterable[str], hypotheses: Iterable[str]) -> Errors:
-    """Errors of texts in characters, blanks included, summed; its `rate` is the CER.
+    """Character errors of texts, including spaces, summed; `rate` is the CER.
 
     Raises:
         ValueError: If there are not as many hypotheses as references.
@@ -179,11 +180,11 @@ def _summed(what: str, references: Iterable[str], hypotheses: Iterable[str], spl
 
 
 def _shown(token: Any) -> str:
-    """A token as text; a blank is visible."""
+    """A token as text, with visible spaces."""
     return "" if token is None else "␣" if token == " " else str(token)
 
 
 def _columns(text: str) -> int:
-    """The number of columns of a terminal that a text takes."""
+    """The number of terminal columns that a text takes."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)

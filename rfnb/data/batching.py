@@ -1,7 +1,7 @@
-"""Training batches of words of equal spelling length, in an order that depends on (seed, epoch) only.
+"""Training batches of words with equally many letters, in an order that depends only on (seed, epoch).
 
-Equal spelling lengths mean no padding on the letters' side at all; sorting by the number of phonemes inside windows keeps
-the other side's padding small without fixing who meets whom.
+Equal spelling lengths mean no padding of the letters; sorting by the number of phonemes within windows keeps the
+padding of the labels small without fixing which examples share a batch.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples of equal spelling length.
+    """Examples with equally many letters.
 
     Attributes:
         letters: int32 (examples, letters), no padding.
         targets: int32 (examples, labels), each row ends with the end label, padded with 0.
-        lengths: int32 (examples,): labels per row, the end label counted.
+        lengths: int32 (examples,): labels per row, including the end label.
         inputs: int32 (examples, labels): the label before each target, the begin label 0 first.
     """
 
@@ -41,7 +41,7 @@ class Batch:
 
 
 def examples_of(part: Mapping[str, Pronunciations], *, max_letters: int | None = None) -> list[Example]:
-    """One example per pronunciation, in the part's order; words of more than `max_letters` letters are left out."""
+    """One example per pronunciation, in the order of the part, without words of more than `max_letters` letters."""
     return [
         Example(g2p.encode_word(word), g2p.encode_phonemes(phonemes))
         for word, pronunciations in part.items()
@@ -53,11 +53,11 @@ def examples_of(part: Mapping[str, Pronunciations], *, max_letters: int | None =
 def epoch_batches(
     examples: Sequence[Example], *, batch_size: int, seed: int, epoch: int, window: int = 8
 ) -> list[list[int]]:
-    """Indices of the examples of each batch of one epoch, every example once; the same for the same (seed, epoch).
+    """Indices of the examples in each batch of one epoch, every example once; deterministic in (seed, epoch).
 
     Args:
         batch_size: Examples per batch; the last batch of a spelling length may be smaller.
-        window: Batches that are sorted by number of labels together.
+        window: Number of batches that are sorted by number of labels together.
 
     The number of batches is the same in every epoch.
     """
@@ -75,10 +75,10 @@ def epoch_batches(
 
 
 def make_batch(examples: Sequence[Example]) -> Batch:
-    """The arrays of some examples.
+    """The arrays of the given examples.
 
     Raises:
-        ValueError: If the spellings are not equally long.
+        ValueError: If the spellings differ in length.
     """
     if len({len(example.letters) for example in examples}) != 1:
         raise ValueError("make_batch: the words of a batch must have the same number of letters.")

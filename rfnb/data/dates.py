@@ -1,11 +1,11 @@
-"""Dates in words and as ISO 8601, with the place that each character comes from: a task whose alignment is known.
+"""Dates in words and as ISO 8601, with the source word of each character: a task with a known alignment.
 
     date = random_dates(1, seed=3)[0]
     date.words      # ("3", "march", "not", "5", "may", "2021")
     date.iso        # "2021-03-03"
     date.places     # (5, 5, 5, 5, None, 1, 1, None, 0, 0): the word that each character of iso comes from
 
-A third of the dates are corrected by a second one, so that no word is right by its place alone.
+In a third of the wordings a second date is mentioned and rejected, so that position alone never identifies the right word.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _WORD_INDEX = {word: index for index, word in enumerate(SOURCE_WORDS)}
 
 @dataclass(frozen=True)
 class Date:
-    """A date as it is said, and as it is written.
+    """A date in words and in ISO 8601.
 
     Attributes:
-        words: As it is said.
+        words: The date in words.
         iso: Year, month and day, 10 characters.
-        places: For each character of iso the index of the word that it comes from; None for "-".
+        places: For each character of iso, the index of its source word; None for "-".
     """
 
     words: tuple[str, ...]
@@ -47,10 +47,10 @@ class Date:
 
 
 def random_dates(count: int, *, seed: int, corrected: float = 1 / 3) -> list[Date]:
-    """Dates from 1990 to 2029 in several wordings, the same for the same seed.
+    """Dates from 1990 to 2029 in several wordings, deterministic for a seed.
 
     Args:
-        corrected: The share that has a second date, which is not the one that is meant.
+        corrected: The fraction of wordings that mention and reject a second date.
     """
     rng = np.random.default_rng(seed)
     first = datetime.date(FIRST_YEAR, 1, 1).toordinal()
@@ -62,7 +62,7 @@ def encode_date_words(words: Sequence[str]) -> np.ndarray:
     """The words as int64 indices into `SOURCE_WORDS`.
 
     Raises:
-        ValueError: For a word that is not among them.
+        ValueError: For a word that is not in it.
     """
     unknown = [word for word in words if word not in _WORD_INDEX]
     if unknown:

@@ -1,4 +1,4 @@
-"""Phoneme and word error rate (PER, WER) against words that may have several right pronunciations."""
+"""Phoneme and word error rate (PER, WER) for words with several right pronunciations."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ErrorRate:
-    """Counts over a set of words, and the two rates made of them.
+    """Counts over a set of words, and the two rates computed from them.
 
     Attributes:
-        edits: Edit distances to the nearest reference, summed.
-        phonemes: Lengths of these references, summed.
-        wrong: Words that equal none of their references.
-        words: All words.
+        edits: Sum of the edit distances to the nearest references.
+        phonemes: Sum of the lengths of these references.
+        wrong: Number of words that match none of their references.
+        words: Number of words.
     """
 
     edits: int
@@ -40,8 +40,8 @@ class ErrorRate:
 def error_rate(pairs: Iterable[tuple[Sequence[Any], Sequence[Sequence[Any]]]]) -> ErrorRate:
     """Error rates of (hypothesis, references) pairs.
 
-    A word is right if any reference equals the hypothesis; its phoneme errors are counted against the nearest one (of
-    equally near ones the shortest), so a word with variants is never worse than with one of them alone.
+    A word is right if any reference equals the hypothesis; its phoneme errors are counted against the nearest one (the
+    shortest, if tied), so further variants never make a word worse.
 
     Raises:
         ValueError: If a pair has no reference.

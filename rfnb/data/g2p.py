@@ -1,10 +1,10 @@
-"""Symbols of grapheme to phoneme conversion: letters in, phonemes out, as integers and back.
+"""Symbols for grapheme-to-phoneme conversion: letters and phonemes as integers, and back.
 
     encode_word("cat")                      # array([2, 0, 19], dtype=int32)
     encode_phonemes(["K", "AE", "T"])       # array([20, 2, 31], dtype=int32)
     decode_labels([20, 2, 31, 0, 0])        # ("K", "AE", "T"): up to the end symbol
 
-Label 0 ends a pronunciation; as the label before the first one it also begins it.
+Label 0 is both the end label and the begin label.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LABEL_INDEX = {label: index for index, label in enumerate(LABELS)}
 
 
 class WordError(ValueError):
-    """A word that cannot be spelled with the 27 letters of the model, or that is empty or too long."""
+    """Raised for a word that cannot be spelled with the 27 letters of the model, or that is empty or too long."""
 
 
 def encode_word(word: str) -> np.ndarray:
@@ -58,7 +58,7 @@ def encode_words(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         letters: int32 (words, longest word), padded with 0; lengths: int32 (words,).
 
     Raises:
-        TypeError, WordError: As `encode_word`; also if there is no word at all.
+        TypeError, WordError: As in `encode_word`; also if there are no words.
     """
     if isinstance(words, str):
         raise TypeError(f'Several words are a list of str, got one str.\n    encode_words(["{words[:12]}"])')
@@ -83,7 +83,7 @@ def encode_phonemes(phonemes: Iterable[str]) -> np.ndarray:
 
 
 def decode_labels(labels: Iterable[int]) -> tuple[str, ...]:
-    """Phonemes of a label sequence, up to its first end label or its end."""
+    """The phonemes of a label sequence up to its first end label."""
     phonemes = []
     for label in labels:
         if label == END_LABEL:

@@ -1,9 +1,9 @@
-"""Numbers and their English words: a task that is learned in seconds, and whose outputs differ in length.
+"""Numbers and their English words: a task that is learned in seconds, with outputs of different lengths.
 
     words_of(4217)                          # ["four", "thousand", "two", "hundred", "seventeen"]
     train, test = split(limit=10_000)       # numbers, no number in both
 
-Label 0 ends a number; as the label before the first word it also begins it.
+Label 0 is both the end label and the begin label.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def encode_words(number: int) -> np.ndarray:
 
 
 def split(limit: int = 10_000, *, test: int = 1000, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers from 1 to below `limit` in a random order, as (train, test): the same for the same seed.
+    """The numbers from 1 to below `limit` in random order, as (train, test); deterministic for a seed.
 
     Raises:
-        ValueError: For a limit that words have not, or more test numbers than there are.
+        ValueError: For a limit beyond 1,000,000, or more test numbers than there are numbers.
     """
     if not 2 <= limit <= LIMIT or not 0 <= test < limit - 1:
         raise ValueError(

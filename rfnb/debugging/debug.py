@@ -1,6 +1,6 @@
-"""Debugging switches that cost nothing when they are off.
+"""Debugging switches that cost nothing while they are off.
 
-with rf.debug(padding="nan"):        # padding of everything is NaN: what depends on it becomes NaN, and that is an error
+with rf.debug(padding="nan"):        # all padding is NaN: a result that depends on it is an error
     loss = model(x)
 with rf.debug(indices=True):         # indices of gather, embeddings, one-hot, scatter, losses are checked
     loss = model(x)
@@ -8,7 +8,7 @@ with rf.debug(beams=True):           # values of two steps of a search in one op
     labels = search(x)
 switch = rf.debug(padding="nan")     # without a block: on until switch.off()
 
-A switch is on in its own context: other threads are left alone, unless they were started with a copy of it (`contextvars`).
+A switch affects only its own context, not other threads, unless they were started with a copy of it (`contextvars`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from rfnb.ops.scatter import (
 
 
 class Debug:
-    """The switches that `debug` has turned; a with-block switches it off at its end, and so does `off()`.
+    """The active switches of `debug`; the end of the with-block, or `off()`, switches them off.
 
     Raises:
         RuntimeError: If the padding is filled already.
@@ -86,27 +86,27 @@ class Debug:
 
 
 def debug(*, padding: str | float | None = None, indices: bool = False, beams: bool = False) -> Debug:
-    """Look for mistakes that go unnoticed otherwise; slow, and no cost when off.
+    """Detect mistakes that otherwise go unnoticed; slow, and free when off.
 
     Args:
         padding: "nan": the padding of every Tensor is filled, floats with NaN, integers and bools with other values that are
-            allowed there (the last index, the largest real value, the opposite). A NaN in a real frame is a
-            FloatingPointError as soon as the result is used, or at the end; it tells the call and the line that made it. On
-            a GPU each op waits for that. Gradients stay what they are. Or a number, e.g. 1e6: compare the losses of two numbers,
-            they must be equal; nothing is looked for then.
-            A frame that is picked past the end of a sequence (`gather` of the last frame of an empty one, a step of a
-            `TensorArray`) is padding that got out: it is reported even if a `where` drops it later.
+            valid there (the last index, the largest real value, the opposite). A NaN in a real frame raises a
+            FloatingPointError as soon as the result is used, or at the end; the error names the call and the line that
+            made it. On a GPU each op then waits for the device. Gradients do not change. Or a number, e.g. 1e6: run
+            with two numbers and compare the losses, which must be equal; nothing is raised then.
+            A frame that is read past the end of a sequence (`gather` of the last frame of an empty one, a step of a
+            `TensorArray`) is leaked padding: it is reported even if a `where` drops it later.
         indices: Check that indices are within the dim that they index into, for the real frames: `gather`, embeddings, `one_hot`,
             `scatter`, `cross_entropy`.
-        beams: A value of an older step of a search, kept in a Python variable, does not follow its hypotheses, and looks like one of
-            this step. With this an op that gets both is an error; what it has to be is a state of the loop.
+        beams: A value from an earlier step of a search, kept in a Python variable, does not follow its hypotheses, but
+            looks like a current value. With this switch an op on both raises an error; make the value a state of the loop.
 
     Returns:
         A handle with `off()`, usable in a with-block.
 
     Raises:
         ValueError: If `padding` is neither "nan" nor a number.
-        RuntimeError: If the padding is filled by another `debug` already.
+        RuntimeError: If another `debug` already fills the padding.
     """
     value = None
     if padding is not None:
@@ -121,7 +121,7 @@ def debug(*, padding: str | float | None = None, indices: bool = False, beams: b
     return Debug(value, indices, beams)
 
 
-# op -> its arguments with the indices and with the dim that they index; that dim is else the sparse_dim
+# op -> its arguments for the indices and for the dim that they index; without the latter that dim is the sparse_dim
 _ARGUMENTS: dict[Any, tuple[str, str]] = {
     gather: ("indices", "axis"),
     **dict.fromkeys(
@@ -136,7 +136,7 @@ _ARGUMENTS: dict[Any, tuple[str, str]] = {
 
 @block
 def check_indices() -> Iterator[None]:
-    """While this is active, these ops check their indices first (in this context)."""
+    """While active, these ops check their indices first (in this context)."""
     with Intercepted(_checked, _ARGUMENTS):
         yield
 
@@ -154,8 +154,9 @@ def _checked(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _is_given(indices: Tensor) -> bool:
-    """Whether indices are from outside: ops and layers pass on what they are given, and know what they do with what they compute, as
-    a place in a sequence without frames that they mask afterwards."""
+    """Whether indices come from user code: ops and layers pass on their arguments, and handle the indices that they
+    compute themselves, such as a position in an empty sequence that they mask afterwards.
+    """
     frame = sys._getframe(1)
     while frame.f_code.co_filename in _HANDLING and frame.f_back is not None:
         frame = frame.f_back
@@ -167,7 +168,7 @@ def _is_given(indices: Tensor) -> bool:
 
 
 def _are_last_frames(indices: Tensor, dim: Dim) -> bool:
-    """Whether they are what `last_frame_position_of_dim` gives, which is 0 for a sequence without frames."""
+    """Whether they are the result of `last_frame_position_of_dim`, which is 0 for an empty sequence."""
     if dim.lengths is None or indices.dims != dim.length_dims:
         return False
     same = indices.numpy() == np.maximum(dim.lengths - 1, 0)

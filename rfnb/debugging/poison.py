@@ -1,14 +1,14 @@
-"""Poison: padding filled with values that show, so that an op that lets padding through shows.
+"""Poison: fill padding with conspicuous values, so that an op that leaks padding is noticed.
 
-What an op makes is a Tensor whose `_raw` and `dims` are assigned. While poison is on, these two names of the class are
-properties that look at what is assigned; while it is off they are plain attributes, so that it costs nothing then. Which
-padding there is belongs to the context: other threads see plain attributes, a bit slower.
+An op makes a Tensor by assigning its `_raw` and `dims`. While poison is on, these two names of the class are properties
+that inspect the assigned values; while it is off they are plain attributes, so that it costs nothing. Poison is a
+property of the context: other threads see plain attributes, a bit slower.
 
-Inside of a call of an op padding may be used for a while, for example where frames are moved before the real ones are
-picked. So a tensor gets its poison, and a NaN in a real frame is an error, when something outside of the call that made
-the tensor reads it.
+Inside a call of an op, padding may be used temporarily, for example to move frames before the real ones are selected.
+So a tensor is poisoned, and a NaN in a real frame is an error, only when code outside the call that made the tensor
+reads it.
 
-A call of this package by user code has a number, the same for all that happens inside of it: each question walks up the stack.
+A call of this package by user code has a number, shared by everything inside it; each query walks up the stack.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from rfnb.core.tensor_text import dims_text, labels_of
 
 nan_error = ErrorOf(FloatingPointError)
 _FLOATS = ("float", "bfloat")
-# In the __dict__ of a tensor: the raw array that has its poison; the number of the call that made the tensor; the error, of a tensor
-# with NaN in real frames.
+# Entries in the __dict__ of a tensor: the poisoned raw array; the number of the call that made the tensor; the error of
+# a tensor with NaN in real frames.
 _DONE, _MADE, _NOTE = NOTES_OF_DEBUGGING
 
 
 class Poison:
-    """One time that poison is on.
+    """One activation of poison.
 
     Attributes:
-        value: Of the padding of floats. NaN also looks for NaN in the real frames of everything that is made.
-        noted: What has NaN in real frames, in the order in which it was made.
+        value: The padding of floats. NaN also checks the real frames of every new tensor for NaN.
+        noted: Tensors with NaN in real frames, in the order of creation.
     """
 
     def __init__(self, value: float):
@@ -52,11 +52,11 @@ class Poison:
 
 _of_context: ContextVar[Poison | None] = ContextVar("rfnb_poison", default=None)
 _lock = threading.Lock()
-_users = [0]  # how many contexts have poison
+_users = [0]  # number of contexts with poison
 
 
 def switch_on(value: float) -> Poison:
-    """Poison the padding of every Tensor that user code of this context has, from now on."""
+    """From now on, poison the padding of every Tensor that user code of this context receives."""
     poison = Poison(value)
     with _lock:
         _users[0] += 1
@@ -70,7 +70,7 @@ def switch_on(value: float) -> Poison:
 
 
 def switch_off(poison: Poison) -> FloatingPointError | None:
-    """Restore plain attributes. Poisoned values keep their poison, since padding never means anything. A second call does nothing.
+    """Restore plain attributes. Poisoned values keep their poison, since padding has no meaning. A second call does nothing.
 
     Returns:
         An error if a tensor with unused NaN in real frames is still alive.
@@ -92,13 +92,13 @@ def switch_off(poison: Poison) -> FloatingPointError | None:
 
 
 def current() -> Poison | None:
-    """The switch of this context, if it is on."""
+    """The poison of this context, if it is on."""
     poison = _of_context.get()
     return poison if poison is not None and poison.on else None
 
 
 def switched_on() -> bool:
-    """Whether padding is being spoiled in this context."""
+    """Whether this context poisons padding."""
     return current() is not None
 
 
@@ -135,14 +135,14 @@ def _read_raw(tensor: Any) -> Any:
         filled = _poisoned(tensor, raw, poison.value)
         place = registry.BY_TYPE[type(raw)].graph_place_raw
         if place(raw) is not None and place(filled) is None:
-            del own[_DONE]  # read under stop_gradient_scope: whoever reads it elsewhere needs gradients
+            del own[_DONE]  # read under stop_gradient_scope, but other readers need gradients
             return filled
         own[_DONE] = own["_raw"] = filled
     return own["_raw"]
 
 
 def _writer(name: str) -> Callable[[Any, Any], None]:
-    """An op assigns the raw array and the dims, in one order or the other: what is assigned last finds both."""
+    """Property setter: an op assigns the raw array and the dims in either order, and the last assignment finds both."""
 
     def set_(tensor: Any, value: Any) -> None:
         own, poison = tensor.__dict__, current()
@@ -157,14 +157,15 @@ def _writer(name: str) -> Callable[[Any, Any], None]:
 
 
 def _poisoned(tensor: Tensor, raw: Any, value: float) -> Any:
-    """The raw array with other values in its padding: floats `value`, indices the last one, other integers the largest real
-    one, bools their opposite. So they stay values that an op may get."""
+    """The raw array with poisoned padding: floats get `value`, indices the last index, other integers the largest real
+    one, bools their opposite. So they remain valid inputs for an op.
+    """
     ragged = _ragged(tensor.dims)
     backend = registry.get_backend_by_raw_tensor_type(type(raw))
     if not ragged or tuple(backend.get_shape_tuple_raw(raw)) != tuple(dim.extent for dim in tensor.dims):
         return raw
     dtype = backend.get_dtype_name_raw(raw)
-    tensor.__dict__[_DONE] = raw  # `raw_mask_for` asks for the raw array, which must not come here again
+    tensor.__dict__[_DONE] = raw  # `raw_mask_for` reads the raw array, which must not recurse here
     masks = [raw_mask_for(tensor, dim) for dim in ragged]
     mask = masks[0]
     for more in masks[1:]:
@@ -190,7 +191,7 @@ def _look_for_nan(tensor: Tensor, raw: Any, user: FrameType, called: FrameType |
     if not backend.get_dtype_name_raw(raw).startswith(_FLOATS):
         return
     if tuple(backend.get_shape_tuple_raw(raw)) != tuple(dim.extent for dim in tensor.dims):
-        return  # an op is not done with it yet
+        return  # an op still works on it
     bad = backend.binary_fn("not_equal")(raw, raw)
     for dim in _ragged(tensor.dims):
         bad = backend.where_raw(raw_mask_for(tensor, dim), bad, False)
@@ -223,7 +224,7 @@ def _nan_error(tensor: Tensor, count: int, user: FrameType, called: FrameType | 
 
 
 def _operands(called: FrameType | None) -> list[tuple[str, Tensor]]:
-    """The tensors among the arguments of the op that the user called."""
+    """The tensors among the arguments of the op that user code called."""
     if called is None:
         return []
     code, values = called.f_code, called.f_locals
@@ -239,7 +240,7 @@ def _operands(called: FrameType | None) -> list[tuple[str, Tensor]]:
         elif isinstance(value, dict):
             items = [(str(key), item) for key, item in value.items()]
         found += [(label, item) for label, item in items if isinstance(item, Tensor)]
-    if code.co_name == "__init__":  # of a Tensor: what is being made is no operand
+    if code.co_name == "__init__":  # of a Tensor: the new tensor is not an operand
         found = [(label, item) for label, item in found if label != "self"]
     return found
 
@@ -248,7 +249,7 @@ def _op_name(called: FrameType | None) -> str:
     if called is None:
         return "An assignment"
     name = called.f_code.co_name
-    if name in ("unary", "binary"):  # the elementwise ops are made from a table
+    if name in ("unary", "binary"):  # elementwise ops are generated from a table
         name = str(called.f_locals["kind"])
     own = called.f_locals.get("self")
     if name.startswith("__") and own is not None:
@@ -257,7 +258,7 @@ def _op_name(called: FrameType | None) -> str:
 
 
 class _Calls(threading.local):
-    """The calls of this thread that may not have ended, the one asked for last at the end."""
+    """The calls of this thread that may still be running, the most recent last."""
 
     def __init__(self) -> None:
         self.running: list[tuple[FrameType | None, int]] = []
@@ -271,7 +272,7 @@ def call_number(depth: int) -> tuple[int, FrameType, FrameType | None]:
     """The number of the call, the frame of the user code, and the frame of what it called.
 
     Args:
-        depth: How many frames up to begin.
+        depth: Number of frames to skip.
     """
     user, called = user_frame(depth + 1)
     for frame, number in reversed(_calls.running):
@@ -284,17 +285,17 @@ def call_number(depth: int) -> tuple[int, FrameType, FrameType | None]:
 
 
 def forget_calls() -> None:
-    """Keep no frame alive. Calls that have ended let go what they had."""
+    """Release all frames, and the values that ended calls hold."""
     _drop_ended()
     _calls.running.clear()
 
 
 def _drop_ended() -> None:
     running = _calls.running
-    # A frame that has ended can be cleared, so that only what was given out stays alive; the others refuse.
+    # An ended frame can be cleared, so that only returned values stay alive; a running frame refuses.
     for index in range(len(running) - 1, -1, -1):
         frame = running[index][0]
-        if frame is not None and not frame.f_code.co_flags & inspect.CO_GENERATOR:  # a generator would be closed
+        if frame is not None and not frame.f_code.co_flags & inspect.CO_GENERATOR:  # clear() would close a generator
             try:
                 frame.clear()
             except RuntimeError:

@@ -1,11 +1,11 @@
-r"""Reads n-gram language models in the ARPA format, plain or with gzip.
+r"""Read n-gram language models in ARPA format, plain or gzipped.
 
     \data\
     ngram 1=3
     ngram 2=1
 
     \1-grams:
-    -0.5  <s>  -0.3        log10 probability, word, log10 back-off weight (0 if it is not there)
+    -0.5  <s>  -0.3        log10 probability, word, log10 back-off weight (0 if missing)
     ...
     \end\
 
@@ -25,10 +25,10 @@ from typing import IO, Any
 from rfnb.core.errors import value_error
 
 _BINARY = b"mmap lm http://kheafield.com"
-_LONGEST_LINE = 1 << 20  # bytes; a file of a few may unpack to one of many without end
+_LONGEST_LINE = 1 << 20  # bytes; a small gzip file may unpack to one endless line
 _COUNT = re.compile("[0-9]{1,18}")
 _MOST_ORDERS = 100
-_BLANKS = " \t\r\n"  # other white space of Unicode may be part of a word
+_BLANKS = " \t\r\n"  # other Unicode white space may be part of a word
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Arpa:
     """The content of an ARPA file.
 
     Attributes:
-        words: In the order of the 1-grams; an id is an index into it.
+        words: The words in the order of the 1-grams; an id is an index into them.
         ngrams: For each order from 1 on: word ids -> (log10 probability, log10 back-off weight).
     """
 
@@ -50,16 +50,16 @@ class Arpa:
 
 
 def is_kenlm_binary(path: str | Path) -> bool:
-    """Whether a file has KenLM's own format."""
+    """Whether a file has KenLM's binary format."""
     with open(path, "rb") as file:
         return file.read(len(_BINARY)) == _BINARY
 
 
 def read_arpa(path: str | Path) -> Arpa:
-    """The model in a file; gzip is recognised by its content.
+    """Read the model in a file; gzip is recognised by its content.
 
     Raises:
-        ValueError: For a malformed file, with the number of the line.
+        ValueError: For a malformed file, with the line number.
         OSError: If the file cannot be read.
     """
     return _Reader(path).read()
@@ -86,7 +86,6 @@ class _Reader:
                 ) from error
 
     def _lines(self, file: IO[bytes]) -> Iterator[str]:
-        """The lines that are not empty."""
         while raw := file.readline(_LONGEST_LINE):
             self.number += 1
             self.line = "..."
@@ -95,7 +94,7 @@ class _Reader:
                     f"a line of {_LONGEST_LINE:,} bytes or more.",
                     "A line has a probability, words and a back-off weight.",
                 )
-            # Editors of one operating system put a byte order mark before UTF-8 text.
+            # Windows editors put a byte order mark before UTF-8 text.
             self.line = raw.decode("utf-8" if self.number > 1 else "utf-8-sig").strip(_BLANKS)
             if self.line:
                 yield self.line
@@ -184,7 +183,7 @@ class _Reader:
 
     def _number(self, text: str, what: str) -> float:
         try:
-            value = float("nan" if "_" in text else text)  # Python takes 1_000 for a number
+            value = float("nan" if "_" in text else text)  # Python would accept 1_000 as a number
         except ValueError:
             value = float("nan")
         if value != value or value == float("inf"):

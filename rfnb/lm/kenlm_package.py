@@ -1,4 +1,4 @@
-"""An n-gram model through the package `kenlm`, for KenLM's binary files; the package is only needed here."""
+"""An n-gram model from the package `kenlm`, for KenLM's binary files; only this module needs the package."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from rfnb.core.errors import message, value_error
 from rfnb.lm.ngram_table import LN10, Columns
 
-_CACHED = 1 << 24  # scores in rows that are kept
-# The package gives this score (log10) to what is unknown where the model does not say.
+_CACHED = 1 << 24  # scores in cached rows
+# The package gives this score (log10) to unknown words if the model has none for them.
 _UNKNOWN, _MISSING = "<unk>", -100.0
 
 
 class KenLmTable:
-    """A model of the package with the interface of `Table`: contexts get their ids when they are first met.
+    """A model of the package with the interface of `Table`: contexts get ids when they first occur.
 
     Raises:
         ModuleNotFoundError: Without the package.
@@ -34,7 +34,7 @@ class KenLmTable:
                         "pip install kenlm")
             ) from error  # fmt: skip
         self._path = path
-        with open(path, "rb"):  # the package has no error of its own for a file that is not there
+        with open(path, "rb"):  # the package has no specific error for a missing file
             pass
         try:
             self._model: Any = kenlm.Model(str(path))
@@ -70,7 +70,7 @@ class KenLmTable:
         """See `Table.add_word`.
 
         Raises:
-            ValueError: If the model has a score of its own for what is unknown, since the package has no other words besides.
+            ValueError: If the model has its own score for unknown words, since the package cannot add further words.
         """
         if not self._lacks_unknown:
             raise value_error(
@@ -88,7 +88,7 @@ class KenLmTable:
         return scores, np.array([after for _, after in found], np.int32)
 
     def rows(self, contexts: np.ndarray, columns: Columns) -> np.ndarray:
-        """See `Table.rows`. The package is asked for one word at a time."""
+        """See `Table.rows`. The package is queried one word at a time."""
         out = np.empty((len(contexts), len(columns.words)), np.float32)
         for row, context in zip(out, contexts.tolist()):
             row[:] = self._row(context, columns)
@@ -113,7 +113,7 @@ class KenLmTable:
         return found
 
     def _score(self, state: Any, word: int, after: Any) -> float:
-        """Natural log; `after` becomes the state after it."""
+        """The score as a natural log; `after` is set to the next state."""
         text = self._words[word]
         return (self._model.BaseScore(state, text, after) + self._added.get(text, 0.0)) * LN10
 
@@ -131,6 +131,6 @@ class KenLmTable:
 
 
 def _reason(error: OSError) -> str:
-    """The message of the package, without the place in its source."""
+    """The message of the package, without the location in its source."""
     text = str(error).rstrip(")").rpartition("Exception.")[2].strip()
     return " ".join(text.split()) or str(error)

@@ -1,11 +1,11 @@
-"""n-gram language models on Tensors: what is carried from label to label is one integer, the context.
+"""n-gram language models on Tensors: the state from label to label is one integer, the context.
 
 lm = rf.NGramLM("model.arpa.gz", labels)              # labels: a Dim with a vocab
 loop.state.lm = lm.default_initial_state(batch_dims=[batch])
 for _ in loop:
     scores = log_probs + 0.3 * lm.next_scores(loop.state.lm)
     label = rf.choice(scores, axis=labels, beam_size=5)
-    _, loop.state.lm = lm(label, state=loop.state.lm)  # the context of the hypothesis that was chosen
+    _, loop.state.lm = lm(label, state=loop.state.lm)  # the context of the chosen hypothesis
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ from rfnb.rec.scan import scan
 from rfnb.rec.state import State
 
 _BEFORE_START = -1  # the context before a start label
-_DENSE = 1 << 24  # so many scores (64 MB) may be made in advance
+_DENSE = 1 << 24  # maximal number of precomputed scores (64 MB)
 
 
 class NGramLM:
-    """Scores of the next label by an n-gram model, each label being a word of it.
+    """Scores of the next label by an n-gram model whose words are the labels.
 
     Args:
         file: ARPA (also with gzip), or KenLM's binary format, which needs the package `kenlm`.
         labels: A Dim with a vocab, or the texts of the labels.
-        end: The label that stands for the end of the sentence, `</s>` in the model.
-        unknown: The word whose score is that of labels which are not in the model.
-        unknown_score: Score of such labels if the model does not have that word either: natural log. Default: an error.
-        package: Read ARPA files through the package `kenlm` too (`kenlm-ex` is the same one compiled). The numbers are the same, and
-            rows of all labels much slower, since it has no way to ask for them.
+        end: The label for the end of the sentence, `</s>` in the model.
+        unknown: The word whose score labels outside the model get.
+        unknown_score: Score of such labels if the model lacks that word too: natural log. Default: an error.
+        package: Read ARPA files with the package `kenlm` too (`kenlm-ex` is a compiled distribution of it). The numbers
+            are the same; scores of all labels are much slower, since it has no call for them.
 
     Attributes:
-        out_dim: Over the labels.
+        out_dim: The dim of the labels.
         order: Length of the longest n-grams of the model.
         unknown_labels: Texts of the labels that are not in the model.
 
     Raises:
-        ValueError: For a malformed file, or labels that are not those of the model.
+        ValueError: For a malformed file, or labels that do not fit the model.
         ModuleNotFoundError: If the package is needed and not installed.
 
     Source: Katz 1987, "Estimation of Probabilities from Sparse Data", for the back-off: p(w | h) is listed, or the back-off weight
-    of h times p(w | h without its oldest word). The word `<s>` stands before the first label.
+    of h times p(w | h without its oldest word). The word `<s>` precedes the first label.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class NGramLM:
         """The state before the first label: `context` int32 {*batch_dims}.
 
         Args:
-            start_label: Whether a start label comes before it, which `step` reads and does not score.
+            start_label: Whether a start label precedes it, which `step` reads but does not score.
         """
         before = _BEFORE_START if start_label else self.table.start
         return State(context=full(dims=batch_dims, fill_value=before, dtype="int32"))
@@ -110,12 +110,12 @@ class NGramLM:
     def __call__(
         self, label: Tensor, *, state: State | None = None, spatial_dim: Dim = single_step_dim
     ) -> tuple[Tensor, State]:
-        """Scores of labels.
+        """The score of each label given the ones before it.
 
         Args:
-            label: int {...} of one step, or {..., spatial_dim}.
-            state: Needed for a single step. Default for a whole sequence: that before the first label.
-            spatial_dim: `single_step_dim`, or the dim of the labels; a sequence that has ended keeps its state.
+            label: int {...} for one step, or {..., spatial_dim}.
+            state: Required for a single step. Default for a whole sequence: the state before the first label.
+            spatial_dim: `single_step_dim`, or the dim of the labels; an ended sequence keeps its state.
 
         Returns:
             float32, the dims of label: natural-log probability of each label after those before it. And the state.
@@ -141,11 +141,11 @@ class NGramLM:
         return scores, state
 
     def next_scores(self, state: State) -> Tensor:
-        """Natural-log probability of each label that may come next; float32 {..., out_dim}."""
+        """Natural-log probability of each possible next label; float32 {..., out_dim}."""
         return _next_scores(self, state.context)
 
     def step(self, labels: Any, state: Any = None) -> tuple[Any, Any]:
-        """Scores of the next labels and the next state: the step function of this model, as `rf.beam_search` wants it.
+        """Scores of the next labels and the next state: the step function of this model for `rf.beam_search`.
 
             rf.beam_search(step, ..., fusion={"lm": (lm.step, None, 0.3)})
 
@@ -153,11 +153,11 @@ class NGramLM:
 
         Args:
             labels: The last label of each hypothesis: a raw array (n,), or a Tensor {...}.
-            state: What the step before gave. Before the first step None; of Tensors
-                `lm.default_initial_state(batch_dims=[batch], start_label=True)`, since a loop needs to know it.
+            state: The state from the previous step. Before the first step None; for Tensors
+                `lm.default_initial_state(batch_dims=[batch], start_label=True)`, since a loop must know it.
 
         Returns:
-            Natural-log probabilities {..., out_dim} and the next state; of raw labels both raw, (n, labels) and (n,).
+            Natural-log probabilities {..., out_dim} and the next state; for raw labels both raw, (n, labels) and (n,).
         """
         if isinstance(labels, Tensor):
             if state is None or "context" not in state:
@@ -167,7 +167,7 @@ class NGramLM:
             after.context = where(context < 0, self.table.start, after.context)
             return self.next_scores(after), after
         count = len(labels)
-        rows = self._rows.setdefault(count, Dim(count, name="rows"))  # the same dim again, for its plans
+        rows = self._rows.setdefault(count, Dim(count, name="rows"))  # the same dim again, so that its plans are reused
         label = convert_to_tensor(labels, dims=[rows], sparse_dim=self.out_dim)
         if state is None:
             state = self.default_initial_state(batch_dims=[rows], start_label=True)
@@ -200,7 +200,9 @@ class NGramLM:
         return self.table.lookup(contexts, np.full(len(contexts), self._end))[0]
 
     def dense(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Scores {context, out_dim}, next contexts, and scores of the end {context}, where `like` is; None if that would be too much."""
+        """Scores {context, out_dim}, next contexts, and scores of the end {context}, on the device of `like`; None if that
+        would be too large.
+        """
         small = self._small()
         if small is None:
             return None
@@ -217,7 +219,7 @@ class NGramLM:
         return self._dense[key]
 
     def _small(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Scores of all labels after all contexts, and the contexts after them, [contexts, labels]; None if that would be too much."""
+        """Scores of all labels after all contexts, and the next contexts, [contexts, labels]; None if that would be too large."""
         table = self.table
         if not isinstance(table, NGramTable) or table.num_contexts * len(self._words) > _DENSE:
             return None
@@ -268,7 +270,7 @@ def _label_scores(lm: NGramLM, label: Tensor, context: Tensor) -> tuple[Tensor, 
         return score, after
     dims = tuple(dict.fromkeys((*context.dims, *label.dims)))
     labels, contexts = flat_on_host(dims, label, context)
-    labels = np.clip(labels, 0, len(lm._words) - 1)  # in the padding there may be anything
+    labels = np.clip(labels, 0, len(lm._words) - 1)  # padding may hold any value
     scores, following = lm.lookup(contexts, labels)
     return tensor_of(scores, label, dims), tensor_of(following, label, dims)
 
@@ -282,13 +284,13 @@ def _end_scores(lm: NGramLM, context: Tensor) -> Tensor:
 
 
 def flat_on_host(dims: tuple[Dim, ...], *xs: Tensor) -> list[np.ndarray]:
-    """The values of each over all of `dims`, as one axis; a GPU is waited for once."""
+    """The values of each over all of `dims`, as one axis; a GPU is synchronised once."""
     arrays = xs[0].backend.raws_to_numpy([x.copy_compatible_to_dims(dims)._raw for x in xs])
     return [np.broadcast_to(array, full_shape(dims)).reshape(-1) for array in arrays]
 
 
 def tensor_of(values: np.ndarray, like: Tensor, dims: tuple[Dim, ...]) -> Tensor:
-    """Values of the host as a Tensor {dims}, with the backend and device of `like`."""
+    """Host values as a Tensor {dims}, with the backend and device of `like`."""
     values = values.reshape([dim.extent for dim in dims])
     return new_tensor(like.backend.from_numpy(values, dtype=str(values.dtype), device=like.device), dims)
 

@@ -1,7 +1,7 @@
-"""An n-gram model as an automaton on the host: contexts with arcs for the words that were seen after them.
+"""An n-gram model as an automaton on the host: contexts with arcs for the words seen after them.
 
-A context is a listed n-gram shorter than the order, and has an id. Where a context has no arc for a word, its back-off weight is added
-and the context without its oldest word is asked; the empty context has an arc for every word.
+A context is a listed n-gram shorter than the order, and has an id. If a context has no arc for a word, its back-off
+weight is added and the context without its oldest word is tried; the empty context has an arc for every word.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LN10 = math.log(10.0)
 
 
 class Columns:
-    """Labels that rows of scores are over: each is a word, and different labels may be the same one.
+    """The labels that score rows are over: each label is a word, and several labels may be the same word.
 
     Args:
         words: The id of the word of each label.
@@ -31,14 +31,14 @@ class Columns:
         self.source = self._first[which][self.again]
         top = int(words.max(initial=0))
         self._of_word = None
-        if top < 4 * len(words):  # a table is quicker, where most words have a label
+        if top < 4 * len(words):  # a table is faster if most words have a label
             self._of_word = np.full(top + 2, -1, np.int64)
             self._of_word[self._distinct] = self._first
 
     def of(self, words: np.ndarray) -> np.ndarray:
-        """The first label of each word, -1 for words without label."""
+        """The first label of each word, -1 for words without a label."""
         if self._of_word is not None:
-            return self._of_word.take(words, mode="clip")  # the last entry is of no label
+            return self._of_word.take(words, mode="clip")  # the last entry means no label
         if not len(self.words):
             return np.full(words.shape, -1)
         place = np.minimum(self._distinct.searchsorted(words), len(self._distinct) - 1)
@@ -46,7 +46,7 @@ class Columns:
 
 
 class Table(Protocol):
-    """An n-gram model on the host, with all that it can be asked; scores are natural logs. Words are ids, contexts too."""
+    """An n-gram model on the host, with all its queries; scores are natural logs. Words and contexts are ids."""
 
     order: int
     start: int
@@ -56,22 +56,22 @@ class Table(Protocol):
         """The id of a word; None if the model does not know it."""
 
     def add_word(self, text: str, score: float) -> None:
-        """One more word, a 1-gram with this score (natural log); before the first look-up."""
+        """Add a word, a 1-gram with this score (natural log); call it before the first look-up."""
 
     def lookup(self, contexts: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """float32 scores of words [n] after contexts [n], and the contexts after them."""
+        """float32 scores of words [n] after contexts [n], and the next contexts."""
 
     def rows(self, contexts: np.ndarray, columns: Columns) -> np.ndarray:
         """float32 scores of all labels after contexts [n]: [n, labels]."""
 
 
 class NGramTable:
-    """The automaton of an ARPA model. Without `<s>`, which stands before the first word, that has the empty context.
+    """The automaton of an ARPA model. If the model lacks `<s>`, the first word has the empty context.
 
     Attributes:
         words: Text -> id.
         start: The context before the first word.
-        num_contexts: How many contexts there are.
+        num_contexts: The number of contexts.
     """
 
     def __init__(self, arpa: Arpa):
@@ -126,7 +126,7 @@ class NGramTable:
         nodes = np.asarray(contexts, np.int64)
         out = np.empty((len(nodes), len(columns.words)), np.float32)
         found = self._arcs(nodes, columns)
-        _, _, first, weights = next(found)  # of the empty context, which has an arc for every word
+        _, _, first, weights = next(found)  # the empty context has an arc for every word
         np.add(self._scores[first], weights[:, None], out=out, casting="same_kind")
         for row, column, arcs, weights in found:
             out[row, column] = self._scores[arcs] + weights
@@ -147,14 +147,16 @@ class NGramTable:
     def _arcs(
         self, nodes: np.ndarray, columns: Columns
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-        """Row, column and arc of the labels that have one, and the weight to add; the empty context first, then longer and longer ones,
-        whose arcs replace those before. Of the empty context: an arc for each label, and a weight for each row."""
+        """Row, column and arc of the labels that have one, and the weight to add: the empty context first, then longer
+        contexts, whose arcs replace earlier ones. The empty context yields an arc for each label and a weight for each
+        row.
+        """
         chain, weights = [nodes], [np.zeros(len(nodes))]
         while chain[-1].any():
             weights.append(weights[-1] + self._backoff[chain[-1]])
             chain.append(self._shorter[chain[-1]])
         none = np.zeros(0, np.int64)
-        yield none, none, columns.words, weights[-1]  # the empty context comes first, and has an arc for every word
+        yield none, none, columns.words, weights[-1]  # the empty context has an arc for every word
         for node, weight in zip(chain[-2::-1], weights[-2::-1]):
             first, last = self._slices[node], self._slices[node + 1]
             count = np.where(node > 0, last - first, 0)
@@ -166,7 +168,7 @@ class NGramTable:
             yield row, column[own], arcs[own], weight[row]
 
     def _longest(self, gram: tuple[int, ...]) -> int:
-        """The longest end of an n-gram that is a context."""
+        """The longest suffix of an n-gram that is a context."""
         while gram not in self._ids:
             gram = gram[1:]
         return self._ids[gram]
@@ -185,7 +187,7 @@ class NGramTable:
 
 
 def _with_prefixes(arpa: Arpa) -> list[dict[tuple[int, ...], tuple[float, float]]]:
-    """The n-grams, and what lacks of their beginnings (a pruned model may lack some), with the score that they have by back-off."""
+    """The n-grams, plus their missing prefixes (a pruned model may lack some), with back-off scores."""
     grams = [dict(listed) for listed in arpa.ngrams]
 
     def score(gram: tuple[int, ...]) -> float:

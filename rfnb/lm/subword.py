@@ -1,6 +1,6 @@
-"""Words that grow by parts: labels with a merge symbol at their end (`hel@@ lo`) go on in the next label.
+"""Words made of parts: the next label continues a label with a merge symbol at its end (`hel@@ lo`).
 
-A word that has begun is a *partial* word and gets an id. Those that no word of the model begins with are all the same one.
+An incomplete word is a *partial* word and gets an id. Partial words that are no prefix of a word of the model share one id.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import numpy as np
 
 from rfnb.lm.ngram_table import Columns, Table
 
-_LAST = chr(0x10FFFF)  # after all that a word can go on with
+_LAST = chr(0x10FFFF)  # sorts after all continuations of a word
 
 
 class Subwords:
-    """The rules by which labels make words.
+    """Rules that combine labels into words.
 
     Args:
-        table: The n-gram model, of words.
+        table: The n-gram model over words.
         labels: The text of each label.
-        merge: Symbol at the end of labels that go on.
-        unknown: Id of the word for what the model does not know.
+        merge: Symbol at the end of labels that are continued.
+        unknown: Id of the unknown word.
 
     Attributes:
-        columns: The labels as they are written, as words.
+        columns: The labels as words, by their texts.
     """
 
     def __init__(self, table: Table, labels: Sequence[str], merge: str, unknown: int):
@@ -45,21 +45,21 @@ class Subwords:
         self._spelled: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def word(self, text: str) -> int:
-        """The id of a word, or of the unknown one."""
         found = self.table.word(text)
         return self.unknown if found is None else found
 
     def partial_word(self, partial: int) -> int:
-        """The id of a partial word taken as a word."""
+        """The id of a partial word, scored as a word."""
         return self.word(self._texts[partial])
 
     def merged_word(self, partial: int) -> int:
-        """The id of a partial word with the merge symbol taken as a word."""
+        """The id of a partial word with its merge symbol, scored as a word."""
         return self.word(self._texts[partial] + self.merge)
 
     def spelled_words(self, partial: int) -> tuple[np.ndarray, np.ndarray]:
-        """The labels which, as they are written, make a word of the model of a partial word, and the ids of these words. With all others
-        it is the unknown one."""
+        """The labels that complete a partial word to a word of the model, and the ids of these words. All other labels
+        give the unknown word.
+        """
         found = self._spelled.get(partial)
         if found is None:
             pairs = list(self._continuations(self._texts[partial]))
@@ -70,8 +70,8 @@ class Subwords:
         return found
 
     def _continuations(self, text: str) -> Iterator[tuple[int, int]]:
-        """Labels and words that begin with a text and go on with the label."""
-        if self._sorted is None:  # the words are not known
+        """Labels, and the words that begin with a text followed by the label."""
+        if self._sorted is None:  # the words are unknown
             for label, written in enumerate(self.labels):
                 word = self.table.word(text + written)
                 if word is not None:
@@ -83,7 +83,7 @@ class Subwords:
                 yield label, self.word(written)
 
     def step(self, partial: int, label: int) -> tuple[int, int]:
-        """The partial word after a label, and the id of the word that it has completed, or -1."""
+        """The next partial word, and the id of the word that the label completes, or -1."""
         found = self._steps.get((partial, label))
         if found is None:
             text = self._texts[partial] + self._parts[label]
@@ -93,7 +93,7 @@ class Subwords:
 
     def _partial(self, text: str) -> int:
         if self._known is not None and text not in self._known:
-            text = "\0"  # nothing that comes makes it a word of the model
+            text = "\0"  # no continuation makes it a word of the model
         index = self._ids.setdefault(text, len(self._texts))
         if index == len(self._texts):
             self._texts.append(text)

@@ -1,4 +1,4 @@
-"""Models made with rfnb, and how they were trained.
+"""Models made with rfnb, and the scripts that trained them.
 
 from rfnb.models import load_g2p, pronounce
 

@@ -1,12 +1,12 @@
-"""An attention model that writes a date in words as ISO 8601, small enough to be trained while one looks on.
+"""An attention model that converts a date in words to ISO 8601, small enough to watch its training.
 
     model = DateModel(start="zeros")
     for loss in train(model, steps=300):
         ...
     write(model, ["3 march not 5 may 2021"])        # ["2021-03-03"]
 
-Encoder: word embeddings, one bidirectional LSTM. Decoder: an LSTM over the characters so far, whose output asks the encoder's states by
-scaled dot attention; both together give the next character.
+Encoder: word embeddings, one bidirectional LSTM. Decoder: an LSTM over the characters so far, whose output attends to
+the encoder's states by scaled dot-product attention; both together predict the next character.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class DateModel(Module):
     """The model.
 
     Args:
-        start: The state of the decoder before the first character: "zeros", then it knows of the words only what it attends to, or
-            "encoder", made of the mean of the encoder's states.
-        units: Of the decoder's LSTM; half as many in each direction of the encoder's.
+        start: The state of the decoder before the first character: "zeros", so that it sees the words only through
+            attention, or "encoder", computed from the mean of the encoder's states.
+        units: Size of the decoder's LSTM; the encoder has half as many units per direction.
 
     Raises:
         ValueError: For another start.
@@ -77,7 +77,7 @@ class DateModel(Module):
         self.output = Linear(self.readout.out_dim, character_dim)
 
     def encode(self, words: Tensor, *, spatial_dim: Dim) -> EncodedNumbers:
-        """Words {batch, spatial_dim}, sparse over word_dim, encoded."""
+        """Encode words {batch, spatial_dim}, sparse over word_dim."""
         states = self.encoder(self.embedding(words), spatial_dim=spatial_dim)
         h = tanh(self.first(reduce_mean(states, axis=spatial_dim)))
         h = zeros_like(h) if self.start == "zeros" else h
@@ -88,15 +88,14 @@ class DateModel(Module):
     def __call__(
         self, characters: Tensor, encoded: EncodedNumbers, *, state: LstmState, spatial_dim: Dim
     ) -> tuple[Tensor, LstmState]:
-        """Logits {..., character_dim} of what follows `characters` {..., spatial_dim}, and the state after them."""
+        """Logits {..., character_dim} of the characters after `characters` {..., spatial_dim}, and the state after them."""
         query, state = self.lstm(self.characters(characters), state=state, spatial_dim=spatial_dim)
         context = self.att(query, encoded)
         return self.output(tanh(self.readout(concat_features(query, context)))), state
 
 
 def batch_of(dates: Sequence[Sequence[str]], *, device: str | None = None) -> tuple[Dim, Dim, Tensor]:
-    """The batch dim, the dim of the words, and the words {batch, words} of dates that are given as words; on the default device if
-    `device` is not given."""
+    """The batch dim, the dim of the words, and the words {batch, words} of dates in words; `device`: default the default device."""
     batch = Dim(len(dates), name="batch", kind="batch")
     words_dim, words = padded_rows([encode_date_words(words) for words in dates], batch, "words", word_dim, device)
     return batch, words_dim, words
@@ -105,10 +104,10 @@ def batch_of(dates: Sequence[Sequence[str]], *, device: str | None = None) -> tu
 def train(
     model: DateModel, *, steps: int = 300, batch_size: int = 64, learning_rate: float = 6e-3, seed: int = 1
 ) -> Iterator[float]:
-    """Train on random dates, with Adam and a learning rate that falls to 0; after each step its loss, in nats per character.
+    """Train on random dates, with Adam and a learning rate that decays to 0; yields the loss of each step, in nats per character.
 
     Args:
-        seed: Of the dates. Those of `random_dates(..., seed=0)` are left for tests.
+        seed: Seed of the dates. The dates of `random_dates(..., seed=0)` are held out for tests.
     """
     optimizer = torch.optim.Adam([parameter.raw_tensor for parameter in model.parameters()], lr=learning_rate)
     dates = random_dates(steps * batch_size, seed=seed)
@@ -125,9 +124,9 @@ def train(
 
 @functools.cache
 def trained(start: str = "zeros") -> DateModel:
-    """The model after 300 steps from seed 1: trained once in a process, in some seconds, then the same object.
+    """The model after 300 steps from seed 1: trained once per process, in a few seconds, then cached.
 
-    The generators are left as they were.
+    The state of the random generators is restored.
     """
     before = get_random_state()
     try:
@@ -141,7 +140,7 @@ def trained(start: str = "zeros") -> DateModel:
 
 
 def loss(model: DateModel, dates: Sequence[Date]) -> Tensor:
-    """The cross-entropy of the characters given those before them: a scalar, nats per character."""
+    """The cross-entropy of the characters under teacher forcing: a scalar, nats per character."""
     batch, words_dim, words = batch_of([date.words for date in dates], device=device_of(model))
     rows = np.stack([encode_iso(date.iso) for date in dates])
     target = convert_to_tensor(rows, dims=[batch, iso_dim], sparse_dim=character_dim, device=words.device)
@@ -153,10 +152,10 @@ def loss(model: DateModel, dates: Sequence[Date]) -> Tensor:
 
 
 def write(model: DateModel, dates: Sequence[str], *, beam_size: int = 1) -> list[str]:
-    """The dates as the model writes them, its best hypothesis of each: ISO 8601 where it is right.
+    """The model's best hypothesis for each date: ISO 8601 if it is right.
 
     Args:
-        dates: Words with blanks between them, see `rfnb.data.dates`.
+        dates: Words separated by spaces, see `rfnb.data.dates`.
     """
     with stop_gradient_scope():
         batch, words_dim, words = batch_of([date.split() for date in dates], device=device_of(model))

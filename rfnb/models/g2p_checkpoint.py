@@ -1,4 +1,4 @@
-"""The file of a G2P model: a safetensors file with the weights, and the sizes and symbols in its metadata."""
+"""The checkpoint format of a G2P model: a safetensors file with the weights, and the sizes and symbols in its metadata."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rfnb.models.g2p import G2P, G2PConfig
 from rfnb.nn.module.checkpoint import CheckpointError, checkpoint_error, raise_problems, set_params
 from rfnb.ops.default import get_default_device, set_default_device_ctx
 
-_NAME = "rfnb-g2p-"  # of the format, then its version
+_NAME = "rfnb-g2p-"  # name of the format, followed by its version
 SHIPPED = Path(__file__).with_name("g2p.safetensors")
 
 
@@ -30,7 +30,7 @@ def load_g2p(path: str | os.PathLike[str] | None = None, *, device: str | None =
 
     Args:
         path: A file of `save_g2p`; default is the model that comes with rfnb (see `g2p.md` beside it).
-        device: Where it computes, e.g. "cuda"; default is the default device.
+        device: The device of the model, e.g. "cuda"; default is the default device.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -58,7 +58,7 @@ def load_g2p(path: str | os.PathLike[str] | None = None, *, device: str | None =
 
 
 def _config(file: Path, metadata: Mapping[str, str]) -> G2PConfig:
-    """The sizes in a file of this model."""
+    """The sizes stored in a file of this model."""
     version = numbered(metadata.get("format"), _NAME)
     if version is None:
         raise CheckpointError(
@@ -120,7 +120,7 @@ def _lstm_shapes(name: str, source: int, units: int) -> dict[str, tuple[int, ...
 
 
 def _check_shapes(file: Path, config: G2PConfig, stored: Mapping[str, Any]) -> None:
-    """Compare what a model of these sizes needs with what is stored, before memory is taken for either."""
+    """Compare the shapes that a model of these sizes needs with the stored ones, before allocating memory for either."""
     if config.encoder_layers > len(stored):
         raise_problems(str(file), [f"missing    encoder.layers.{config.encoder_layers - 1}, and others"])
     needed = parameter_shapes(config)
@@ -136,10 +136,10 @@ def _check_shapes(file: Path, config: G2PConfig, stored: Mapping[str, Any]) -> N
 
 
 def save_g2p(model: G2P, path: str | os.PathLike[str], *, dtype: str = "float16", **notes: str) -> None:
-    """Write the model to a file, at once or not at all.
+    """Write the model to a file, atomically.
 
     Args:
-        dtype: Of the stored weights. float16 halves the file and changes one in ten thousand pronunciations.
+        dtype: The dtype of the stored weights. float16 halves the file and changes one in ten thousand pronunciations.
         notes: Further strings for the metadata, e.g. scores.
     """
     metadata = {

@@ -1,11 +1,11 @@
-"""A training that fits into a lecture: it ends on time, on any machine, and shows itself while it runs.
+"""A training that fits into a lecture: it ends on time on any machine, and reports its progress while it runs.
 
     for report in train_live(seconds=180, word="thoughtfully"):
         print(report.step, report.loss, report.per)
 
 The learning rate follows the clock as well as the steps: progress is the larger of step / steps and elapsed / seconds.
-A slow machine trains on fewer batches, but with the whole schedule; without the decay at the end the result would be much
-worse (a third of what training gains comes from it).
+A slow machine trains on fewer batches, but with the whole schedule; without the final decay the result would be much
+worse (a third of the gain comes from it).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ LIVE = Recipe(epochs=1, batch_size=64, learning_rate=4e-3, max_letters=16)
 
 @dataclass(frozen=True)
 class LiveAttention:
-    """The places where the model looked while it spelled one word.
+    """The attention of the model while it spelled one word.
 
     Attributes:
         source: The letters.
-        target: The phonemes of this moment's model, and the end symbol.
+        target: The phonemes that the model predicts at this moment, and the end symbol.
         weights: float32 (target, source); rows sum to 1.
     """
 
@@ -46,16 +46,16 @@ class LiveAttention:
 
 @dataclass(frozen=True)
 class LiveReport:
-    """A moment of the training.
+    """One report of the training.
 
     Attributes:
         step: Steps done.
-        seconds: Since the start, evaluations included.
+        seconds: Time since the start, including evaluations.
         progress: 0 to 1; 1 in the last report.
         loss: Nats per label, mean of the steps since the last report.
-        learning_rate: Of the last step.
-        dev: Error rates on some dev words, where they were measured just now, else None.
-        attention: Of the watched word, where it was drawn just now, else None.
+        learning_rate: The learning rate of the last step.
+        dev: Error rates on some dev words if just measured, else None.
+        attention: Attention for the watched word if just recorded, else None.
     """
 
     step: int
@@ -68,12 +68,12 @@ class LiveReport:
 
     @property
     def per(self) -> float | None:
-        """Phoneme error rate in percent, where it was measured just now."""
+        """Phoneme error rate in percent if just measured, else None."""
         return None if self.dev is None else self.dev.per
 
 
 class LiveTraining:
-    """The iterator of `train_live`: gives `LiveReport`s; `model` can be used at any time, also after a stop in the middle."""
+    """The iterator of `train_live`: yields `LiveReport`s; `model` can be used at any time, also after an early stop."""
 
     def __init__(self, reports: Callable[[LiveTraining], Iterator[LiveReport]], trainer: Trainer):
         self.trainer = trainer
@@ -106,16 +106,16 @@ def train_live(
     dev: Mapping[str, Pronunciations] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> LiveTraining:
-    """Train a model, and report after every few steps.
+    """Train a model, and yield a report every few steps.
 
     Args:
-        seconds: The time to use; the last evaluation may take a little more.
+        seconds: Time budget; the last evaluation may exceed it a little.
         steps: The maximum number of steps, even if there is time left.
         every: Steps between two reports.
         dev_every: Seconds between two measurements on the first `dev_words` dev words; also before the last report.
         word: The word whose attention is drawn, every `word_every` seconds; also in the last report.
-        train, dev: word -> pronunciations; default are the parts of CMUdict.
-        clock: Gives seconds; for tests.
+        train, dev: word -> pronunciations; the default is CMUdict.
+        clock: Returns seconds; for tests.
 
     Raises:
         ValueError: If `seconds`, `steps` or `every` is not positive.
@@ -160,7 +160,6 @@ def train_live(
 
 
 def attention_of(model: G2P, word: str) -> LiveAttention:
-    """The attention while the model spells `word` greedily."""
     (found,) = greedy(model, [word])
     with record(kinds=["attention"], model=model) as trace:
         score(model, [word], [found.phonemes])

@@ -1,4 +1,4 @@
-"""The pronunciations that a G2P model gives words: greedy and beam search, scores, error rates.
+"""Search with a G2P model: greedy and beam search, scores, error rates.
 
 model = load_g2p()
 for found in pronounce(model, "phonetics"):
@@ -28,7 +28,7 @@ from rfnb.search.choice import choice
 from rfnb.search.decide import get_beam_scores
 from rfnb.trace.probe import probe
 
-_IMPOSSIBLE = -1e20  # scores of slots of the beam for which there was no hypothesis
+_IMPOSSIBLE = -1e20  # score of empty beam slots
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Pronunciation:
     """The result of the model for a word.
 
     Attributes:
-        word: As given.
+        word: The input word.
         phonemes: Without the end symbol.
         score: Natural-log probability of the phonemes and the end symbol, summed over steps.
-        ended: Whether the end symbol came; False if the limit of steps cut the search off (then not part of the score).
+        ended: Whether the end symbol was predicted; False if the step limit ended the search (the score then lacks it).
     """
 
     word: str
@@ -62,12 +62,12 @@ def encode_batch(model: G2P, words: Sequence[str]) -> tuple[Dim, Encoded]:
 
 
 def max_labels(words: Sequence[str]) -> int:
-    """The limit of search steps: no word of the dictionary needs as many."""
+    """The step limit of the search: no word of the dictionary needs as many."""
     return 2 * max(map(len, words)) + 10
 
 
 def search(model: G2P, words: Sequence[str], *, beam_size: int) -> tuple[Dim, Tensor, Tensor]:
-    """The search itself: one loop, one choice in each step.
+    """The search itself: one loop with one choice per step.
 
     Returns:
         The batch dim; labels {time, batch, beam}, sparse over label_dim, lengths per hypothesis with the end label; scores
@@ -91,8 +91,8 @@ def beam_search(model: G2P, words: Sequence[str], *, beam_size: int = 5) -> list
     """The best pronunciations of each word that a beam search finds, best first.
 
     Args:
-        words: One to any number of words, of any lengths; they do not disturb each other.
-        beam_size: Hypotheses kept in each step. There may be fewer results, never more.
+        words: One or more words of any lengths; they do not affect each other.
+        beam_size: Hypotheses kept in each step, and the maximal number of results.
 
     Raises:
         TypeError, WordError: For a word that cannot be spelled, see `rfnb.data.g2p.encode_word`.
@@ -111,7 +111,7 @@ def beam_search(model: G2P, words: Sequence[str], *, beam_size: int = 5) -> list
 
 
 def greedy(model: G2P, words: Sequence[str]) -> list[Pronunciation]:
-    """The pronunciation that takes the best phoneme in every step, for each word: beam search with a beam of 1."""
+    """The pronunciation from taking the best phoneme in every step, for each word: beam search with a beam of 1."""
     return [found[0] for found in beam_search(model, words, beam_size=1)]
 
 
@@ -125,7 +125,7 @@ def _pronunciation(word: str, labels: np.ndarray, score: float) -> Pronunciation
 
 
 def score(model: G2P, words: Sequence[str], phonemes: Sequence[Iterable[str]]) -> np.ndarray:
-    """The model's own natural-log probability of each pronunciation of each word, end symbol included: float64 (words,)."""
+    """The model's natural-log probability of each pronunciation of each word, end symbol included: float64 (words,)."""
     targets, lengths = g2p.pad_rows([np.append(g2p.encode_phonemes(row), g2p.END_LABEL) for row in phonemes])
     inputs = np.zeros_like(targets)
     inputs[:, 1:] = targets[:, :-1]
@@ -145,7 +145,7 @@ def score(model: G2P, words: Sequence[str], phonemes: Sequence[Iterable[str]]) -
 
 
 def evaluate(model: G2P, part: Mapping[str, Pronunciations], *, beam_size: int = 1, batch_size: int = 512) -> ErrorRate:
-    """Error rates of the best pronunciations of words that have known ones."""
+    """Error rates of the best pronunciations of words with known pronunciations."""
     by_length: dict[int, list[str]] = {}
     for word in part:
         by_length.setdefault(len(word), []).append(word)

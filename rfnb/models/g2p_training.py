@@ -1,16 +1,16 @@
-"""One training of a G2P model: batches, loss, schedule, and a state that can be saved and taken up again.
+"""The training of a G2P model: batches, loss, schedule, and a resumable state.
 
     trainer = Trainer(G2P(), examples_of(split.train, max_letters=20), Recipe(epochs=30))
     while not trainer.finished:
         report = trainer.step()
     trainer.save("state.pt")
 
-The same (model seed, recipe, examples, number of threads) give the same weights bit by bit, also when the training was
-saved and taken up again in between; on a GPU as far as its kernels add up in a fixed order. Under `torchrun` each process
+The same (model seed, recipe, examples, number of threads) give the same weights bit for bit, also if the training was
+saved and resumed; on a GPU as far as its kernels reduce in a fixed order. Under `torchrun` each process
 trains on its part of every batch, and the gradient is that of the whole batch.
 
-It trains where the parameters are. No step waits for that device: batches go there from pinned memory, and the losses stay there until
-`losses_of` fetches those of many steps at once.
+It trains on the device of the parameters. No step waits for that device: batches are copied from pinned memory, and the
+losses stay on the device until `losses_of` fetches those of many steps at once.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.loss import cross_entropy
 from rfnb.ops.reduce import reduce_sum
 
-_NAME = "rfnb.state."  # the version and a new line follow, the SHA-256 of all behind it, and a file of torch.save
-_GENERATOR_OF = "generator of "  # begins the name of what is there for another device than the CPU
+_NAME = "rfnb.state."  # followed by the version and a newline, the SHA-256 of the rest, and a torch.save file
+_GENERATOR_OF = "generator of "  # prefix of entries for generators of devices other than the CPU
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Recipe:
     """The settings of a training; the default is that of the shipped model.
 
     Attributes:
-        learning_rate: The peak, reached after `warm_up` of all steps, then linearly down to 0 at the last one.
-        clip: Largest norm of the gradient of all parameters together.
-        max_letters: Longer words are left out of training.
+        learning_rate: The peak, reached after the fraction `warm_up` of all steps; it then decays linearly to 0.
+        clip: Maximal global norm of the gradient.
+        max_letters: Longer words are excluded from training.
     """
 
     epochs: int = 20
@@ -72,12 +72,12 @@ class Recipe:
 
 @dataclass(frozen=True)
 class StepReport:
-    """One step.
+    """The report of one step.
 
     Attributes:
         step: Its number, from 1.
         raw_loss: The loss on its device, a scalar: nats per label, with smoothing.
-        learning_rate: Of this step.
+        learning_rate: The learning rate of this step.
     """
 
     step: int
@@ -86,12 +86,12 @@ class StepReport:
 
     @functools.cached_property
     def loss(self) -> float:
-        """The loss. Waits for the device: ask for those of many steps together, `losses_of`."""
+        """The loss as a float. Waits for the device: to fetch those of many steps at once, use `losses_of`."""
         return losses_of([self])[0]
 
 
 def losses_of(reports: Sequence[StepReport]) -> list[float]:
-    """The losses of some steps, for which a device is waited for once."""
+    """The losses of several steps, fetched from the device in one transfer."""
     losses: list[float] = torch.stack([report.raw_loss for report in reports]).tolist() if reports else []
     return losses
 
@@ -107,10 +107,10 @@ def batch_loss(model: G2P, batch: Batch, label_smoothing: float, labels: int | N
     """The mean loss over the real labels of a batch: a scalar, nats per label.
 
     Args:
-        labels: What the sum is divided by instead, if this is a part of a batch: the labels of all of it.
+        labels: The denominator if this is a part of a batch: the number of labels in the whole batch.
 
-    Every axis here is a static dim, kept for the next batch of the same size, so that ops find their plans again; the
-    labels' padding is masked by hand in the one place where it matters, the sum.
+    Every axis here is a static dim, cached for the next batch of the same size, so that ops reuse their plans; the
+    padding of the labels is masked explicitly in the one place where it matters, the sum.
     """
     count, positions = batch.targets.shape
     batch_dim, letters_dim = _dim("batch", count), _dim("letters", batch.letters.shape[1])
@@ -130,11 +130,11 @@ def batch_loss(model: G2P, batch: Batch, label_smoothing: float, labels: int | N
 
 
 class Trainer:
-    """Steps of one training.
+    """The training loop, one step at a time.
 
     Args:
-        model: Trained in place, where its parameters are.
-        examples: What one epoch goes through.
+        model: Trained in place, on the device of its parameters.
+        examples: The examples of one epoch.
         recipe: See `Recipe`. Seeds the data order and torch's generators, of all devices (dropout).
     """
 
@@ -148,7 +148,7 @@ class Trainer:
         self.steps_per_epoch = len(self._order(0))
         self.total_steps = self.steps_per_epoch * recipe.epochs
         self.processes = current()
-        torch.manual_seed(recipe.seed + self.processes.rank)  # each has a dropout of its own
+        torch.manual_seed(recipe.seed + self.processes.rank)  # each process draws its own dropout masks
 
     @property
     def finished(self) -> bool:
@@ -157,7 +157,7 @@ class Trainer:
 
     @property
     def epoch(self) -> int:
-        """Epochs done."""
+        """The number of completed epochs."""
         return self.steps_done // self.steps_per_epoch
 
     def step(self, progress: float | None = None) -> StepReport:
@@ -182,7 +182,7 @@ class Trainer:
         finally:
             init_forward_step_run_ctx()
         if not part:
-            loss = loss * 0  # a batch of fewer examples than processes: this one takes part, and counts for nothing
+            loss = loss * 0  # fewer examples than processes: this one takes part with weight 0
         self.optimizer.zero_grad()
         loss.backward()
         loss = self.processes.sum_up(self.parameters, loss.detach())
@@ -192,8 +192,9 @@ class Trainer:
         return StepReport(self.steps_done, loss, rate)
 
     def save(self, path: str | os.PathLike[str], **notes: Any) -> None:
-        """Write everything that the next step depends on, at once or not at all; `notes` are plain values. All processes call it, and
-        the first one writes."""
+        """Write everything that the next step depends on, atomically; `notes` are plain values. All processes call it, and
+        the first one writes.
+        """
         device = torch.device(self.model.device)
         generators = {"generator": self.processes.gathered(torch.get_rng_state())}
         if device.type != "cpu":
@@ -211,16 +212,16 @@ class Trainer:
             "notes": notes,
         }
         buffer = io.BytesIO()
-        # On the host, so that a machine without the device can read it, too.
+        # On the host, so that a machine without the device can read it.
         torch.save(tree_map_only(torch.Tensor, torch.Tensor.cpu, state), buffer)
         data = buffer.getvalue()
         write_whole(path, f"{_NAME}{G2P_TRAINING.now}\n".encode() + hashlib.sha256(data).digest() + data)
 
     def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
-        """Go on from a file of `save`; returns its notes.
+        """Resume from a file of `save`; returns its notes.
 
-        A training that was saved on another kind of device goes on with the same weights, steps and batches. Its dropout draws from
-        the generator of this device then, whose numbers are others; `torch.manual_seed` has begun it anew for this step.
+        A training that was saved on another kind of device goes on with the same weights, steps and batches. Dropout
+        then uses the generator of this device, with different numbers; `torch.manual_seed` reseeds it for this step.
 
         Raises:
             CheckpointError: If the file is damaged, or belongs to another recipe, model size, number of examples or of processes.
@@ -242,9 +243,9 @@ class Trainer:
             raise CheckpointError(f"{text}\nUse the same options, or another --out folder.")
         try:
             self._check(state, size)
-        except Exception as error:  # what is in it may be anything
+        except Exception as error:  # it may contain anything
             raise _no_state(Path(path), f"{type(error).__name__}: {error}"[:200]) from error
-        # The options are those of the recipe; other releases of torch have others.
+        # The options are those of the recipe; other releases of torch have different ones.
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state["optimizer"]["state"]})
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
@@ -254,10 +255,10 @@ class Trainer:
         return state["notes"]
 
     def _check(self, state: dict[str, Any], size: int) -> None:
-        """Check all that is taken up, before any of it is.
+        """Check the whole state before restoring any of it.
 
         Raises:
-            TypeError, KeyError, ValueError, RuntimeError: It is not what `save` writes.
+            TypeError, KeyError, ValueError, RuntimeError: The state was not written by `save`.
         """
         _same_kind(
             state["model"], {name: each.raw_tensor.cpu() for name, each in self.model.named_parameters()}, "model"
@@ -289,10 +290,12 @@ class Trainer:
 
     def _take_up_generators(self, state: dict[str, Any]) -> None:
         rank, device = self.processes.rank, torch.device(self.model.device)
-        torch.manual_seed(self.recipe.seed + rank + self.steps_done)  # for a device of which the file has none
+        torch.manual_seed(
+            self.recipe.seed + rank + self.steps_done
+        )  # for a device that the file has no generator state of
         for place, name in (("cpu", "generator"), (device, _GENERATOR_OF + device.type)):
             if name in state:
-                # A clone: torch crashes at a view that does not begin where its storage does.
+                # A clone: torch crashes on a view that does not start at its storage's offset.
                 set_device_state(place, state[name].view(self.processes.count, -1)[rank].clone())
 
     def _order(self, epoch: int) -> list[list[int]]:
@@ -305,7 +308,7 @@ class Trainer:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The state in a file, which is looked at only if it is what was written."""
+    """The state in a file, unpickled only if its checksum matches."""
     data = path.read_bytes()
     top = data[:32].partition(b"\n")[0]
     version, begin = numbered(top.decode("latin-1"), _NAME), len(top) + 1 + hashlib.sha256().digest_size
@@ -323,9 +326,9 @@ def _read(path: Path) -> dict[str, Any]:
             "A state is read as it was written or not at all. Delete it to start again:",
             f'Path("{path}").unlink()',
         )
-    try:  # where it was saved as it lay on a device, that device may not be here
+    try:  # it may be stored on a device that does not exist here
         state = load_plain(io.BytesIO(data[begin:]))
-    except Exception as error:  # a checksum says nothing of who has made it
+    except Exception as error:  # a checksum does not identify the author
         raise _no_state(path, f"{type(error).__name__}: {error}"[:200]) from error
     if not isinstance(state, dict):
         raise _no_state(path, f"a {type(state).__name__}")
@@ -333,7 +336,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A number, or a dict of numbers by name; of anything else, which may not be comparable, the name of its type."""
+    """A number, or a dict of numbers by name; for anything else, which may not be comparable, the name of its type."""
     if isinstance(value, dict):
         return {name: each if isinstance(each, int | float) else type(each).__name__ for name, each in value.items()}
     return value if isinstance(value, int | float) else type(value).__name__
@@ -352,7 +355,7 @@ def _same_kind(found: Any, own: Any, where: str) -> None:
     """Compare names, types and shapes with those of this training.
 
     Raises:
-        TypeError: They differ.
+        TypeError: If they differ.
     """
     if isinstance(own, torch.Tensor):
         same = isinstance(found, torch.Tensor) and found.layout is torch.strided and not found.is_quantized
@@ -380,6 +383,6 @@ def _dim(name: str, size: int) -> Dim:
 def _time_major(
     array: np.ndarray, spatial_dim: Dim, batch_dim: Dim, sparse_dim: Dim | None = None, *, device: str
 ) -> Tensor:
-    # The LSTM kernels work on (time, batch, feature): data in this order needs no transposed copies.
+    # The LSTM kernels work on (time, batch, feature); in this layout no transposed copy is needed.
     array = np.ascontiguousarray(array.T)
     return convert_to_tensor(array, dims=[spatial_dim, batch_dim], sparse_dim=sparse_dim, device=device)

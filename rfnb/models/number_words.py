@@ -1,7 +1,7 @@
-"""An encoder-decoder that says a number in words: "4217" -> four thousand two hundred seventeen.
+"""An encoder-decoder that spells out a number: "4217" -> four thousand two hundred seventeen.
 
-model = NumberModel()                               # the encoder's last state is all that the decoder gets
-model = NumberModel(attention=True, start="zeros")  # it gets nothing but what it attends to
+model = NumberModel()                               # the decoder sees only the encoder's last state
+model = NumberModel(attention=True, start="zeros")  # it sees the source only through attention
 for loss in train(model, train_numbers):
     ...
 say(model, [4217])                                  # ["four thousand two hundred seventeen"]
@@ -47,17 +47,17 @@ MOST_WORDS = 12
 
 
 class EncodedNumbers(State):
-    """The source as the decoder needs it: encoded.
+    """The encoded source, in the form that the decoder takes.
 
     Items, also as attributes:
-        start: LstmState of the decoder before the first label.
-        source_dim, states, att_keys: What is attended over, {batch, source, ...}; only of a model with attention.
-        source: Of a Transformer instead: keys and values of each layer.
+        start: the decoder's initial LstmState.
+        source_dim, states, att_keys: Attended over, {batch, source, ...}; only for a model with attention.
+        source: For a Transformer instead: keys and values of each layer.
     """
 
 
 class NumberAttention(Module):
-    """The weighted mean of the encoder's states; the weights are scaled dot products of query and keys."""
+    """Scaled dot-product attention to the encoder's states."""
 
     def __init__(self, states_dim: Dim, query_dim: Dim):
         self.query_dim = query_dim
@@ -101,11 +101,11 @@ class NumberModel(Module):
     """The model.
 
     Args:
-        attention: Whether the decoder asks the states of all digits by scaled dot attention.
+        attention: Whether the decoder attends to the states of all digits by scaled dot-product attention.
         start: The decoder begins with the "encoder"'s last state, or, with attention, from "zeros".
 
     Raises:
-        ValueError: For another start, or zeros without attention: then nothing would get to the decoder.
+        ValueError: For another start, or zeros without attention, since no information would reach the decoder.
     """
 
     def __init__(self, *, attention: bool = False, start: str = "encoder", units: int = 96):
@@ -129,7 +129,7 @@ class NumberModel(Module):
         self.output = Linear(self.readout.out_dim if attention else units_dim, word_dim)
 
     def encode(self, digits: Tensor, *, spatial_dim: Dim) -> EncodedNumbers:
-        """Digits {batch, spatial_dim}, encoded."""
+        """Encode digits {batch, spatial_dim}."""
         x = self.digits(digits)
         start = self.encoder.default_initial_state(batch_dims=digits.remaining_dims([spatial_dim]))
         _, last = self.encoder(x, state=start, spatial_dim=spatial_dim)
@@ -143,7 +143,7 @@ class NumberModel(Module):
     def __call__(
         self, words: Tensor, encoded: EncodedNumbers, *, state: LstmState, spatial_dim: Dim
     ) -> tuple[Tensor, LstmState]:
-        """Logits {..., word_dim} of what follows `words` {..., spatial_dim}, and the state after them."""
+        """Logits {..., word_dim} of the words after `words` {..., spatial_dim}, and the state after them."""
         h, state = self.decoder(self.words(words), state=state, spatial_dim=spatial_dim)
         if self.attention:
             h = tanh(self.readout(concat_features(h, self.att(h, encoded))))
@@ -151,7 +151,7 @@ class NumberModel(Module):
 
 
 class NumberTransformer(Module):
-    """The same task for a Transformer: encoder and decoder of two layers with four heads each, by default."""
+    """A Transformer for the same task: by default, encoder and decoder have two layers with four heads each."""
 
     def __init__(self, *, units: int = 64, layers: int = 2, heads: int = 4):
         model_dim = Dim(units, name="model")
@@ -163,7 +163,7 @@ class NumberTransformer(Module):
         )
 
     def encode(self, digits: Tensor, *, spatial_dim: Dim) -> EncodedNumbers:
-        """Digits {batch, spatial_dim}, encoded."""
+        """Encode digits {batch, spatial_dim}."""
         states = self.encoder(digits, spatial_dim=spatial_dim)
         start = self.decoder.default_initial_state(batch_dims=digits.remaining_dims([spatial_dim]))
         return EncodedNumbers(start=start, source=self.decoder.transform_encoder(states, axis=spatial_dim))
@@ -171,7 +171,7 @@ class NumberTransformer(Module):
     def __call__(
         self, words: Tensor, encoded: EncodedNumbers, *, state: State, spatial_dim: Dim
     ) -> tuple[Tensor, State]:
-        """Logits {..., word_dim} of what follows `words` {..., spatial_dim}, and the state after them."""
+        """Logits {..., word_dim} of the words after `words` {..., spatial_dim}, and the state after them."""
         return self.decoder(words, spatial_dim=spatial_dim, encoder=encoded.source, state=state)
 
 
@@ -185,14 +185,14 @@ def train(
     learning_rate: float = 4e-3,
     seed: int = 1,
 ) -> Iterator[float]:
-    """Train with Adam and a learning rate that falls to 0; after each step its loss, in nats per word.
+    """Train with Adam and a learning rate that decays to 0; yields the loss of each step, in nats per word.
 
     Args:
-        numbers: What is trained on, drawn from by `seed`.
-        ratio: The teacher-forcing ratio: with this probability the decoder is given the reference word, else one drawn from
-            its own distribution, without gradient.
+        numbers: The training numbers, sampled by `seed`.
+        ratio: The teacher-forcing ratio: with this probability the decoder gets the reference word, else a word sampled
+            from its own distribution, without gradient.
 
-    Source: scheduled sampling, Bengio et al. 2015, with a ratio that stays.
+    Source: scheduled sampling, Bengio et al. 2015, with a constant ratio.
     """
     optimizer = torch.optim.Adam([parameter.raw_tensor for parameter in model.parameters()], lr=learning_rate)
     rng = np.random.default_rng(seed)
@@ -208,7 +208,7 @@ def train(
 
 
 def loss(model: NumberModel | NumberTransformer, part: NumberBatch, *, ratio: float = 1.0) -> Tensor:
-    """The cross-entropy of the words, a scalar: nats per word. With a ratio of 1 given the reference words before them."""
+    """The cross-entropy of the words, a scalar: nats per word. With a ratio of 1 this is teacher forcing."""
     encoded = model.encode(part.digits, spatial_dim=part.digits_dim)
     if ratio == 1.0:
         before = shift_right(part.words, axis=part.words_dim, pad_value=END_LABEL)
@@ -231,13 +231,13 @@ def loss(model: NumberModel | NumberTransformer, part: NumberBatch, *, ratio: fl
 
 
 def say(model: NumberModel, numbers: Sequence[int] | np.ndarray, *, beam_size: int = 1, begin: str = "") -> list[str]:
-    """The numbers in words, the best hypothesis of the model for each: it goes on from its own words.
+    """The numbers in words: for each the best hypothesis of the model, which continues its own words.
 
     Args:
-        begin: Words that it has to begin with, right or wrong.
+        begin: Words that the output must begin with, right or wrong.
 
     Raises:
-        ValueError: If they are none of `WORDS`, or too many.
+        ValueError: If one is not in `WORDS`, or there are too many.
     """
     part = batch_of(numbers, device=device_of(model))
     prefix = _prefix(begin.split(), part)
@@ -266,12 +266,12 @@ def right_words(
     teacher: bool = False,
     wrong_at: int | None = None,
 ) -> float:
-    """The share of words that are right, 0 to 1.
+    """The fraction of correct words, 0 to 1.
 
     Args:
-        teacher: Each word given the reference words before it, instead of the model's own.
-        wrong_at: The model is given references before this step, in it the best word that is not the reference, and then its own
-            words, which are those that count: how does it go on after a mistake?
+        teacher: Predict each word from the reference words before it, instead of the model's own.
+        wrong_at: The model gets the reference before this step, at this step the best wrong word, and then its own
+            words, of which the fraction is taken. This measures how it recovers from a mistake.
     """
     part = batch_of(numbers, device=device_of(model))
     with stop_gradient_scope():
@@ -298,12 +298,11 @@ def right_words(
 
 
 def device_of(model: Module) -> str | None:
-    """The device of the parameters: what numbers and words become is made there."""
+    """The device of the parameters, where numbers and words are encoded."""
     return next(iter(model.parameters())).device
 
 
 def _begin(part: NumberBatch) -> Tensor:
-    """The label before the first one."""
     return zeros([part.batch], dtype="int64", device=part.digits.device, sparse_dim=word_dim)
 
 

@@ -1,4 +1,4 @@
-"""The processes of a training that `torchrun` has started: who this one is, and what they sum up."""
+"""The processes of a training started by `torchrun`: the rank of this one, and their reductions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Processes:
     """The processes that train one model together.
 
     Attributes:
-        rank: This one, from 0.
-        count: All.
+        rank: The index of this process, from 0.
+        count: The number of processes.
     """
 
     rank: int = 0
@@ -30,7 +30,7 @@ class Processes:
         return items[self.rank :: self.count]
 
     def sum_up(self, parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor) -> torch.Tensor:
-        """Add up the gradients of all processes, and their losses, which are returned summed; in one message."""
+        """Sum the gradients of all processes, and their losses, which are returned summed; in one message."""
         if self.count == 1:
             return loss
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
@@ -39,10 +39,10 @@ class Processes:
         total, *summed = flat.split([1, *(p.numel() for p in parameters)])
         for parameter, gradient in zip(parameters, summed):
             parameter.grad = gradient.view_as(parameter)
-        return total[0].clone()  # not a view, which would keep all of them
+        return total[0].clone()  # a view would keep all of them alive
 
     def gathered(self, value: torch.Tensor) -> list[torch.Tensor]:
-        """The values of all processes by rank, all of one shape."""
+        """The values of all processes by rank; they all have the same shape."""
         if self.count == 1:
             return [value]
         values = [torch.empty_like(value) for _ in range(self.count)]
@@ -50,34 +50,34 @@ class Processes:
         return values
 
     def wait(self) -> None:
-        """Go on when all processes are here."""
+        """Wait until all processes are here."""
         if self.count > 1:
             distributed.barrier()
 
 
 @contextmanager
 def joined(device: str = "cpu") -> Iterator[Processes]:
-    """The processes that torchrun has started, for a with-block; else this one alone.
+    """The processes that torchrun started, for a with-block; else this one alone.
 
     Args:
-        device: Where they train: tensors there are summed up without a way over the host, if torch has one for such devices.
+        device: Where they train: tensors there are summed without a copy to the host, if torch supports it for such devices.
     """
     if not distributed.is_torchelastic_launched():
         yield Processes()
         return
     kind = torch.device(device).type
-    # Of the CPU in any case: states of generators lie there.
+    # The CPU in any case, since generator states are there.
     own = "" if kind == "cpu" else f",{kind}:{distributed.get_default_backend_for_device(kind)}"
     distributed.init_process_group(f"cpu:gloo{own}")
     try:
         yield current()
-        distributed.barrier()  # nobody leaves a group that another one still talks in
+        distributed.barrier()  # no process may leave a group in which another still communicates
     finally:
         distributed.destroy_process_group()
 
 
 def device_of_process(device: str) -> str:
-    """The device that this process trains on: of several GPUs each process of a machine has one.
+    """The device that this process trains on: with several GPUs, one per process of a machine.
 
     Raises:
         ValueError: If there are more processes than devices.

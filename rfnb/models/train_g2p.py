@@ -1,14 +1,15 @@
-"""Train the G2P model on CMUdict, test it, and write its checkpoint and card.
+"""Train the G2P model on CMUdict, test it, and write its checkpoint and model card.
 
     python -m rfnb.models.train_g2p --out runs/g2p             # about 40 minutes on two cores
-    python -m rfnb.models.train_g2p --out runs/g2p             # again after a kill: goes on with the same result
+    python -m rfnb.models.train_g2p --out runs/g2p             # again after a kill: resumes, with the same result
     python -m rfnb.models.train_g2p --out runs/g2p --install   # copies the result into the package
     torchrun --nproc-per-node 2 -m rfnb.models.train_g2p --out runs/g2p --threads 1      # the same in two processes
-    python -m rfnb.models.train_g2p --out runs/g2p --device cuda                         # on a GPU; of several processes each has one
+    python -m rfnb.models.train_g2p --out runs/g2p --device cuda                         # on a GPU; with several processes, one each
 
-In `--out`: state.pt (to go on), log.jsonl (one line per epoch), and at the end g2p.safetensors and g2p.md. The lines of the log are
-in the state, too: a kill between the two loses no epoch, and what goes on has the same log as what was never killed. Of several
-processes, each trains on its part of every batch, so the losses are those of one process but for dropout; the first one writes.
+In `--out`: state.pt (to resume), log.jsonl (one line per epoch), and at the end g2p.safetensors and g2p.md. The state
+contains the lines of the log, too: a kill between the two writes loses no epoch, and a resumed training has the same
+log as an uninterrupted one. Each of several processes trains on its part of every batch, so the losses are those of one
+process except for dropout; the first one writes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SAMPLES = ("thoughtfully", "phonetics", "bicycle", "jalapeno", "attention")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit status."""
+    """Run the command line; returns the exit status."""
     options = _parser().parse_args(arguments)
     torch.set_num_threads(options.threads)
     with joined(options.device) as processes:
@@ -66,27 +67,28 @@ def _main(options: argparse.Namespace, processes: Processes) -> int:
 
 @dataclass
 class TrainingProgress:
-    """The state of a training beside its trainer: seconds so far, the running mean of the loss, and the lines of the log."""
+    """The state of a training apart from its trainer: elapsed seconds, the running mean of the loss, and the lines of the log."""
 
     seconds: float = 0.0
     loss: float | None = None
     log: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, reports: list[StepReport]) -> None:
-        """Take the losses of the next steps into the mean. Waits once for the device."""
+        """Add the losses of the next steps to the mean. Waits once for the device."""
         for loss in losses_of(reports):
             self.loss = loss if self.loss is None else 0.99 * self.loss + 0.01 * loss
 
 
 def run(options: argparse.Namespace, split: Split, processes: Processes) -> None:
-    """Train from the start or from the saved state to the end, then test and write the results; of several processes the first one
-    reports, tests and writes."""
+    """Train from the start or from the saved state to the end, then test and write the results; with several processes the
+    first one reports, tests and writes.
+    """
     recipe = Recipe(
         epochs=options.epochs, batch_size=options.batch_size, learning_rate=options.learning_rate, seed=options.seed
     )
     torch.manual_seed(recipe.seed)
     model = G2P(G2PConfig(dropout=options.dropout))
-    # Made on the CPU, so that it begins with the same numbers everywhere.
+    # Made on the CPU, so that it starts with the same numbers everywhere.
     model.to(device=device_of_process(options.device))
     trainer = Trainer(model, examples_of(split.train, max_letters=recipe.max_letters), recipe)
     progress = TrainingProgress()
@@ -127,7 +129,7 @@ def _write_results(trainer: Trainer, split: Split, options: argparse.Namespace, 
 
 
 def test(model: G2P, split: Split) -> dict[str, Any]:
-    """Error rates on dev and test, by what was measured."""
+    """Error rates on dev and test, by measure."""
     unrelated = {word: said for word, said in split.test.items() if not inflected(word, split.train)}
     return {
         "dev, greedy": _rates(evaluate(model, split.dev)),
@@ -222,7 +224,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _device(name: str) -> str:
-    """A device that there is, of the command line."""
+    """Parse an available device of the command line."""
     try:
         torch.empty(0, device=name)
     except Exception as error:
@@ -287,7 +289,7 @@ def card(model: G2P, recipe: Recipe, result: Mapping[str, Mapping[str, float]], 
     """The card as Markdown.
 
     Args:
-        result: What was measured -> {"per": percent, "wer": percent}.
+        result: Measure -> {"per": percent, "wer": percent}.
         notes: "command" and "minutes" of the training.
     """
     rows = "\n".join(f"| {name} | {rates['per']:.2f} | {rates['wer']:.2f} |" for name, rates in result.items())

@@ -1,6 +1,6 @@
-"""Public names that are loaded when they are first asked for, with all that `rfnb/__init__.py` does for those that it loads at once.
+"""Public names that are imported on first use, treated otherwise like those that `rfnb/__init__.py` imports at once.
 
-Half of the modules are layers, searches, views and other things that a program may not need; they would cost as much time as all else.
+Half of the modules are layers, searches, views and other things that a program may not need; importing them would double the import time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 from rfnb.core.when_loaded import when_loaded
 from rfnb.places import public_doors
 
-# Module: its public names, as in the block for type checkers of `rfnb/__init__.py`. tests/contracts/test_public_names.py writes this.
+# Module -> its public names, as in the block for type checkers of `rfnb/__init__.py`.
+# tests/contracts/test_public_names.py generates this.
 LATER = {
     "rfnb.ops.gating": "gating",
     "rfnb.ops.opt_logical": "opt_logical_and opt_logical_or",
@@ -131,28 +132,28 @@ LATER = {
     "rfnb.interop.watch.watching": "watch",
     "rfnb.interop.xarray_arrays": "to_xarray",
 }
-# Module: classes whose objects users get, but that are no public names.
+# Module -> classes whose objects users get, but that are not public names.
 GIVEN = {
     "rfnb.control.position": "Position PositionStates",
     "rfnb.control.state_value": "StateValue",
     "rfnb.trace.run_tree": "Tree",
 }
-# Name: where it is.
+# name -> its module
 LATER_NAMES = {name: module for module, names in LATER.items() for name in names.split()}
 
 
 def load(name: str) -> Any:
-    """The value of one of these names, which is in the package from then on, with all that is in the same module.
+    """Import the module of one of these names, bind all its names in the package, and return the value.
 
     Raises:
-        KeyError: If it is none of them.
+        KeyError: If it is not one of them.
     """
     import_module(LATER_NAMES[name])
     return vars(sys.modules["rfnb"])[name]
 
 
 def put_when_loaded(package: dict[str, Any]) -> None:
-    """Put the names into the package when their modules are loaded, regardless of which is requested first."""
+    """Bind the names in the package when their modules are imported, by whatever path."""
 
     def put(module: ModuleType) -> None:
         names = {name: getattr(module, name) for name in LATER.get(module.__name__, "").split()}

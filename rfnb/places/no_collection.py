@@ -1,7 +1,7 @@
-"""Loading the package without looking for garbage.
+"""Import the package without garbage collection.
 
-An import creates no garbage, but such numbers of objects that Python would search all existing ones for some. If torch is already loaded,
-this takes as long as everything else.
+An import creates no garbage, but so many objects that Python would scan all existing ones for it. If torch is already
+loaded, the scan would take as long as the import itself.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import gc
 
 
 class NoCollection:
-    """Active from its creation to its `end`, or until it is released because an import has failed."""
+    """Disables garbage collection from its creation to `end`, or until it is released because an import failed."""
 
     def __init__(self) -> None:
         self._was_on = gc.isenabled()
         gc.disable()
 
     def end(self) -> None:
-        """Collect garbage again, if that was done before."""
+        """Restore garbage collection if it was enabled."""
         if self._was_on:
             gc.enable()
         self._was_on = False

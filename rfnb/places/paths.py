@@ -1,8 +1,8 @@
-"""The documented places of public names: `from rfnb.decoder.transformer import TransformerDecoder`.
+"""The documented module paths of public names: `from rfnb.decoder.transformer import TransformerDecoder`.
 
-The documentation sorts the frontend into modules that are not the files here. `PATHS` lists them; `make_modules` makes each as a
-module without a file. What is in it is the very object of `rfnb`, which keeps the `__module__` of the file that defines it, so
-pickle and `inspect` see nothing of this.
+The documentation groups the frontend into modules that differ from the files here. `PATHS` lists them; `make_modules`
+creates each as a module without a file. It holds the same objects as `rfnb`, with the `__module__` of the defining
+file, so pickle and `inspect` are unaffected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from rfnb.places.later import LATER_NAMES, load
 from rfnb.places.unknown_names import DEPRECATED, deprecated, no_name
 
-# Module: the public names in it.
+# Documented module -> its public names.
 PATHS = {
     "nested": "mask_nested gather_nested masked_select_nested masked_scatter_nested where_nested",
     "encoder.conformer": (
@@ -128,15 +128,16 @@ PATHS = {
     "tensor.tensor": "Tensor",
     "tensor.tensor_dict": "TensorDict Tensor Dim",
 }
-# Module: the file that it is, loaded when a name of it is asked for, since it needs torch.
+# Documented module -> its file, imported on first use, since it needs torch.
 FILES = {"conversions.torch_nn": "rfnb.interop.torch_nn"}
 
 
 def make_modules(package: dict[str, Any]) -> None:
     """Put the modules of `PATHS` into `sys.modules`, below the package whose namespace is given.
 
-    They are there before anybody imports them, because an import would set them as attribute of the package: `import rfnb.cond`
-    may not replace the function `rf.cond`. A name that is a module already (`rf.init`, `rf.audio`, the folder `rec`) stays that one.
+    They exist before any import of them, because an import would set them as attributes of the package: `import
+    rfnb.cond` must not replace the function `rf.cond`. A name that is already a module (`rf.init`, `rf.audio`, the
+    folder `rec`) is kept.
     """
     public = {**vars(package["audio"]), **vars(package["tensor"]), **package}
     for path, names in PATHS.items():
@@ -150,7 +151,7 @@ def make_modules(package: dict[str, Any]) -> None:
 
 
 def all_paths() -> list[str]:
-    """The dotted paths of all these modules, below the package, each after the one that holds it."""
+    """The dotted paths of all these modules, below the package, parents first."""
     found: dict[str, None] = {}
     for path in (*PATHS, *FILES):
         parts = path.split(".")
@@ -159,7 +160,7 @@ def all_paths() -> list[str]:
 
 
 def _module_at(package: dict[str, Any], path: str) -> ModuleType:
-    """The module at a dotted path below the package, made with all above it if it is not there."""
+    """The module at a dotted path below the package, created with its parents if missing."""
     above, full, module = package, package["__name__"], None
     for part in path.split("."):
         full = f"{full}.{part}"
@@ -175,7 +176,7 @@ def _module_at(package: dict[str, Any], path: str) -> ModuleType:
 
 
 def _let_load(inside: dict[str, Any], later: Sequence[str]) -> None:
-    """Let a module have names that are loaded when they are asked for."""
+    """Make a module import some of its names on first use."""
     unknown = inside.get("__getattr__")
 
     def of_package(name: str) -> Any:
@@ -193,7 +194,7 @@ def _let_load(inside: dict[str, Any], later: Sequence[str]) -> None:
 
 
 def new_module(name: str) -> ModuleType:
-    """A module without a file, empty but for the error that names what is in it."""
+    """An empty module without a file, with a helpful error for missing names."""
     module = ModuleType(name, f"A documented place of public names of rfnb; dir({name}) lists them.")
     module.__spec__ = ModuleSpec(name, None, is_package=True)
     module.__path__ = []

@@ -1,6 +1,6 @@
-"""The public functions and classes as doors: what fails raw behind one is an error that names the argument (`core/door.py`).
+"""Wrap public functions and classes so that a raw failure becomes an error that names the argument (`core/door.py`).
 
-A forgotten `axis=` is an error that names the dims to choose from, and unknown keywords are no part of a signature.
+A missing `axis=` is an error that lists the dims to choose from, and catch-all keywords are not part of the signature.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from rfnb.core.kept_signature import keep_signature
 from rfnb.core.op import op_of
 from rfnb.core.tensor_text import MissingDim
 
-# What is of these is called by ops, in every step or while torch compiles: it gets no call more, and no code that torch cannot see.
+# Ops call these in every step, or torch compiles them: they get no extra call, and no code that torch cannot trace.
 _OFTEN = "rfnb.core.", "rfnb.ops.", "rfnb.nn.", "rfnb.rec.", "rfnb.backends."
-_SELDOM = {  # but these
+_SELDOM = {  # exceptions, which are called rarely
     "rfnb.core.compat.old_tensor_names", "rfnb.core.compat.old_dim_names",
     "rfnb.nn.module.module", "rfnb.nn.module.container", "rfnb.nn.module.hooks",
     "rfnb.nn.init", "rfnb.nn.run.marked_loss",
 }  # fmt: skip
 _OFTEN_MADE = {"Tensor", "Dim", "TensorDict", "State", "LstmState", "CausalSelfAttentionState", "Parameter"}
-_done: set[Any] = set()  # functions, and (class, whether of a module) whose methods are doors
+_done: set[Any] = set()  # functions, and (class, whether a module) with wrapped methods
 _PLACES = {"": "rf", "tensor": "rf.tensor", "viz": "rf.viz", "plot": "rf.plot", "audio": "rf.audio", "init": "rf.init"}
 
 
 def make_doors(package: Mapping[str, Any], names: Mapping[str, Any], given: Iterable[type] = ()) -> None:
-    """Make doors of public functions and the methods of public classes, and of those that users are `given` objects of. Modules have
-    their own (`nn/module/module.py`).
+    """Wrap public functions, the methods of public classes, and those of classes whose objects users are `given`. Modules
+    have their own wrapper (`nn/module/module.py`).
 
     Args:
-        names: The public names, of which each is a door once.
+        names: The public names, each of which is wrapped once.
     """
     know_names({name: value for name, value in names.items() if isinstance(value, type)})
     for place, code in _PLACES.items():
         if place and place not in names:
             continue
         inside = vars(names[place]) if place else names
-        # Functions first: some are methods of a class, too.
+        # Functions first: some are also methods of a class.
         for name, value in sorted(inside.items(), key=lambda item: isinstance(item[1], type)):
             if name.startswith("_") or not str(getattr(value, "__module__", "")).startswith("rfnb."):
                 continue
@@ -80,13 +80,12 @@ def _make(fn: FunctionType, what: str, code: str, often: bool, bound: bool = Fal
     lazy = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
     if often and fn.__code__.co_flags & lazy:
         return
-    often = often and not hasattr(fn, "__wrapped__")  # a with-block is no part of a step
+    often = often and not hasattr(fn, "__wrapped__")  # a with-block is not part of a step
     (watch_body if often else open_door)(with_plain_code(fn), what, code, bound)
 
 
 def _methods(cls: type, owner: type, code: str, module: type) -> Iterator[tuple[str, str, FunctionType, bool]]:
-    """Yields what messages call a method of `cls` that is written in `owner`, how its call is written, the method, and whether it is
-    bound."""
+    """Yields the name in messages of each method of `cls` written in `owner`, the code of a call, the method, and whether it is bound."""
     instance = cls.__name__[0].lower() + cls.__name__[1:]
     for name, value in vars(owner).items():
         bound = not isinstance(value, staticmethod)
@@ -104,7 +103,7 @@ def _methods(cls: type, owner: type, code: str, module: type) -> Iterator[tuple[
 
 
 _NAMES = {"axis", "spatial_dim", "in_spatial_dim", "in_dim", "reduce", "mask_axis", "indices_dim", "key_dim", "over"}
-# These keep what they get, or give it to others, and would do so with what stands for a missing argument: Python refuses such a call.
+# These store their argument, or pass it on, and would do so with the placeholder for a missing argument; Python refuses such a call.
 _KEEP = set(
     "dim_match_priority_when_needed identity is_parametrized mask_nested random_mask scaled_gradient_ext sequential set_sparse_dim"
     " where_nested while_loop".split()
@@ -113,9 +112,10 @@ _WITH_DIMS = "rfnb.core.", "rfnb.ops.", "rfnb.nn.", "rfnb.rec.", "rfnb.lm.", "rf
 
 
 def name_the_dims(names: dict[str, Any]) -> None:
-    """For public functions that need a dim by keyword: what is not given is a `MissingDim`, which every op refuses as it refuses
-    what is no Dim. Of those with `**unknown`, which is there to be refused (`core/call_errors.py`), the signature is without it, and
-    all that is not given is said to be missing. A call costs nothing more."""
+    """For public functions with a required dim keyword: an omitted one becomes a `MissingDim`, which every op refuses like
+    any other non-Dim. The signature omits `**unknown`, which exists only to be refused (`core/call_errors.py`); an
+    error then lists all missing arguments. A call costs nothing more.
+    """
     done: set[FunctionType] = set()
     for fn in list(names.values()):
         if isinstance(fn, FunctionType) and fn.__module__.startswith(_WITH_DIMS):

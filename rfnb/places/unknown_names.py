@@ -1,6 +1,6 @@
-"""The advice for a name that there is not: `rf.reduce_men`, `rf.Dropout`, `rf.cat`.
+"""Advice for unknown names: `rf.reduce_men`, `rf.Dropout`, `rf.cat`.
 
-A name that goes in a later release works until then, and says once what to type instead. docs/contracts/files.md has the policy.
+A name that a later release removes works until then, and warns once with what to type instead. docs/contracts/files.md has the policy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rfnb.core.errors import message
 from rfnb.core.place import warn_user
 from rfnb.places.later import LATER_NAMES, load
 
-# Documented names that are not there, by the reason.
+# Documented names that do not exist here, by reason.
 ABSENT = {
     "Sequences are stored with padding, which ops leave out; there is no packed storage. Use the padded tensor as it is.": (
         "is_packed pack pack_import packed_flat_content packed_regap unpack"
@@ -29,7 +29,7 @@ ABSENT = {
         " import_params_espnet_multi_headed_attention_to_rf import_params_espnet_positionwise_feed_forward_to_rf"
     ),
 }
-# Names of torch and NumPy: what does that here. Those that differ in case only are found without this.
+# Names of torch and NumPy -> the equivalent here. Names that differ only in case are found without this.
 INSTEAD = {
     "arange": "rf.range_over_dim(dim)",
     "argmax": "rf.reduce_argmax(x, axis=dim)",
@@ -68,8 +68,9 @@ INSTEAD = {
 
 
 def of_rfnb(name: str) -> Any:
-    """`__getattr__` of the package: a public name that is loaded now, or what a deprecated one stands for; else an AttributeError that
-    says what is meant."""
+    """`__getattr__` of the package: import a public name, or return the replacement of a deprecated one; else raise an
+    AttributeError with advice.
+    """
     if name in LATER_NAMES:
         return load(name)
     if f"rfnb.{name}" in DEPRECATED:
@@ -78,16 +79,17 @@ def of_rfnb(name: str) -> Any:
 
 
 def names_of_rfnb() -> list[str]:
-    """`__dir__` of the package: the public names, also those that are not loaded yet, without the modules that Python and
-    `places/paths.py` bind to it. Completion offers what is listed here."""
+    """`__dir__` of the package: the public names, including those not yet imported, without the modules that Python and
+    `places/paths.py` bind to it. Completion offers this list.
+    """
     module = vars(sys.modules["rfnb"])
     return sorted({*module["__all__"], *(name for name in module if name.startswith("__"))})
 
 
 def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
-    """The error for a name that a module does not have: why it is not there, or the nearest ones that are."""
+    """The error for an unknown name of a module: the reason, or the most similar names."""
     what = f"{module} has no {name!r}."
-    if name.startswith("_"):  # what Python and tools ask of every module
+    if name.startswith("_"):  # requested by Python and tools on every module
         return AttributeError(what, name=name)
     for reason, absent in ABSENT.items():
         if name in absent.split():
@@ -107,17 +109,17 @@ def no_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
 
 
 def _plain(name: str) -> str:
-    """The name without case and underscores: torch says `LogSoftmax`, rfnb `log_softmax`."""
+    """The name without case and underscores: `LogSoftmax` in torch is `log_softmax` here."""
     return name.lower().replace("_", "")
 
 
 class Deprecated(NamedTuple):
-    """One name.
+    """A deprecated name.
 
     Attributes:
-        now: Where what it stood for is: "module:name".
-        line: To type instead.
-        since, gone: The releases that warn first, and that have it no more.
+        now: Its replacement: "module:name".
+        line: The code to type instead.
+        since, gone: The first release that warns, and the first without it.
     """
 
     now: str
@@ -126,15 +128,15 @@ class Deprecated(NamedTuple):
     gone: str
 
 
-DEPRECATED: dict[str, Deprecated] = {}  # by the name with its module, as "rfnb.reduce_something"
+DEPRECATED: dict[str, Deprecated] = {}  # by name with its module, e.g. "rfnb.reduce_something"
 _said: set[str] = set()
 
 
 def deprecated(module: str, name: str) -> Any:
-    """The value that a deprecated name of a module stands for, with a warning the first time.
+    """The replacement of a deprecated name of a module, with a warning the first time.
 
     Raises:
-        KeyError: If it is none.
+        KeyError: If the name is not deprecated.
     """
     full = f"{module}.{name}"
     entry = DEPRECATED[full]

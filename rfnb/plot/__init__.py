@@ -1,13 +1,13 @@
-"""Views on axes of matplotlib, for figures that a script puts together.
+"""Views on matplotlib axes, for figures composed in a script.
 
     figure, axes = plt.subplots(1, 3, layout="constrained")
     rf.plot.attention(weights, source=letters, target=phones, ax=axes[0])
     rf.plot.states(h, steps=letters, ax=axes[1])
     rf.plot.curves({"train": {"loss": train}, "valid": {"loss": valid}}, ax=axes[2])
 
-Attention and states are images with ticks and a colour bar, in units of rows and columns, and give the image (`image.axes` are the axes);
-curves are lines; beams, dims and distributions are drawings, in units of their own. The arguments are those of `rf.viz`. What draws is
-loaded by the first call, and pyplot only where no axes are given.
+Attention and states are images with ticks and a colour bar, in units of rows and columns, and return the image
+(`image.axes` are the axes); curves are lines; beams, dims and distributions are drawings in their own units. The
+arguments are those of `rf.viz`. The drawing code is imported at the first call, and pyplot only if no axes are given.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ def attention(
     colorbar: bool = True,
     **options: Any,
 ) -> Any:
-    """The image of attention weights {target, source, ...} on axes.
+    """An image of attention weights {target, source, ...} on axes.
 
     Args:
-        weights: As of `rf.viz.attention`.
+        weights: See `rf.viz.attention`.
         ax: The axes. Default: the current ones of pyplot.
-        map: Which map, by its number or label, where there are several (heads, layers).
-        sequence: Which sequence, likewise.
-        theme: "light" or "dark": the ramp of colours.
-        colorbar: Whether a scale stands at the right of the axes.
+        map: The map to draw, by number or label, if there are several (heads, layers).
+        sequence: The sequence to draw, likewise.
+        theme: "light" or "dark": the colour map.
+        colorbar: Whether to draw a colour bar to the right of the axes.
         **options: Those of `rf.viz.attention`: source, target, source_dim, dims, ...
 
     Returns:
-        The AxesImage; without a colour bar of its own, for a `figure.colorbar` of several.
+        The AxesImage; with colorbar=False, use it for one `figure.colorbar` of several axes.
 
     Raises:
-        ValueError: If there are several maps or sequences and none is chosen, or there is none of that name.
+        ValueError: If there are several maps or sequences and none is chosen, or there is none with that name.
     """
     from rfnb.plot import images
 
@@ -62,22 +62,22 @@ def states(
     colorbar: bool = True,
     **options: Any,
 ) -> Any:
-    """The image of a state over steps {step, unit, ...} on axes, units down and steps across.
+    """An image of a state over steps {step, unit, ...} on axes, with units down and steps across.
 
     Args:
-        tracks: As of `rf.viz.states`.
+        tracks: See `rf.viz.states`.
         ax: The axes. Default: the current ones of pyplot.
-        track: Which state, by its number or name, where there are several.
-        sequence: Which sequence, likewise.
-        theme: "light" or "dark": the ramp of colours.
-        colorbar: Whether a scale stands at the right of the axes.
+        track: The state to draw, by number or name, if there are several.
+        sequence: The sequence to draw, likewise.
+        theme: "light" or "dark": the colour map.
+        colorbar: Whether to draw a colour bar to the right of the axes.
         **options: Those of `rf.viz.states`: steps, lengths, step_dim, ...
 
     Returns:
-        The AxesImage; without a colour bar of its own, for a `figure.colorbar` of several.
+        The AxesImage; with colorbar=False, use it for one `figure.colorbar` of several axes.
 
     Raises:
-        ValueError: If there are several tracks or sequences and none is chosen, or there is none of that name.
+        ValueError: If there are several tracks or sequences and none is chosen, or there is none with that name.
     """
     from rfnb.plot import images
 
@@ -85,11 +85,11 @@ def states(
 
 
 def beams(history: Any = None, *, ax: Any = None, theme: str = "light", **options: Any) -> Any:
-    """The tree of a beam search on axes, which lose their ticks.
+    """The tree of a beam search on axes, whose ticks are removed.
 
     Args:
-        history: As of `rf.viz.beams`.
-        ax: The axes. Default: the current ones of pyplot. A larger search wants wider ones.
+        history: See `rf.viz.beams`.
+        ax: The axes. Default: the current ones of pyplot. A larger search needs wider axes.
         theme: "light" or "dark".
         **options: Those of `rf.viz.beams`.
 
@@ -102,10 +102,10 @@ def beams(history: Any = None, *, ax: Any = None, theme: str = "light", **option
 
 
 def dims(value: Any, *, ax: Any = None, theme: str = "light", **options: Any) -> Any:
-    """The dims of tensors on axes, which lose their ticks.
+    """The dims of tensors on axes, whose ticks are removed.
 
     Args:
-        value: As of `rf.viz.dims`.
+        value: See `rf.viz.dims`.
         ax: The axes. Default: the current ones of pyplot.
         theme: "light" or "dark".
         **options: Those of `rf.viz.dims`.
@@ -119,12 +119,12 @@ def dims(value: Any, *, ax: Any = None, theme: str = "light", **options: Any) ->
 
 
 def curves(series: Any, *, ax: Any = None, label: int | str | None = None, theme: str = "light", **options: Any) -> Any:
-    """Curves of one label as lines on axes: one, or those of several runs with a legend.
+    """Curves of one label as lines on axes: one curve, or those of several runs with a legend.
 
     Args:
-        series: As of `rf.viz.curves`.
+        series: See `rf.viz.curves`.
         ax: The axes. Default: the current ones of pyplot.
-        label: Which of the labels, by its number or name, where there are several: axes have one scale.
+        label: The label to draw, by number or name, if there are several: axes have one scale.
         theme: "light" or "dark".
         **options: Those of `rf.viz.curves`: x, units, best, log.
 
@@ -132,7 +132,7 @@ def curves(series: Any, *, ax: Any = None, label: int | str | None = None, theme
         The axes, in units of the values.
 
     Raises:
-        ValueError: If there are several labels and none is chosen, or there is none of that name.
+        ValueError: If there are several labels and none is chosen, or there is none with that name.
     """
     from rfnb.plot import images
 
@@ -143,13 +143,14 @@ def distribution(
     scores: Any, reference: Any = None, *, ax: Any = None, sequence: int | str | None = None, theme: str = "light",
     **options: Any,
 ) -> Any:  # fmt: skip
-    """The distribution over a vocabulary in each step on axes, which lose their ticks; with a reference right and wrong.
+    """The distribution over a vocabulary in each step on axes, whose ticks are removed; with a reference, right and wrong
+    labels are marked.
 
     Args:
-        scores: As of `rf.viz.distribution`.
+        scores: See `rf.viz.distribution`.
         reference: The right labels, likewise.
         ax: The axes. Default: the current ones of pyplot.
-        sequence: Which sequence, by its number or name. Default: the first ones.
+        sequence: The sequence to draw, by number or name. Default: the first ones.
         theme: "light" or "dark".
         **options: Those of `rf.viz.distribution`: labels, lengths, estimated_type, ...
 
@@ -157,7 +158,7 @@ def distribution(
         The axes, in units of the drawing.
 
     Raises:
-        ValueError: If there is no sequence of that name.
+        ValueError: If there is no sequence with that name.
     """
     from rfnb.plot import images
 

@@ -1,4 +1,4 @@
-"""Attention and states as images on axes, with ticks, labels, and hatches for what holds no values."""
+"""Attention and states as images on axes, with ticks, labels, and hatches for cells without values."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def attention(
     colorbar: bool,
     **options: Any,
 ) -> Any:
-    """The image of attention weights: see `rfnb.plot.attention`."""
-    measured = maker_of(weights)  # numbers that have their labels, as of a sweep
+    """An image of attention weights: see `rfnb.plot.attention`."""
+    measured = maker_of(weights)  # a result that has labels, e.g. of a sweep
     spec = spec_of("attention", weights, **options) if measured is None else measured(weights, **options)
     check(problem_of(spec), spec.head.get("maps"), "attention", "weights")
     names = [str(entry["label"]) for entry in spec.head["maps"]]
@@ -90,7 +90,7 @@ def states(
     colorbar: bool,
     **options: Any,
 ) -> Any:
-    """The image of a state: see `rfnb.plot.states`."""
+    """An image of a state: see `rfnb.plot.states`."""
     spec = spec_of("states", tracks, **options)
     check(problem_of(spec), spec.head.get("tracks"), "states", "states")
     names = [str(entry["label"]) for entry in spec.head["tracks"]]
@@ -98,7 +98,7 @@ def states(
     seqs = spec.head["seqs"]
     index = choice("states", "sequence", [str(seq["label"]) for seq in seqs], sequence)
     scale = states_scale(spec, entry)
-    middle = (scale.low + scale.high) / 2  # 0, or of a gate half open: what is farthest from it stands for a cell
+    middle = (scale.low + scale.high) / 2  # 0, or 0.5 for a gate: the value farthest from it represents a cell
     values = np.array(spec.blocks[entry["block"]][index], np.float64)
     (steps, units), length = values.shape, min(seqs[index]["len"], len(values))
     values[length:] = np.nan
@@ -127,7 +127,7 @@ _TICK = 7  # points
 
 
 def _bar(image: Any, scale: Scale) -> None:
-    """A colour bar at the right of the axes, which give a part of their place for it where no layout makes room."""
+    """A colour bar to the right of the axes, which shrink if no layout makes room."""
     ax = image.axes
     ends = [scale.value(share) for share in (0, 0.5, 1)]
     texts = [number(end) for end in ends]
@@ -143,16 +143,18 @@ def _bar(image: Any, scale: Scale) -> None:
 
 
 def _fitting(values: np.ndarray, ax: Any, pool: Any) -> np.ndarray:
-    """The values where axes have a pixel for each, else pooled: matplotlib would leave out rows and columns, and a peak with them.
+    """The values if the axes have a pixel for each, else pooled: matplotlib would skip rows and columns, and peaks with them.
 
     Warns:
-        UserWarning: Of how many values share a cell.
+        UserWarning: The number of values per cell.
     """
     box = ax.get_window_extent()
     high, wide = int(box.height), int(box.width)
     if not values.size or (values.shape[0] <= high and values.shape[1] <= wide):
         return values
-    made = np.asarray(pool(values, max(1, int(0.7 * high)), max(1, int(0.7 * wide))))  # a layout may make axes smaller
+    made = np.asarray(
+        pool(values, max(1, int(0.7 * high)), max(1, int(0.7 * wide)))
+    )  # a layout may make the axes smaller
     down, across = (-(-size // few) for size, few in zip(values.shape, made.shape))
     which = "largest" if pool is largest_in else "farthest from 0"
     warn_user(f"plot: the axes have fewer pixels than values; a cell is the {which} of up to {down} × {across}.")
@@ -170,7 +172,7 @@ def _aspect(rows: int, cols: int) -> str:
 
 
 def _ticks(ax: Any, texts: Sequence[str], count: int, which: str) -> None:
-    """Ticks with as many labels as there is room for."""
+    """Set ticks with as many labels as fit."""
     room = size_in_points(ax)[0 if which == "x" else 1]
     size = 8.0
     make = labels.columns if which == "x" else labels.rows
@@ -185,7 +187,7 @@ def _ticks(ax: Any, texts: Sequence[str], count: int, which: str) -> None:
             label.set(ha="right", rotation_mode="anchor")
 
 
-_FEW = 40  # points that each have a mark
+_FEW = 40  # up to this many points, each gets a marker
 
 
 def curves(series: Any, *, ax: Any, label: int | str | None, theme: str, **options: Any) -> Any:
@@ -218,7 +220,7 @@ def _line(ax: Any, curve: DrawnCurve, paper: Theme) -> None:
     if few or curve.run is not None:
         style |= {"marker": MARKERS[mark], "markersize": 4, "markevery": 1 if few else 1 / 6}
     y = np.where(np.isfinite(curve.y), curve.y, np.nan)
-    name = "_" if curve.run is None else labels.short(curve.run, 40)  # what begins so is not in a legend
+    name = "_" if curve.run is None else labels.short(curve.run, 40)  # a legend skips names with this prefix
     ax.plot(curve.x, y, label=name, **style)
     if curve.best is not None and len(curve.y) > 1:
         at = [curve.x[curve.best]], [y[curve.best]]
@@ -233,15 +235,15 @@ def _line(ax: Any, curve: DrawnCurve, paper: Theme) -> None:
         ax.axvspan(curve.x[bad], curve.x[-1], color=paper.hex("warn"), alpha=0.12, linewidth=0)
 
 
-_POINTS, _MOST_POINTS = 8 / 11, 11 / 11  # in a unit of a drawing: text of 8 points, where there is room of 11
+_POINTS, _MOST_POINTS = 8 / 11, 11 / 11  # 8-point text needs 11 points of room, per unit of a drawing
 _WIDTHS = (
     1.15,
     1.0,
     0.85,
     0.7,
     0.55,
-)  # layouts that are tried: a wide one may leave most of the height, or have words for dots
-_LEAST = 6 / 9  # points in a unit: the smallest text, of 9, has 6
+)  # layouts to try: a wide one may leave most of the height empty, or show words instead of dots
+_LEAST = 6 / 9  # points per unit: the smallest text, of size 9, then has 6 points
 
 
 def distribution(scores: Any, *, ax: Any, sequence: int | str | None, theme: str, **options: Any) -> Any:
@@ -256,7 +258,7 @@ def distribution(scores: Any, *, ax: Any, sequence: int | str | None, theme: str
 
 
 def put(spec: Any, ax: Any, theme: str) -> Any:
-    """Draw a spec in the middle of axes, in the layout that says most in type that is read, and fills most of them; its shape is kept."""
+    """Draw a spec centred on axes, in the layout that shows most in legible type and fills the axes best; the aspect ratio is kept."""
     paper, ax = theme_of(theme), axes_or_current(ax)
     width, height = size_in_points(ax)
     tried = []
@@ -267,7 +269,7 @@ def put(spec: Any, ax: Any, theme: str) -> Any:
         read = (min(scale, _LEAST), words if scale >= _LEAST else 0, min(scale, _POINTS))
         tried.append((*read, scale * scale * drawing.width * drawing.height, scale, drawing))
     *_, scale, drawing = max(tried, key=lambda one: one[:4])
-    # Paper around what is smaller than the axes, so that a unit is as wide as it is high.
+    # Margins around a drawing smaller than the axes, so that units are square.
     left, top = (width / scale - drawing.width) / 2, (height / scale - drawing.height) / 2
     draw_on(ax, drawing, paper, scale)
     ax.set_xlim(-left, drawing.width + left)
@@ -276,7 +278,7 @@ def put(spec: Any, ax: Any, theme: str) -> Any:
 
 
 def axes_or_current(ax: Any) -> Any:
-    """The given axes; without any the current ones of pyplot, which is loaded for that alone."""
+    """The given axes; else the current ones of pyplot, which is imported only here."""
     if ax is not None:
         return ax
     from matplotlib import pyplot
@@ -285,13 +287,13 @@ def axes_or_current(ax: Any) -> Any:
 
 
 def size_in_points(ax: Any) -> tuple[float, float]:
-    """Width and height, in 1/72 inch, as they are now."""
+    """Current width and height, in 1/72 inch."""
     box = ax.get_window_extent()
     return box.width * 72 / ax.figure.dpi, box.height * 72 / ax.figure.dpi
 
 
 def check(fault: str | None, entries: Sequence[Any] | None, where: str, what: str) -> None:
-    """Refuse a spec that cannot be drawn, or has nothing in it."""
+    """Refuse a spec that cannot be drawn, or that is empty."""
     if fault or not entries:
         raise value_error(
             f"plot.{where}: there is nothing to draw.",
@@ -302,7 +304,7 @@ def check(fault: str | None, entries: Sequence[Any] | None, where: str, what: st
 
 
 def choice(where: str, option: str, names: list[str], chosen: int | str | None) -> int:
-    """The number of what was chosen."""
+    """The number of the chosen entry."""
     if chosen is None and len(names) == 1:
         return 0
     if isinstance(chosen, str) and chosen in names:

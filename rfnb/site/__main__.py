@@ -13,7 +13,7 @@ from rfnb.site.slides import slides
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; gives the exit code of the shell."""
+    """Run the command; returns the exit code for the shell."""
     parser = argparse.ArgumentParser(prog="python -m rfnb.site", description=__doc__)
     parser.add_argument("what", nargs="*", help="nothing: the whole site; `slides NOTEBOOK`: the slides of a notebook")
     parser.add_argument("-o", "--output", type=Path, help="folder of the site (default: site), or file of the slides")

@@ -1,9 +1,9 @@
-"""Slides of a page of theory: on each one formula, table or list in large type, and the prose about it as the speaker's notes.
+"""Slides of a page of theory: one formula, table or list per slide in large type, with the surrounding prose as speaker's notes.
 
-    notebook = board(Path("docs/theory/05_attention.md").read_text())        # `rfnb.site.slides` makes a page of it
+    notebook = board(Path("docs/theory/05_attention.md").read_text())        # `rfnb.site.slides` renders it
 
-What is said goes with the picture that comes next; what stands after the last picture of a section goes with that one. Of a list the
-slide has what is bold at the beginning of each item. Nothing of the page is lost: what no slide shows is in the notes.
+Prose goes with the next picture; prose after the last picture of a section goes with that one. For a list, the slide
+shows the bold beginning of each item. Nothing of the page is lost: text that no slide shows is in the notes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _HEADING = re.compile(r"^#{1,2} +(.+)$")
 _PICTURE = re.compile(r"\$\$|\||```")
 _LIST = re.compile(r"(?:-|\d+\.) ")
 _LEAD = re.compile(r"^((?:-|\d+\.) )\*\*(.+?)\*\*", re.MULTILINE)
-_READ_LATER = {"Sources", "Further reading"}  # in the notes of the last slide
+_READ_LATER = {"Sources", "Further reading"}  # they go into the notes of the last slide
 
 
 def board(text: str) -> Any:
-    """A page as a notebook of text cells that say of themselves what is a slide and what is a note."""
+    """A page as a notebook of text cells marked as slides and notes."""
     from nbformat.v4 import new_markdown_cell, new_notebook
 
     cells = [
@@ -32,7 +32,7 @@ def board(text: str) -> Any:
 
 
 def _slides(text: str) -> list[tuple[str, str]]:
-    """The slides as pairs of what is shown and what is said."""
+    """The slides as pairs of content and notes."""
     found: list[tuple[str, list[str]]] = []
     for section in filter(str.strip, re.split(r"^(?=#{1,2} )", text, flags=re.MULTILINE)):
         head, *blocks = re.split(r"\n{2,}", section.strip())
@@ -58,7 +58,7 @@ def _slides(text: str) -> list[tuple[str, str]]:
 
 
 def _shown(block: str) -> str:
-    """The part of a block that is shown: a picture as it is, of a list the beginnings of its items, of prose nothing."""
+    """The part of a block that is shown: a picture unchanged, the beginnings of list items, no prose."""
     if _PICTURE.match(block):
         return block
     if not _LIST.match(block):

@@ -1,4 +1,4 @@
-"""The whole site: notebooks are run, a source tree is made, Sphinx makes pages of it."""
+"""Build the whole site: run the notebooks, make a source tree, and run Sphinx on it."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def build(
     cache: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
-    """The course, the guides and the reference as static pages, whose views are alive without kernel, network and server.
+    """Build the course, the guides and the reference as static pages, with views that work without kernel, network or server.
 
     Args:
-        folder: Where the pages go. An older site there is replaced; another folder that is not empty is refused.
-        run: Which notebooks are run, by their path. Default: all; the others are shown as they are stored.
-        teacher: With the pages for teachers, and with the answers to all questions.
+        folder: The output folder. An older site there is replaced; any other folder that is not empty is refused.
+        run: The paths of the notebooks to run. Default: all; the others are shown with their stored outputs.
+        teacher: Include the pages for teachers, and the answers to all questions.
         source: The root of the repository. Default: that of this package, or the installed course.
-        cache: Where runs of notebooks are kept. Default: the cache folder of the user.
-        say: Told what is going on, a line at a time.
+        cache: Where runs of notebooks are cached. Default: the cache folder of the user.
+        say: Called with one line of progress at a time.
 
     Returns:
         The first page.
 
     Raises:
         ModuleNotFoundError: Without Sphinx, MyST-NB and Furo.
-        FileExistsError: The folder has files, and is no site.
-        NotADirectoryError: It is a file, or below one.
+        FileExistsError: The folder has files and is not a site.
+        NotADirectoryError: The path is a file, or inside one.
         SiteError: A notebook fails, a link leads nowhere, a formula cannot be shown.
     """
     need("site")
@@ -72,7 +72,7 @@ def build(
         warnings = _sphinx(work)
         if warnings:
             raise SiteError("site: pages have faults, and nothing was written.\n" + warnings)
-        for notebook in tree.folder.rglob("*.ipynb"):  # as students get it: without outputs
+        for notebook in tree.folder.rglob("*.ipynb"):  # without outputs, as students get them
             shutil.copyfile(
                 tree.source / notebook.relative_to(tree.folder), work / "html" / notebook.relative_to(tree.folder)
             )
@@ -83,7 +83,7 @@ def build(
 
 
 def need(what: str) -> None:
-    """Says in a sentence what is missing.
+    """Raise an error that names the missing packages.
 
     Raises:
         ModuleNotFoundError: One of the packages is not installed.
@@ -111,7 +111,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _sphinx(work: Path) -> str:
-    """Makes `work/html` of `work/tree`; what Sphinx warns of."""
+    """Build `work/html` from `work/tree`; returns the warnings of Sphinx."""
     import io
 
     from sphinx.application import Sphinx
@@ -142,7 +142,7 @@ def _options() -> dict[str, Any]:
         "extensions": ["myst_nb", "rfnb.site.extension"],
         "nb_execution_mode": "off",
         "nb_merge_streams": True,
-        "nb_ipywidgets_js": {},  # else require.js and the widget manager come from a network
+        "nb_ipywidgets_js": {},  # otherwise require.js and the widget manager are loaded from a network
         "myst_enable_extensions": ["dollarmath", "amsmath", "fieldlist", "html_image"],
         "myst_heading_anchors": 4,
         "myst_update_mathjax": False,
@@ -152,7 +152,7 @@ def _options() -> dict[str, Any]:
         "html_static_path": [str(_STATIC)],
         "html_copy_source": False,
         "html_show_sphinx": False,
-        "html_theme_options": {"navigation_with_keys": False},  # the arrows belong to the views
+        "html_theme_options": {"navigation_with_keys": False},  # the views use the arrow keys
         "python_maximum_signature_line_length": 100,
         "toc_object_entries_show_parents": "hide",
         "pygments_style": "friendly",

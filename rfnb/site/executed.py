@@ -1,9 +1,10 @@
-"""Notebooks as they are after a run, each run once: what is made of a notebook and of the code that it uses is kept.
+"""Notebooks after a run, with a cache: a notebook runs again only if it or the code that it uses has changed.
 
-    notebook = executed(Path("notebooks/07_search.ipynb"))        # seconds; the second time none
+    notebook = executed(Path("notebooks/07_search.ipynb"))        # seconds; the second time it is cached
 
-The key of what is kept is all that a run depends on: the notebook, its checks and solutions, modules and data beside it, the sources
-of rfnb, the versions of Python and of all packages, and the environment that is asked for. Nothing is kept of a run that fails.
+The cache key covers everything that a run depends on: the notebook, its checks and solutions, modules and data beside
+it, the sources of rfnb, the versions of Python and of all packages, and the requested environment. A failed run is not
+cached.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = Path(__file__).parents[1]
-# Runs first in the kernel: a notebook that asks for a host other than this one fails with a sentence.
+# Runs first in the kernel: a notebook that accesses another host fails with a sentence.
 OFFLINE = """
 import socket as _socket
 _connect = _socket.socket.connect
@@ -31,32 +32,32 @@ def _offline(self, address):
     return _connect(self, address)
 _socket.socket.connect = _offline
 """
-# For a page: predictions are revealed, and the training of the tour is a number of steps, not three minutes.
+# For a page: predictions are revealed, and the training of the tour runs a number of steps instead of three minutes.
 FOR_A_PAGE = {"RFNB_LESSON": "reveal", "RFNB_TOUR_LIMITS": '{"steps": 200, "seconds": 1e9}'}
-_KEPT = 3  # runs of a notebook, the newest
+_KEPT = 3  # cached runs per notebook, newest first
 
 
 class SiteError(ValueError):
-    """Pages or slides that cannot be made: a notebook fails, a link leads nowhere."""
+    """Pages or slides cannot be made: a notebook fails, or a link leads nowhere."""
 
 
 def executed(
     path: Path, *, env: Mapping[str, str] = FOR_A_PAGE, seconds: float = 300, cache: Path | None = None
 ) -> Any:
-    """The notebook as it is after a run from top to bottom, without network; nothing is written into its own folder.
+    """The notebook after a run from top to bottom, without network; nothing is written into its own folder.
 
     Args:
         path: The notebook.
-        env: Variables of the kernel. Others that begin with RFNB_ are not handed on.
+        env: Environment variables of the kernel. Other variables that begin with RFNB_ are not passed on.
         seconds: Limit of one cell.
-        cache: Where runs are kept. Default: `rfnb/notebooks` in the cache folder of the user.
+        cache: Where runs are cached. Default: `rfnb/notebooks` in the cache folder of the user.
 
     Returns:
         A notebook of `nbformat`, with outputs.
 
     Raises:
-        SiteError: A cell raised, or took longer than its limit; or the file is no notebook.
-        KeyboardInterrupt: Ctrl+C was pressed meanwhile.
+        SiteError: A cell raised or exceeded its limit, or the file is not a notebook.
+        KeyboardInterrupt: Ctrl+C was pressed.
     """
     import nbformat
 
@@ -69,17 +70,17 @@ def executed(
 
 
 def is_kept(path: Path, *, env: Mapping[str, str] = FOR_A_PAGE, cache: Path | None = None) -> bool:
-    """Whether `executed` would give a run that is kept."""
+    """Whether `executed` would return a cached run."""
     return ((cache or cache_folder()) / f"{path.stem}-{key_of(path, env)}.ipynb").is_file()
 
 
 def cache_folder() -> Path:
-    """The folder in which runs are kept: `rfnb/notebooks` in XDG_CACHE_HOME, or in `~/.cache`."""
+    """The cache folder for runs: `rfnb/notebooks` in XDG_CACHE_HOME, or in `~/.cache`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rfnb" / "notebooks"
 
 
 def key_of(path: Path, env: Mapping[str, str] = FOR_A_PAGE) -> str:
-    """A hash of all that a run of the notebook depends on."""
+    """A hash of everything that a run of the notebook depends on."""
     found = hashlib.sha256(repr((sorted(env.items()), _threads())).encode())
     for file in _beside(path):
         found.update(
@@ -90,7 +91,7 @@ def key_of(path: Path, env: Mapping[str, str] = FOR_A_PAGE) -> str:
 
 
 def _beside(path: Path) -> Iterator[Path]:
-    """The notebook, its checks and solutions, and what it may import or read beside it."""
+    """The notebook, its checks and solutions, and the files beside it that it may import or read."""
     yield path
     for pattern in (f"checks/{path.stem}*", f"solutions/{path.stem}*", "*.py", "checks/__init__.py", "data/**/*"):
         yield from (file for file in sorted(path.parent.glob(pattern)) if file.is_file())
@@ -98,7 +99,7 @@ def _beside(path: Path) -> Iterator[Path]:
 
 @lru_cache(maxsize=1)
 def _surroundings(package: Path) -> str:
-    """A hash of the sources of rfnb, as they were when this process asked first, and of the versions of all packages."""
+    """A hash of the sources of rfnb, as of the first call in this process, and of the versions of all packages."""
     found = hashlib.sha256(
         repr((sys.version, sorted(f"{item.name} {item.version}" for item in distributions()))).encode()
     )
@@ -126,7 +127,7 @@ def _run(path: Path, env: Mapping[str, str], seconds: float) -> Any:
         raise SiteError(f"{path} is no notebook that Jupyter could open.") from error
     notebook.cells.insert(0, nbformat.v4.new_code_cell(OFFLINE))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RFNB_")}
-    # The kernel finds the rfnb that runs here, and not one that is installed beside it.
+    # The kernel must find this rfnb, not another installed one.
     python_path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]))
     with tempfile.TemporaryDirectory() as home:
         folders = {
@@ -149,10 +150,10 @@ def _run(path: Path, env: Mapping[str, str], seconds: float) -> Any:
         except (CellExecutionError, CellTimeoutError) as error:
             raise SiteError(f"{path.name} does not run through.\n{str(error).strip()}") from error
         except Exception as error:
-            # On Ctrl+C nbclient ends the kernel, and trips over its absence by whatever error comes first.
+            # On Ctrl+C nbclient ends the kernel, and then fails with whatever error its absence causes first.
             if not hasattr(client, "_async_cleanup_kernel_future"):
                 raise
-            logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # tasks of it, too, when this process ends
+            logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # also silences its tasks when this process ends
             raise KeyboardInterrupt from error
     del notebook.cells[0]
     return notebook
@@ -162,7 +163,7 @@ def _keep(text: str, kept: Path, stem: str) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=kept.parent, suffix=".part", delete=False, encoding="utf-8") as part:
         part.write(text)
-    os.replace(part.name, kept)  # whoever reads beside it sees all of it or nothing
+    os.replace(part.name, kept)  # atomic for concurrent readers
     older = sorted(kept.parent.glob(f"{stem}-{'[0-9a-f]' * 32}.ipynb"), key=lambda file: file.stat().st_mtime)
     for file in older[:-_KEPT]:
         file.unlink(missing_ok=True)

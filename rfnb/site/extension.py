@@ -1,4 +1,4 @@
-"""Additions to Sphinx for the site: formulas without JavaScript, links from code to the reference, shapes, and a look of its own."""
+"""Additions to Sphinx for the site: formulas without JavaScript, links from code to the reference, shapes, and a theme."""
 
 from __future__ import annotations
 
@@ -37,14 +37,13 @@ def _shape(
 
 
 class LinkAnnotations(SphinxPostTransform):
-    """`Tensor` in a signature is `rf.Tensor`; what is in no reference (`int`, `Callable`) is only text."""
+    """Resolve `Tensor` in a signature to `rf.Tensor`; names outside the reference (`int`, `Callable`) become plain text."""
 
     default_priority = (
-        5  # before Sphinx looks names up by their ends, of which there are many: `rf.viz.dims`, `rf.Loss.dims`
+        5  # before Sphinx resolves names by their suffixes, of which there are many: `rf.viz.dims`, `rf.Loss.dims`
     )
 
     def run(self, **options: Any) -> None:
-        """Once for each page."""
         objects = self.env.domains["py"].data["objects"]
         for node in list(self.document.findall(addnodes.pending_xref)):
             if node.get("refdomain") != "py":
@@ -59,12 +58,11 @@ class LinkAnnotations(SphinxPostTransform):
 
 
 class LinkCode(SphinxPostTransform):
-    """Code in a sentence that is a public name, or a call of one, leads to its place in the reference."""
+    """Link inline code that is a public name, or a call of one, to the reference."""
 
     default_priority = 400
 
     def run(self, **options: Any) -> None:
-        """Once for each page."""
         domain = self.env.domains["py"]
         objects = domain.data["objects"]
         for node in list(self.document.findall(nodes.literal)):
@@ -86,7 +84,7 @@ class LinkCode(SphinxPostTransform):
 
 
 def _known(name: str, objects: Any) -> str | None:
-    """The longest beginning of a dotted name that is in the reference and says more than `rf`."""
+    """The longest prefix of a dotted name that is in the reference and is not just `rf`."""
     parts = name.split(".")
     for length in range(len(parts), 1, -1):
         begin = ".".join(parts[:length])

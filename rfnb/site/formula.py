@@ -1,20 +1,20 @@
-"""Formulas in TeX as MathML, which browsers draw by themselves: no script, no fonts, no network."""
+"""TeX formulas as MathML, which browsers render natively: no script, no fonts, no network."""
 
 from __future__ import annotations
 
 import re
 
-# Environments that stand in text; inside of a formula they have other names, or none.
+# Text-mode environments; inside a formula they have other names, or none.
 _ALIGN = re.compile(r"\\(begin|end)\{(?:align|gather|eqnarray|split)\*?\}")
 _EQUATION = re.compile(r"\\(?:begin|end)\{(?:equation|displaymath|math)\*?\}")
 
 
 def mathml(text: str, *, as_block: bool) -> str | None:
-    """The formula as an element `math`; None where it cannot be read.
+    """The formula as a `math` element; None if it cannot be parsed.
 
     Args:
         text: TeX, without dollars.
-        as_block: Whether it stands in a line of its own; then it may have several lines.
+        as_block: Whether it is a display formula, which may have several lines.
     """
     from docutils.utils.math import MathError
     from docutils.utils.math.latex2mathml import tex2mathml
@@ -24,5 +24,5 @@ def mathml(text: str, *, as_block: bool) -> str | None:
         text = f"\\begin{{aligned}}{text}\\end{{aligned}}"
     try:
         return str(tex2mathml(text, as_block=as_block))
-    except (MathError, SyntaxError, AttributeError):  # the last one: an & outside of a table
+    except (MathError, SyntaxError, AttributeError):  # the last one: an & outside a table
         return None

@@ -1,4 +1,4 @@
-"""Markdown cells as HTML that needs nothing else: formulas are MathML, pictures are in it, links into the course are text."""
+"""Markdown cells as self-contained HTML: formulas as MathML, embedded pictures, links into the course as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Prose:
     """The filter `markdown2html` of nbconvert.
 
     Args:
-        folder: That paths of pictures are from.
+        folder: The folder that picture paths are relative to.
     """
 
     def __init__(self, folder: Path):
@@ -42,7 +42,7 @@ class _Renderer(IPythonRenderer):
         return str(super().link(text, url, title)) if re.match(r"[a-z]+:|#", url) else text
 
     def _src_to_base64(self, src: str) -> Any:
-        # nbconvert takes no picture from a folder above the notebook's; those of the guides are there.
+        # nbconvert embeds no picture from above the notebook's folder, but the pictures of the guides are there.
         path = self._folder_of(src)
         return super()._src_to_base64(src) if path is None else _data_url(path)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-# Packages that promise names beside those of `rf`: what a reader writes in front of a name, and what is imported.
+# Packages with public names beside those of `rf`: the prefix that a reader writes, and the module to import.
 _PACKAGES = {
     "rf.viz": "rfnb.viz",
     "rf.plot": "rfnb.plot",
@@ -26,13 +26,13 @@ _PACKAGES = {
     "rfnb.teaching": "rfnb.teaching",
 }
 _HEADING = re.compile(r"^ *# -- (.*?) -*$", re.MULTILINE)
-# Of what every class has in Python, only what says something of its own here.
+# Special methods, listed only if their docstring is specific to the class.
 _SPECIAL = {"__call__", "__getitem__", "__setitem__", "__iter__", "__len__", "__enter__", "__exit__", "__contains__"}
 
 
 @dataclass(frozen=True)
 class Name:
-    """A public name: as a reader writes it, what it is, and the name under which it is described, if that is another one."""
+    """A public name: as a reader writes it, its value, and the name under which it is described, if different."""
 
     path: str
     value: Any
@@ -41,7 +41,7 @@ class Name:
 
 @dataclass(frozen=True)
 class ReferencePage:
-    """A page of the reference: names of one subject."""
+    """A page of the reference: the names of one subject."""
 
     slug: str
     title: str
@@ -49,7 +49,7 @@ class ReferencePage:
     names: tuple[Name, ...]
 
     def text(self) -> str:
-        """The page in MyST: a table of what is on it, then the names."""
+        """The page in MyST: a table of its names, then each name."""
         rows = [
             f"| {{py:obj}}`{name.path}` | {_first(name.value).replace('|', chr(92) + '|')} |" for name in self.names
         ]
@@ -61,7 +61,7 @@ class ReferencePage:
 
 
 def pages() -> list[ReferencePage]:
-    """All pages, in the order of `rfnb/__init__.py`, then the packages that promise names of their own."""
+    """All pages, in the order of `rfnb/__init__.py`, then the other packages with public names."""
     top = sys.modules["rfnb"]
     found, modules = [], []
     for title, names in subjects((ROOT / "__init__.py").read_text(encoding="utf-8")):
@@ -107,7 +107,7 @@ def subjects(source: str) -> list[tuple[str, list[str]]]:
 
 
 def promised(module: types.ModuleType) -> list[str]:
-    """The public names of a package: its `__all__`, else what it imports as itself (`x as x`) or defines without underscore."""
+    """The public names of a package: its `__all__`, else names that it imports as themselves (`x as x`) or defines without underscore."""
     if hasattr(module, "__all__"):
         return [name for name in module.__all__ if not isinstance(getattr(module, name), types.ModuleType)]
     source = Path(str(module.__file__)).read_text(encoding="utf-8")
@@ -122,7 +122,7 @@ def promised(module: types.ModuleType) -> list[str]:
 
 
 def entry(name: Name) -> str:
-    """A name as a directive of the Python domain."""
+    """A name as a directive of Sphinx's Python domain."""
     value = name.value
     if name.same_as is not None:
         kind = "py:class" if inspect.isclass(value) else "py:function" if callable(value) else "py:data"
@@ -137,11 +137,11 @@ def entry(name: Name) -> str:
 
 
 def signature(value: Any, *, bound: bool = False) -> str:
-    """The parameters and the result of a callable as Python has them, without what only catches wrong words."""
+    """The parameters and the result of a callable in Python syntax, without parameters that only catch wrong keywords."""
     try:
         given = inspect.signature(value)
     except (TypeError, ValueError):
-        return ""  # of exceptions, which Python makes
+        return ""  # exceptions, which have no Python signature
     parameters = [p for p in given.parameters.values() if str(p.annotation).rpartition(".")[2] != "Never"]
     if (
         bound
@@ -155,7 +155,7 @@ def signature(value: Any, *, bound: bool = False) -> str:
 
 
 class _Words:
-    """A part of a signature, as a reader writes it."""
+    """A part of a signature with a custom repr."""
 
     def __init__(self, text: str):
         self.text = text
@@ -165,7 +165,7 @@ class _Words:
 
 
 def _annotation(given: Any) -> str:
-    """An annotation as it stands in the source; with names of modules left out."""
+    """An annotation as in the source, without the names of modules."""
     text = given if isinstance(given, str) else inspect.formatannotation(given)
     return re.sub(r"\b[a-z_]\w*(?:\.[a-z_]\w*)*\.(?=[A-Z])", "", text)
 
@@ -181,7 +181,7 @@ def _readable(parameter: inspect.Parameter) -> inspect.Parameter:
     try:
         ast.parse(text, mode="eval")
     except SyntaxError:
-        text = "..."  # an object that Python shows in pointed brackets
+        text = "..."  # an object whose repr is in angle brackets
     return parameter.replace(default=_Words(text))
 
 
@@ -201,7 +201,7 @@ def _class(name: Name) -> str:
 
 
 def members(cls: type) -> list[tuple[str, Any]]:
-    """The public methods and properties that a class has of its own or from a private base, with a docstring."""
+    """The public methods and properties, with a docstring, that a class defines itself or in a private base."""
     found: dict[str, Any] = {}
     for base in cls.__mro__:
         hidden = base is cls or base.__name__.startswith("_") or base.__name__ not in _public_classes()
@@ -243,7 +243,7 @@ def _first(value: Any) -> str:
 
 
 def _directive(kind: str, argument: str, content: str) -> str:
-    """A directive whose fence is longer than those of its content."""
+    """A directive whose fence is longer than those in its content."""
     longest = max((len(match[0]) for match in re.finditer(r"^ *`{3,}", content, re.MULTILINE)), default=3)
     fence = "`" * (longest + 1)
     return f"{fence}{{{kind}}} {argument}\n\n{content}\n{fence}"
@@ -254,7 +254,7 @@ def _slug(title: str) -> str:
 
 
 def public_names() -> Iterator[str]:
-    """Every name that the reference has to have, as a reader writes it."""
+    """Every name that the reference must contain, as a reader writes it."""
     for page in pages():
         yield from (name.path for name in page.names)
 
@@ -276,14 +276,14 @@ def first_sentence(doc: str) -> str:
 
 
 def markdown(doc: str) -> str:
-    """A docstring as MyST: nothing in it is taken for markup but code in backticks, lists and indented code."""
+    """A docstring as MyST: only code in backticks, lists and indented code count as markup."""
     blocks: list[tuple[str | None, list[str]]] = [(None, [])]
     for line in inspect.cleandoc(doc).splitlines():
         head = _SECTION.match(line)
         if head:
             blocks.append((head[1], [head[2]] if head[2] else []))
         elif line and not line.startswith((" ", "-")) and blocks[-1][0] is not None and blocks[-1][1][-1:] == [""]:
-            blocks.append((None, [line]))  # a paragraph at the margin after a section belongs to the prose again
+            blocks.append((None, [line]))  # an unindented paragraph after a section is prose again
         else:
             blocks[-1][1].append(line)
     return "\n\n".join(text for title, lines in blocks if (text := _block(title, lines)))
@@ -300,7 +300,7 @@ def _block(title: str | None, lines: list[str]) -> str:
 
 
 def _items(lines: list[str]) -> list[tuple[str, list[str]]] | None:
-    """Pairs of a name and the lines about it; None where the section is prose."""
+    """Pairs of a name and the lines about it; None if the section is prose."""
     found: list[tuple[str, list[str]]] = []
     for line in lines:
         head = None if line.startswith(" ") else _ITEM.match(line)
@@ -322,7 +322,7 @@ def _item(name: str, lines: list[str]) -> str:
 
 
 def _prose(lines: list[str]) -> str:
-    """Paragraphs, lists and code that is indented by four."""
+    """Paragraphs, lists, and code indented by four spaces."""
     found: list[str] = []
     code: list[str] = []
 
@@ -334,7 +334,7 @@ def _prose(lines: list[str]) -> str:
             found.extend(["", f"```{_language(text)}", *text.splitlines(), "```", ""])
             code.clear()
 
-    before = ""  # the last line of prose: code stands after an empty line, else it goes on with a list
+    before = ""  # code starts after an empty line; otherwise it continues a list
     for line in lines:
         indented = line.startswith("    ")
         if code and (indented or not line):
@@ -359,7 +359,7 @@ def _language(code: str) -> str:
 
 
 def escaped(line: str) -> str:
-    """A line of prose: code in backticks stays, shapes are marked, and what Markdown would take for markup is not."""
+    """A line of prose: keeps code in backticks, marks shapes, and escapes anything that Markdown would take for markup."""
     parts = _CODE.split(line)
     for number in range(0, len(parts), 2):
         text, last = "", 0

@@ -1,10 +1,11 @@
-"""Slides of a notebook: one page, offline, with its views alive, led by keys and mouse, printed one slide a page.
+"""Slides of a notebook: one offline page with live views, controlled by keys and mouse, printed one slide per page.
 
     slides("notebooks/07_search.ipynb", "search.html")
 
-A slide begins at a heading of a notebook, or where `slideshow` metadata says so, and at each cell that draws: a picture has a slide to
-itself, with its code folded below. What a lesson says of answers (checks, hints, solutions) is left out; what a prediction should have
-been waits behind a button. Of a page of theory (`docs/theory/05_attention.md`) the slides are those of `board`.
+A slide begins at a heading of a notebook, or as set by `slideshow` metadata, and at each cell that draws: a picture has
+its own slide, with its code folded below. The output of a lesson about answers (checks, hints, solutions) is omitted;
+the truth of a prediction is behind a button. For a page of theory (`docs/theory/05_attention.md`) the slides are those
+of `board`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rfnb.site.source_tree import without_kernel
 _STATIC = Path(__file__).parent / "deck"
 _LESSON = "application/vnd.rfnb.lesson+json"
 _HEADING = re.compile(r"#{1,3} +(.+)")
-_VIEW = "rfnb-output"  # in the HTML of a view, also of one that asks
+_VIEW = "rfnb-output"  # in the HTML of a view, also of a question
 _PICTURES = ("text/html", "image/png", "image/svg+xml", "image/jpeg")
 
 
@@ -32,10 +33,10 @@ class Slide:
     """The content of a slide.
 
     Attributes:
-        title: Its heading, or that of the section that it goes on with.
-        cells: Of the notebook, in order, each with whether it waits for a key.
-        notes: For the speaker.
-        begins: Whether its own first cell has the heading.
+        title: Its heading, or that of the section that it continues.
+        cells: Cells of the notebook, in order, each with a flag whether it waits for a key.
+        notes: Notes for the speaker.
+        begins: Whether its first cell has the heading.
     """
 
     title: str
@@ -52,22 +53,22 @@ def slides(
     cache: Path | None = None,
     run: Callable[..., Any] = executed,
 ) -> Path:
-    """The slides of a notebook as one page.
+    """Make the slides of a notebook as one page.
 
     Args:
-        notebook: Its path, or that of a page of theory in Markdown.
+        notebook: The path of the notebook, or of a page of theory in Markdown.
         output: The file to write.
-        env: Variables of the kernel. Default: predictions are revealed, each behind a button.
-        cache: Where runs are kept. Default: the cache folder of the user.
-        run: What gives the notebook as it ran.
+        env: Environment variables of the kernel. Default: predictions are revealed, each behind a button.
+        cache: Where runs are cached. Default: the cache folder of the user.
+        run: A function that returns the executed notebook.
 
     Returns:
         The file.
 
     Raises:
-        FileNotFoundError: There is no such notebook, or no folder for the slides.
+        FileNotFoundError: The notebook, or the folder for the slides, does not exist.
         FileExistsError: The slides would replace the notebook.
-        SiteError: A cell of it raised.
+        SiteError: A cell raised an error.
     """
     path, output = Path(notebook), Path(output)
     if not path.is_file():
@@ -90,7 +91,7 @@ def slides(
 
 
 def page(notebook: Any, path: Path) -> str:
-    """The page of a notebook that has run."""
+    """The page of an executed notebook."""
     found = cut(notebook)
     render = _renderer(path)
     shown = "\n".join(_section(slide, number, len(found), render) for number, slide in enumerate(found, 1))
@@ -120,7 +121,7 @@ def cut(notebook: Any) -> list[Slide]:
 
 
 def _at_headings(cell: Any) -> list[Any]:
-    """The parts of a markdown cell, each with its heading first; another cell as it is."""
+    """The parts of a markdown cell, each with its heading first; any other cell unchanged."""
     if cell.cell_type != "markdown":
         return [cell]
     parts: list[list[str]] = [[]]
@@ -134,7 +135,7 @@ def _at_headings(cell: Any) -> list[Any]:
 
 
 def _heading(cell: Any) -> str:
-    """The heading that a cell begins with; empty: it has none."""
+    """The heading at the beginning of a cell, or ""."""
     match = _HEADING.match(cell.source.lstrip()) if cell.cell_type == "markdown" else None
     return match[1] if match else ""
 
@@ -160,7 +161,7 @@ def _kind(cell: Any) -> str:
 
 
 def _is_picture(cell: Any) -> bool:
-    """Whether a cell has a picture; cards of a lesson are text."""
+    """Whether a cell has a picture; cards of a lesson count as text."""
     data = [output.get("data", {}) for output in cell.get("outputs", [])]
     return any(
         kind in part and (_LESSON not in part or _VIEW in str(part[kind])) for part in data for kind in _PICTURES
@@ -172,7 +173,7 @@ def _draws(cell: Any) -> bool:
 
 
 def _is_full(slide: Slide, cell: Any) -> bool:
-    """Whether a cell would be too much for a screen; a short word about a picture stays with it."""
+    """Whether a cell would overflow the slide; a short text about a picture stays with it."""
     lines = sum(_lines(other) for other, _ in slide.cells)
     return lines > 0 and lines + _lines(cell) > 22 and not (_is_picture(slide.cells[-1][0]) and _lines(cell) < 4)
 
@@ -189,7 +190,7 @@ def _lines(cell: Any) -> int:
 
 
 def _without_answers(cell: Any) -> Any:
-    """The cell, without what a lesson says of answers; None where nothing else is in it."""
+    """The cell without the output of a lesson about answers; None if nothing else is in it."""
     if cell.cell_type != "code":
         return cell
     outputs = [output for output in cell.get("outputs", []) if _said(output) not in ("check", "hint", "solution")]
@@ -233,7 +234,7 @@ def _inline(heading: str) -> str:
 
 
 def _renderer(path: Path) -> Callable[[Any], tuple[str, str]]:
-    """A function that makes of a cell its code and its result, as HTML."""
+    """A function from a cell to its code and its result, as HTML."""
     import nbformat
     from nbconvert.exporters.html import HTMLExporter
 
@@ -252,7 +253,7 @@ def _renderer(path: Path) -> Callable[[Any], tuple[str, str]]:
     def render(cell: Any) -> tuple[str, str]:
         if cell.cell_type != "code":
             return "", part(cell)
-        folded = cell.metadata.get("jupyter", {}).get("source_hidden")  # it has an answer in it
+        folded = cell.metadata.get("jupyter", {}).get("source_hidden")  # it contains an answer
         code = part(cell, result=True) if cell.source.strip() and not folded else ""
         return code, part(cell, code=True) if cell.get("outputs") else ""
 

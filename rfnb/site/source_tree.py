@@ -1,6 +1,6 @@
-"""The source tree of the site: what lies in the repository, where it lies, and an index for each group of pages.
+"""The source tree of the site: the files of the repository in their places, and an index for each group of pages.
 
-The folders stay as they are, so a link from a guide to a notebook is the same on GitHub, in JupyterLab and in the site.
+The folder layout is kept, so a link from a guide to a notebook is the same on GitHub, in JupyterLab and in the site.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _FOR_TEACHERS = {("docs", "teaching"), ("docs", "teaching.md"), ("notebooks", "checks"), ("notebooks", "solutions")}
 _TELLS = re.compile(r"\.reveal\(|^reveal\(|\blesson\.(?:after|solution)\(", re.MULTILINE)
 _ASKED_FIRST = "○ What it is comes after your answer, in the notebook: rfnb lab"
-_FRONT = "# rfnb\n\nSee inside sequence models while they run: a course in notebooks, guides, and all public names."  # of a wheel
+_FRONT = "# rfnb\n\nSee inside sequence models while they run: a course in notebooks, guides, and all public names."  # for a wheel
 
 
 @dataclass(frozen=True)
 class Group:
-    """Pages that stand together in the bar at the side: a caption, and which files; the first that match come first."""
+    """Pages grouped in the sidebar: a caption, and which files; the first match comes first."""
 
     caption: str
     patterns: tuple[str, ...]
@@ -47,13 +47,13 @@ GROUPS = (
 
 
 def root(place: Path) -> Path:
-    """The folder in which notebooks and guides lie: the checkout; else they are copied from where a wheel has them.
+    """The folder of notebooks and guides: the checkout; else a copy of what a wheel has.
 
     Args:
-        place: A folder for the copy; not there yet.
+        place: A folder for the copy, which must not exist yet.
 
     Raises:
-        FileNotFoundError: Neither is there.
+        FileNotFoundError: Neither exists.
     """
     if (PACKAGE.parent / "notebooks").is_dir():
         return PACKAGE.parent
@@ -72,23 +72,23 @@ def root(place: Path) -> Path:
 
 
 class SiteTree:
-    """A folder that Sphinx makes the site from.
+    """The folder that Sphinx builds the site from.
 
     Args:
         source: The root of the repository, or of the installed course.
-        folder: Where the tree is made; empty.
-        ran: What gives a notebook as it ran.
-        teacher: With the pages for teachers, and with the answers to all questions.
+        folder: The folder of the tree; it must be empty.
+        ran: A function that returns an executed notebook.
+        teacher: Include the pages for teachers, and the answers to all questions.
     """
 
     def __init__(self, source: Path, folder: Path, ran: Callable[[Path], Any], *, teacher: bool = True):
         self.source, self.folder, self._ran, self.teacher = source.resolve(), folder, ran, teacher
         self.groups: dict[str, list[Path]] = {}
-        self._indices: dict[Path, list[Path]] = {}  # of folders without README.md, and what is in them
+        self._indices: dict[Path, list[Path]] = {}  # folders without README.md, and their contents
         self._to_do: list[Path] = []
 
     def make(self) -> None:
-        """Writes all pages, the indices, and every file that a page leads to."""
+        """Write all pages, the indices, and every file that a page links to."""
         self._sort_into_groups()
         listed = {file for files in self.groups.values() for file in files}
         self._indices = _without_readme(listed)
@@ -109,19 +109,19 @@ class SiteTree:
 
     def _sort_into_groups(self) -> None:
         taken: set[Path] = set()
-        for group in reversed(GROUPS):  # later ones are narrower: what is in them is in no wider one
+        for group in reversed(GROUPS):  # later groups are narrower, and their files belong to no wider one
             every = dict.fromkeys(file for pattern in group.patterns for file in sorted(self.source.glob(pattern)))
             found = [file for file in every if not self._is_left_out(file)]
             self.groups[group.caption] = [file for file in found if file not in taken]
             taken.update(found)
 
     def _is_left_out(self, file: Path) -> bool:
-        """Whether students do not get it: pages for teachers, checks and solutions."""
+        """Whether students do not get the file: pages for teachers, checks and solutions."""
         parts = file.relative_to(self.source).parts[:2]
         return not self.teacher and parts in _FOR_TEACHERS
 
     def _front(self) -> None:
-        """The README as first page; behind it what stands in the bar at the side."""
+        """Write the README as the first page, with the contents of the sidebar."""
         readme = self.source / "README.md"
         text = self._with_links(readme.read_text(encoding="utf-8"), readme) if readme.is_file() else _FRONT
         bars = [
@@ -167,7 +167,7 @@ class SiteTree:
         if not self.teacher:
             hide_answers(notebook)
         for cell in notebook.cells:
-            for output in cell.get("outputs", []):  # what only programs read, as answers for a grader
+            for output in cell.get("outputs", []):  # data for programs, such as answers for a grader
                 for kind in [kind for kind in output.get("data", {}) if kind.startswith("application/vnd.")]:
                     del output["data"][kind]
             if cell.cell_type == "markdown":
@@ -185,7 +185,7 @@ class SiteTree:
         self._write(file, nbformat.writes(notebook))
 
     def _with_links(self, text: str, file: Path) -> str:
-        """The text, with links to folders led to their first page and without those to what is not there."""
+        """The text with links to folders pointing to their first page, and without links to missing files."""
 
         def link(match: re.Match[str]) -> str:
             path = self._led(match["path"], file)
@@ -200,7 +200,7 @@ class SiteTree:
         return "".join(parts)
 
     def _led(self, path: str, file: Path) -> str | None:
-        """The place in the site that a link leads to, None: nowhere; a file that it leads to comes with it."""
+        """The target of a link inside the site, or None; copies a linked file into the site."""
         target = (file.parent / path).resolve()
         if target == self.source / "README.md":
             return path.removesuffix("README.md") + "index.md"
@@ -215,7 +215,7 @@ class SiteTree:
 
 
 def title_of(file: Path) -> str:
-    """The first heading of a page; of a notebook, of its first cell."""
+    """The first heading of a page, or of the first cell of a notebook."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".ipynb":
         text = "\n".join(
@@ -226,7 +226,7 @@ def title_of(file: Path) -> str:
 
 
 def hide_answers(notebook: Any) -> None:
-    """Take out of a notebook that ran with everything revealed what tells an answer, and the code of folded cells."""
+    """Remove everything that gives away an answer from a notebook run with answers revealed, and the code of folded cells."""
     import nbformat
 
     for cell in notebook.cells:
@@ -239,8 +239,8 @@ def hide_answers(notebook: Any) -> None:
 
 
 def without_kernel(notebook: Any) -> Any:
-    """A copy of a notebook without what asks for a kernel: widgets, whose other forms are shown."""
-    from rfnb.viz.page.exporter import without_widgets  # loads nbconvert
+    """A copy of a notebook without widgets that need a kernel; their static forms are shown."""
+    from rfnb.viz.page.exporter import without_widgets  # imports nbconvert
 
     notebook = without_widgets(notebook)
     for cell in notebook.cells:

@@ -1,4 +1,4 @@
-"""The course in notebooks: exercises that say what is wrong, predictions before what is to be seen, answers that a grader can read.
+"""The course in notebooks: exercises that say what is wrong, predictions before the result is shown, answers that a grader can read.
 
 import rfnb as rf
 lesson = rf.lesson("07_search")                  # in the notebook

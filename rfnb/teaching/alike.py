@@ -1,6 +1,6 @@
-"""Answers of students that are alike: the same code but for names, comments and space. It is shown, and nothing is judged by it.
+"""Find similar answers of students: the same code up to names, comments and whitespace. They are reported, and not judged.
 
-Short answers are alike by themselves: only those of some length count, and all answers of a notebook together.
+Short answers are often alike by chance, so only answers above a minimal length are compared, and all answers of a notebook together.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_LEAST = 40  # nodes of an answer that two people hardly write alike
-_ALL = "all answers"  # also those that are short
+_LEAST = 40  # AST nodes; two people hardly write an answer of this length alike
+_ALL = "all answers"  # includes the short ones
 
 
 @dataclass(frozen=True)
 class Alike:
-    """Students whose answers to an exercise, or all answers together, are alike."""
+    """Students whose answers to one exercise, or to all exercises, are alike."""
 
     exercise: str
     students: list[str]
@@ -28,7 +28,7 @@ def alike(answers: Sequence[tuple[str, dict[str, str]]]) -> list[Alike]:
     """The answers of at least two students that are alike, by exercise.
 
     Args:
-        answers: Of each student the source of each exercise.
+        answers: For each student, the source of each exercise.
     """
     students: dict[tuple[str, str], list[str]] = {}
     for student, given in answers:
@@ -42,7 +42,7 @@ def alike(answers: Sequence[tuple[str, dict[str, str]]]) -> list[Alike]:
 
 
 def shape_of(source: str) -> str:
-    """A text that is the same for code which differs by names, comments and space only; "" of what is short, or no code."""
+    """A fingerprint of code that ignores names, comments and whitespace; "" for short code or text that is not Python."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):

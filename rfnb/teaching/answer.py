@@ -1,9 +1,9 @@
-"""An answer that is given before the truth is shown: the base class of all questions but exercises of code.
+"""An answer given before the truth is shown: the base class of all questions except code exercises.
 
-What a kind of question adds: `read` (what is an answer, else a ValueError with a sentence), `words` (an answer as text), `judge`
-(whether it is right, and what is wrong), `asked` (how to answer, in text), and `form` (the live form in a page). One that is judged
-at once gives its truth to `__init__`; others get it by `reveal`. The answer is in the output of the notebook as data, and stays
-there when the cell runs again.
+A kind of question defines `read` (parses an answer, or raises a ValueError with a sentence), `words` (an answer as text), `judge`
+(whether it is right, and what is wrong), `asked` (how to answer, as text), and `form` (the live form in a page). A question that is
+judged at once passes its truth to `__init__`; others get it from `reveal`. The answer is stored as data in the output of the notebook,
+and is kept when the cell runs again.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Answer(ABC):
     """A question with its answer.
 
     Attributes:
-        kind: Of the question, in the data for a grader.
-        lesson, name, question: What is asked where.
-        revealed: Whether the truth was shown; the answer stays as it is then.
-        newer: The same question, asked again; an answer that is given here is one to that.
-        tell: Called when there is another answer, or the truth was revealed.
+        kind: The kind of question, in the data for a grader.
+        lesson, name, question: The lesson, the name in it, and the text of the question.
+        revealed: Whether the truth was shown; the answer is then final.
+        newer: The same question, asked again; an answer given here counts for that one.
+        tell: Called when the answer changes, or the truth is revealed.
 
     Args:
-        truth: Of a question that is judged at once; a function is called for it.
+        truth: For a question that is judged at once; a function is called to get it.
     """
 
     kind = "predict"
@@ -45,7 +45,7 @@ class Answer(ABC):
         self.tell: Callable[[], None] = lambda: None
         self._answer: Any = None
         self._given_truth = truth
-        self._card: Any = None  # of the outputs that are displayed
+        self._card: Any = None  # of the displayed outputs
         self._form: Any = None
         self._shown_in: int | None = None
 
@@ -54,7 +54,7 @@ class Answer(ABC):
         """The answer that a value stands for.
 
         Raises:
-            ValueError: If it is none, with a sentence that says why.
+            ValueError: If it is not an answer, with a sentence that says why.
         """
 
     @abstractmethod
@@ -67,18 +67,18 @@ class Answer(ABC):
 
     @abstractmethod
     def asked(self) -> str:
-        """Tells how to answer, in lines of text."""
+        """Instructions on how to answer, as lines of text."""
 
     def form(self) -> dict[str, Any]:
-        """MIME data of the live form, with text and HTML for where it cannot run; {} if there is none."""
+        """MIME data of the live form, with text and HTML as fallbacks; {} if there is no form."""
         return {}
 
     def closed_form(self) -> dict[str, Any]:
-        """The MIME data that stands in the place of the form when the truth was revealed."""
+        """The MIME data that replaces the form once the truth is revealed."""
         return {"text/plain": ""}
 
     def as_data(self, answer: Any) -> Any:
-        """The answer as JSON can hold it, and as `read` takes it again."""
+        """The answer in a form that JSON can hold and `read` accepts."""
         return answer
 
     def details(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Answer(ABC):
 
     @property
     def answer(self) -> Any:
-        """The committed answer; None before. Assign it to answer by code."""
+        """The committed answer, or None. Assign to it to answer by code."""
         return self._answer
 
     @answer.setter
@@ -95,10 +95,10 @@ class Answer(ABC):
         self.commit(value)
 
     def commit(self, value: Any) -> None:
-        """Take an answer; another one may follow until the truth is revealed.
+        """Record an answer; it may be changed until the truth is revealed.
 
         Raises:
-            ValueError: If it is no answer to the question.
+            ValueError: If it is not an answer to the question.
             RuntimeError: If the truth was revealed already.
         """
         if self.newer is not None:
@@ -118,17 +118,17 @@ class Answer(ABC):
 
     @property
     def passed(self) -> bool | None:
-        """Whether the answer is right; None before the truth is known, and if no rule can tell."""
+        """Whether the answer is right; None before the truth is known, or if no rule can decide."""
         if self._given_truth is _NO_TRUTH:
             return None
         return False if self._answer is None else self.judge(self._answer, self._truth())[0]
 
     def reveal(self, truth: Any = _NO_TRUTH, why: Any = None) -> Said:
-        """Shows the answer beside the truth; without an answer it says so and does not tell.
+        """Show the answer beside the truth; without an answer, say so and do not show the truth.
 
         Args:
-            truth: A value, or a function that gives it, as one that reads a recording. Not needed if it is judged at once.
-            why: What explains it: a text, what `rf.show` draws, or a tuple of these. It is not to be seen without an answer either.
+            truth: A value, or a function that returns it, e.g. from a recording. Not needed if the question is judged at once.
+            why: An explanation: a text, a value that `rf.show` draws, or a tuple of these. It is also hidden without an answer.
 
         Raises:
             TypeError: If there is no truth.
@@ -143,7 +143,7 @@ class Answer(ABC):
             )  # fmt: skip
         else:
             known = known() if callable(known) else known
-            if self._answer is not None:  # else somebody may still answer
+            if self._answer is not None:  # otherwise the question can still be answered
                 self._given_truth, self.revealed = known, True
                 self.tell()
             said = self._verdict(known, why)
@@ -160,7 +160,7 @@ class Answer(ABC):
         return self._record(self.kind)
 
     def go_on(self, data: dict[str, Any]) -> None:
-        """Take over what was answered before, as `data` had it; what does not fit the question any more is left."""
+        """Restore the previous answer from `data`; ignore entries that do not fit the question any more."""
         try:
             self._answer = None if data.get("answer") is None else self.read(data["answer"])
         except ValueError:
@@ -173,7 +173,7 @@ class Answer(ABC):
             print(self.text())
             return self
         form = {} if self.revealed else self.form()
-        # Two outputs: what is committed changes the card, and the form keeps the focus of the keyboard.
+        # Two outputs: committing an answer updates the card, and the form keeps the keyboard focus.
         self._card, self._form = display.publish(self._card_bundle(bool(form))), None
         if form:
             self._form = display.publish(form)
@@ -181,7 +181,7 @@ class Answer(ABC):
         return self
 
     def refresh(self) -> None:
-        """Bring what is displayed, and so what the notebook keeps, up to date."""
+        """Update the displayed outputs, and so the data in the notebook."""
         if self._card is not None:
             display.republish(self._card, self._card_bundle(self._form is not None))
         if self._form is not None and self.revealed:
@@ -246,7 +246,7 @@ class Answer(ABC):
         return self._card_bundle(False)
 
     def _ipython_display_(self) -> None:
-        # `lesson.predict(...)` as the last line of a cell has displayed it already.
+        # `lesson.predict(...)` as the last line of a cell has already displayed the question.
         if self._shown_in is None or self._shown_in != display.execution_count():
             self.show()
             self._shown_in = None
@@ -256,5 +256,4 @@ class Answer(ABC):
 
 
 def _parts(why: Any) -> tuple[Any, ...]:
-    """The texts and views of an explanation."""
     return why if isinstance(why, tuple) else () if why is None else (why,)

@@ -1,9 +1,9 @@
-"""Assignments for nbgrader, made of a notebook of the course, its checks and its solutions.
+"""Assignments for nbgrader, built from a notebook of the course, its checks and its solutions.
 
 python -m rfnb.teaching.assignment 07_search COURSE     # writes COURSE/source/07_search/ and COURSE/nbgrader_config.py
 
-In the source of an assignment each exercise has its solution, between marks that nbgrader takes out for students, and a locked
-cell below it that runs the check and gives the points. nbgrader itself is not needed to make it.
+In the source of an assignment each exercise has its solution, between marks that nbgrader removes for students, and a
+locked cell below that runs the check and gives the points. Building it does not need nbgrader.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from rfnb.teaching import course
 from rfnb.teaching.lesson import Lesson
 from rfnb.teaching.sources import source_with_needs
 
-# What nbgrader puts in the place of a solution: the dots above it stay, and are what is unsolved.
+# The text that nbgrader puts in place of a solution: the `...` above it stays, and marks the exercise as unsolved.
 _STUB = "# Write your answer in the place of the dots."
 _CONFIG = f"""c = get_config()
 c.CourseDirectory.course_id = "rfnb"
 c.ClearSolutions.code_stub = {{"python": {_STUB!r}}}
 """
-_SCHEMA = 3  # of the metadata of cells
+_SCHEMA = 3  # version of the cell metadata
 
 
 def assignment(lesson: str, folder: Path) -> Path:
-    """Writes the source of an assignment; gives its folder.
+    """Write the source of an assignment; returns its folder.
 
     Args:
-        lesson: As "07_search".
-        folder: Of the nbgrader course. Its nbgrader_config.py is written if there is none.
+        lesson: e.g. "07_search".
+        folder: The folder of the nbgrader course. Its nbgrader_config.py is written if it is missing.
 
     Raises:
         FileNotFoundError: If there is no such lesson.
@@ -60,7 +60,7 @@ def assignment(lesson: str, folder: Path) -> Path:
 
 
 def _data_of(lesson: Lesson) -> set[str]:
-    """The files of data that a lesson reads, by its notebook and its checks, and what these read."""
+    """The data files that the notebook and the checks of a lesson read, and the files that these read."""
     left = [lesson.folder / f"{lesson.name}.ipynb", lesson.folder / "checks" / f"{lesson.name}.py"]
     found = set[str]()
     while left:
@@ -73,7 +73,7 @@ def _data_of(lesson: Lesson) -> set[str]:
 
 
 def _copy_data(path: Path, target: Path) -> None:
-    """Data as they are, modules sealed: they hold what is to be found out."""
+    """Copy data unchanged and modules sealed, since modules contain answers."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".py":
         target.with_suffix(course.SEALED).write_bytes(course.seal(path.read_text("utf-8")))
@@ -82,7 +82,7 @@ def _copy_data(path: Path, target: Path) -> None:
 
 
 def _with_marks(cells: Sequence[dict[str, Any]], lesson: Lesson) -> list[dict[str, Any]]:
-    """The cells with solutions in those of exercises, and a locked cell below each."""
+    """The cells with the solutions inserted into those of the exercises, and a locked cell below each."""
     solutions = (lesson.folder / "solutions" / f"{lesson.name}.py").read_text("utf-8")
     left, made = dict(lesson.exercises), list[dict[str, Any]]()
     for cell in cells:
@@ -110,7 +110,7 @@ def _cell(name: str, source: str, metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _asked(text: str, name: str) -> str:
-    """The source of what an exercise's cell gives to its check."""
+    """The argument that the cell of an exercise passes to its check, as source."""
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and len(node.args) == 2]
     for node in calls:
         first = node.args[0]
@@ -120,9 +120,9 @@ def _asked(text: str, name: str) -> str:
 
 
 def _solved(text: str, name: str, solution: str) -> str:
-    """The source of an exercise's cell with the solution above its check."""
+    """The source of the cell of an exercise with the solution above its check."""
     before, check, after = text.partition(f'lesson.check("{name}"')
-    start = before.rfind("\n") + 1  # of the line with the check
+    start = before.rfind("\n") + 1  # start of the line with the check
     marked = f"### BEGIN SOLUTION\n{solution}\n### END SOLUTION\n"
     return before[:start] + marked + before[start:] + check + after
 
@@ -142,7 +142,7 @@ def _lacking(lesson: Lesson, name: str, what: str) -> ValueError:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the sources of assignments, as the command line says."""
+    """Write the sources of the assignments named on the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m rfnb.teaching.assignment", description="Write sources of nbgrader assignments."
     )

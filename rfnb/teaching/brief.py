@@ -1,4 +1,4 @@
-"""Values on one line, as a check shows them: of a tensor its dims, and its values if they are few."""
+"""Values on one line, as a check shows them: a tensor as its dims, and its values if they are few."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import operand_rows
 from rfnb.rec.state import State
 
-# Of huge lists the beginning; and what raises in its own repr is named by its class.
+# Only the beginning of huge lists; a value whose repr raises is shown by its class.
 _shown = reprlib.Repr()
 _shown.maxlist = _shown.maxtuple = _shown.maxdict = _shown.maxset = _shown.maxfrozenset = 30
 _shown.maxstring, _shown.maxother = 200, 2000
 
 
 def brief(value: Any, most: int = 120) -> str:
-    """A value on one line: of a tensor its dims, and its values if they are few."""
+    """A value on one line: a tensor as its dims, and its values if they are few."""
     if isinstance(value, Tensor):
         (row,) = operand_rows([("", value)])
         few = value._raw is not None and value.numpy().size <= 12
@@ -41,7 +41,7 @@ def brief(value: Any, most: int = 120) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a value as text, distinguishing the tensors of rf and torch."""
+    """The kind of a value as text; distinguishes tensors of rf and torch."""
     kind = type(value)
     if value is None:
         return "None"
@@ -67,7 +67,7 @@ def _rounded(array: np.ndarray) -> str:
 
 
 def array_in(value: Any) -> np.ndarray | None:
-    """The array that a value is or stands for, axes in the order of its dims; None if it is none of numbers."""
+    """The numeric array for a value, with axes in the order of its dims; None if the value is not numeric."""
     if isinstance(value, Tensor):
         return value.numpy()
     if not (is_array(value) or are_numbers(value)):
@@ -79,7 +79,7 @@ def array_in(value: Any) -> np.ndarray | None:
 
 
 def are_numbers(value: Any) -> bool:
-    """Whether it is a (nested) list of numbers, which an array may stand for."""
+    """Whether it is a (nested) list of numbers, which can be read as an array."""
     if isinstance(value, (list, tuple)):
         return bool(value) and all(are_numbers(item) for item in value)
     return isinstance(value, (bool, int, float, complex, np.generic))

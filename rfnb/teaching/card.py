@@ -1,4 +1,4 @@
-"""A card: a line that says how it stands, and what there is to say about it. Alike in light and dark, with colours and without."""
+"""A card: a headline with the status, and a body. It is readable in light and dark themes, with and without colours."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from rfnb.viz.visible import safe
 
-MIME = "application/vnd.rfnb.lesson+json"  # what a grader reads
+MIME = "application/vnd.rfnb.lesson+json"  # read by a grader
 
-# Of the edge and the first line: seen on white and on JupyterLab's dark grey.
+# Colours of the edge and the first line, legible on white and on JupyterLab's dark grey.
 _TONES = {"good": "#2e9e4f", "bad": "#d9483b", "open": "#a8810c", "plain": "#5b8def"}
 
 
@@ -19,7 +19,7 @@ def card(headline: str, body: str, tone: str) -> str:
     """A card as HTML, without script or style sheet.
 
     Args:
-        headline, body: Texts. In the body, lines that begin with spaces are columns, and stay as they are.
+        headline, body: Texts. In the body, lines that begin with spaces are columns and are kept unchanged.
         tone: "good", "bad", "open" or "plain".
     """
     colour = _TONES[tone]
@@ -30,7 +30,7 @@ def card(headline: str, body: str, tone: str) -> str:
 
 
 def blocks(text: str) -> str:
-    """The lines of a text: columns in a fixed width, the others as paragraphs."""
+    """The lines of a text as HTML: columns in a monospace font, the others as paragraphs."""
     made, columns = "", list[str]()
     for line in [*safe(text).split("\n"), ""]:
         if line.startswith("  "):

@@ -1,7 +1,7 @@
-"""Helpers of checks: call an answer, compare what it gives, look at padding and gradients.
+"""Helpers for checks: call an answer, compare its result, check padding and gradients.
 
-check_calls(answer, reference, [(scores, 2), (more_scores, 3)])     # compares both; says the smallest input that fails
-check_padding(answer, x)                                            # is what lies past the end of a sequence left out?
+check_calls(answer, reference, [(scores, 2), (more_scores, 3)])     # compares both; reports the smallest input that fails
+check_padding(answer, x)                                            # is padding ignored?
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from rfnb.teaching.brief import brief
 from rfnb.teaching.difference import Difference, difference
 from rfnb.teaching.exercises import Unsolved, wrong
 
-# Past the ends of sequences: far from all values of exercises, and gone after a multiplication by 0, as padding of real data is.
+# Padding values: far from all values of exercises, and finite, so that a multiplication by 0 removes them, as for the
+# padding of real data.
 _GARBAGE = 777.0
 
 
 def call(answer: Any, *args: Any, **kwargs: Any) -> Any:
-    """Calls an answer; None and `...` are no result.
+    """Call an answer; None and `...` are not accepted as results.
 
     Raises:
         Wrong: If it returns None, or cannot be called.
@@ -46,13 +47,13 @@ def call(answer: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def truth_of(answer: Any, *args: Any, **kwargs: Any) -> bool:
-    """Asks an answer whether something is so: it says True or False, of Python, NumPy or torch.
+    """Call an answer that returns True or False, of Python, NumPy or torch.
 
     Raises:
-        Wrong: If it is something else. Unsolved: As of `call`.
+        Wrong: If it is something else. Unsolved: See `call`.
     """
     got = call(answer, *args, **kwargs)
-    value = getattr(got, "tolist", lambda: got)()  # of arrays
+    value = getattr(got, "tolist", lambda: got)()  # for arrays
     while isinstance(value, list) and len(value) == 1 and value is not got:
         (value,) = value
     if not (isinstance(value, bool) or (type(value) is int and value in (0, 1))):
@@ -75,18 +76,18 @@ def check_same(
     tolerance: float = 1e-4,
     given: Sequence[tuple[str, object]] = (),
 ) -> None:
-    """Calls `wrong` if a result is another one, with the first cell that differs.
+    """Call `wrong` if a result differs from the expected one, with the first cell that differs.
 
-    Equal in other forms is equal: dims in another order, raw arrays in the order of the dims, lists for tuples.
+    Different forms of the same result are equal: dims in another order, raw arrays in the order of the dims, lists for tuples.
 
     Args:
         got, expected: Tensors, arrays, numbers, texts, Dims, or structures of these.
         what: The subject of the sentence.
-        tolerance: Of floats, relative to the largest expected value.
-        given: Lines to show before it, as the input.
+        tolerance: For floats, relative to the largest expected value.
+        given: Lines to show before the difference, e.g. the input.
 
     Raises:
-        Wrong: With the difference. Unsolved: If there is `...` in it.
+        Wrong: With the difference. Unsolved: If the result contains `...`.
     """
     found = difference(got, expected, tolerance)
     if found is not None:
@@ -101,29 +102,29 @@ def check_calls(
     what: str = "The result",
     tolerance: float = 1e-4,
 ) -> None:
-    """Calls an answer and a reference with the same inputs and compares; the smallest input that fails is said.
+    """Call an answer and a reference on the same inputs and compare; the smallest input that fails is reported.
 
     Args:
-        inputs: Of each call the arguments, as a tuple or by name.
-        what, tolerance: As of `check_same`.
+        inputs: The arguments of each call, as a tuple or by name.
+        what, tolerance: See `check_same`.
 
     Raises:
         Wrong: With the input and the difference. Unsolved: If the answer returns `...`.
     """
     for each in sorted(inputs, key=_size):
         args, kwargs = ((), dict(each)) if isinstance(each, Mapping) else (tuple(each), {})
-        given = inputs_of(reference, args, kwargs)  # before the call: an answer may change what it gets
+        given = inputs_of(reference, args, kwargs)  # before the call, since an answer may modify its input
         expected = reference(*args, **kwargs)
         check_same(call(answer, *args, **kwargs), expected, what=what, tolerance=tolerance, given=given)
 
 
 def check_without(answer: Any, args: Sequence[Any], forbidden: Sequence[str], rule: str, **kwargs: Any) -> None:
-    """Calls an answer and then `wrong` if it, or what it calls in the notebook, calls a function of one of these names.
+    """Call an answer, then call `wrong` if it, or a notebook function that it uses, calls one of the forbidden functions.
 
     Args:
-        args, kwargs: Of the answer.
+        args, kwargs: The arguments of the answer.
         forbidden: Names of functions and methods, of any library.
-        rule: What is to be done instead.
+        rule: The rule, and what to do instead.
 
     Raises:
         Wrong: With the name of the function.
@@ -151,11 +152,11 @@ def check_without(answer: Any, args: Sequence[Any], forbidden: Sequence[str], ru
 def check_padding(
     answer: Callable[..., Any], *args: Any, nan: bool = False, tolerance: float = 1e-4, **kwargs: Any
 ) -> None:
-    """Calls an answer twice, the second time with other values past the ends of the sequences: the result has to stay.
+    """Call an answer twice, the second time with other values in the padding: the result must not change.
 
     Args:
-        args, kwargs: Of the answer; the padding of Tensors among them is changed.
-        nan: Whether the padding becomes NaN, which a multiplication by a mask of 0 does not take away.
+        args, kwargs: The arguments of the answer; the padding of Tensors among them is changed.
+        nan: Whether to fill the padding with NaN, which multiplying by a zero mask does not remove.
 
     Raises:
         Wrong: With the first cell that changed.
@@ -184,14 +185,14 @@ def check_padding(
 
 
 def check_gradient(loss: Any, values: Mapping[str, Any]) -> None:
-    """Calls `wrong` if no gradient of a loss reaches one of the values.
+    """Call `wrong` if no gradient of a loss reaches one of the values.
 
     Args:
         loss: A Tensor or torch tensor of an answer.
-        values: By name, leaves that require a gradient: Parameters, Tensors, torch tensors.
+        values: Leaves that require a gradient, by name: Parameters, Tensors, torch tensors.
 
     Raises:
-        Wrong: With the name of the value that gets none.
+        Wrong: With the name of the value without a gradient.
     """
     raw = _raw(loss)
     if not getattr(raw, "requires_grad", False):
@@ -225,11 +226,11 @@ def check_gradient(loss: Any, values: Mapping[str, Any]) -> None:
 
 
 def with_padding(value: Any, garbage: float = _GARBAGE) -> Any:
-    """A Tensor with other values past the ends of its sequences; what is no Tensor comes back as it is.
+    """A Tensor with other values in its padding; any other value unchanged.
 
     Args:
         value: {...}
-        garbage: Of floats. Booleans get the opposite, labels another one that there is, other whole numbers one more than the largest.
+        garbage: The padding of floats. Booleans are negated, labels become another valid label, other integers one more than the largest.
     """
     if not isinstance(value, Tensor) or not _padding(value).any():
         return value
@@ -272,7 +273,7 @@ def _say(what: str, found: Difference, given: Sequence[tuple[str, object]]) -> N
 
 
 def _size(value: Any) -> float:
-    """The amount of what there is to look at in an input."""
+    """A size by which inputs are sorted."""
     if isinstance(value, Tensor):
         return math.prod(dim.extent for dim in value.dims)
     if is_array(value):
@@ -282,12 +283,12 @@ def _size(value: Any) -> float:
     if isinstance(value, (list, tuple, str)):
         return sum(_size(item) for item in value) if not isinstance(value, str) else len(value)
     if isinstance(value, (int, float)) and math.isfinite(value):
-        return 1 + abs(value) / (1 + abs(value))  # of numbers the smaller ones
+        return 1 + abs(value) / (1 + abs(value))  # smaller numbers first
     return 1
 
 
 def inputs_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """The arguments of a call with their names, one a line; dims are left out, as the tensors show them, and functions."""
+    """The arguments of a call by name, one per line; dims and functions are omitted, since the tensors show the dims."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The places of the files of a lesson: beside the notebook, that is in the kernel's folder, else in the course that is installed."""
+"""Locations of the files of a lesson: beside the notebook, that is, in the kernel's folder, else in the installed course."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from types import ModuleType
 from rfnb.core.errors import file_not_found_error
 
 _PACKAGE = Path(__file__).parents[1]
-# A wheel has the course inside of the package, a checkout beside it.
+# A wheel has the course inside the package, a checkout beside it.
 INSTALLED = (_PACKAGE / "course", _PACKAGE.parent / "notebooks")
 
 
 def folders() -> list[Path]:
-    """The folders that may hold the course, the nearest first."""
+    """The folders that may contain the course, nearest first."""
     here = Path.cwd()
     return [each for each in (here, here / "notebooks", *INSTALLED) if (each / "checks").is_dir()]
 
 
-SEALED = ".sealed"  # the ending of a file of Python that a copy for students has in the place of .py
+SEALED = ".sealed"  # extension that replaces .py in a copy for students
 _MARK = "Sealed by rfnb, so that nobody reads an answer by chance. Nothing in it is secret to who wants to break it.\n"
 
 
 def seal(source: str) -> bytes:
-    """The source of a module as a file that is no text to be read."""
+    """The source of a module, encoded so that it is not readable as text."""
     return (_MARK + base64.b85encode(zlib.compress(source.encode(), 9)).decode() + "\n").encode()
 
 
 def source_of(path: Path) -> str | None:
-    """The source of a file of the course, sealed or not; None if it is not there."""
+    """The source of a file of the course, sealed or not; None if it does not exist."""
     if path.is_file():
         return path.read_text("utf-8")
     sealed = path.with_suffix(SEALED)
@@ -43,7 +43,7 @@ def source_of(path: Path) -> str | None:
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether a file of the course is there as one that is not to be read."""
+    """Whether a file of the course exists in sealed form."""
     return not path.is_file() and path.with_suffix(SEALED).is_file()
 
 
@@ -57,7 +57,7 @@ def folder_of(lesson: str) -> Path:
     """The folder in which a lesson has its checks.
 
     Raises:
-        FileNotFoundError: If there is none.
+        FileNotFoundError: If there is no such folder.
     """
     for folder in folders():
         path = folder / "checks" / f"{lesson}.py"
@@ -72,23 +72,23 @@ def folder_of(lesson: str) -> Path:
 
 
 def load(path: Path) -> ModuleType:
-    """The module of a file of the course, made anew.
+    """The module of a file of the course, newly executed.
 
     Raises:
-        FileNotFoundError: If it is not there, neither as it is nor sealed.
+        FileNotFoundError: If it does not exist, neither readable nor sealed.
     """
     source = source_of(path)
     if source is None:
         raise FileNotFoundError(missing(path))
     module = ModuleType(f"rfnb_course_{path.parent.name}_{path.stem}")
     module.__file__ = str(path)
-    sys.modules[module.__name__] = module  # dataclasses ask for it
+    sys.modules[module.__name__] = module  # dataclasses look it up there
     exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
     return module
 
 
 def missing(path: Path) -> str:
-    """The sentence on a file of the course that is gone, with the line that brings it back."""
+    """The message about a missing file of the course, with the line that restores it."""
     above = path.absolute().parents
     folder = next((each.parent for each in above if each.name == "notebooks"), Path("FOLDER"))
     return (
@@ -98,5 +98,5 @@ def missing(path: Path) -> str:
 
 
 def reveals_all() -> bool:
-    """Whether predictions are revealed without an answer: for sites, teachers and tests."""
+    """Whether predictions are revealed without an answer, for sites, teachers and tests."""
     return os.environ.get("RFNB_LESSON") == "reveal"

@@ -1,6 +1,6 @@
-"""Differences between a result and its expected value as text: values by dim, whatever their order and the array's library.
+"""Differences between a result and its expected value as text: compared by dim, in any order, for arrays of any library.
 
-found = difference(got, expected)     # None, or what differs and the lines that show it
+found = difference(got, expected)     # None, or a Difference with the lines that show it
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference: a sentence without its subject, lines with labels, and a rule that helps."""
+    """One difference: a sentence without its subject, labelled lines, and a rule that helps."""
 
     what: str
     rows: Sequence[tuple[str, object]] = ()
@@ -36,19 +36,19 @@ class Difference:
 
 
 def difference(got: Any, expected: Any, tolerance: float = 1e-4, place: str = "") -> Difference | None:
-    """The first difference; None if nothing does.
+    """The first difference, or None.
 
-    Tensors are compared by dim, without padding; an array has its axes in the order of the dims. Lists and tuples are alike, as
-    are numbers and arrays without axes.
+    Tensors are compared by dim, without padding; the axes of an array are in the order of the dims. Lists equal tuples,
+    and numbers equal 0-d arrays.
 
     Args:
-        got: What a student's code has made.
+        got: The result of a student's code.
         expected: A Tensor, array, number, text, Dim, or a tuple, list, dict or set of these.
-        tolerance: Of floats, relative to the largest expected value.
-        place: Where in a structure, as "[0]".
+        tolerance: For floats, relative to the largest expected value.
+        place: Position in a structure, e.g. "[0]".
 
     Raises:
-        Unsolved: If there is an Ellipsis in it.
+        Unsolved: If it contains an Ellipsis.
     """
     if _has_dots(got):
         raise Unsolved
@@ -65,7 +65,7 @@ def difference(got: Any, expected: Any, tolerance: float = 1e-4, place: str = ""
 
 
 def is_answered(value: Any) -> bool:
-    """Whether something is there instead of `...` or None."""
+    """Whether a value was filled in instead of `...` or None."""
     return value is not None and value is not Ellipsis
 
 
@@ -188,7 +188,7 @@ def _of_values(
 
 
 def _place_of(same: np.ndarray, names: list[str] | None) -> str:
-    """Says along which axis all that is wrong has something in common; "" if it has nothing."""
+    """The indices along one axis that all wrong cells share, as text; "" if there are none."""
     found = list[tuple[float, int, np.ndarray]]()
     for axis, size in enumerate(same.shape):
         rows = np.moveaxis(same, axis, 0).reshape(size, -1)
@@ -219,7 +219,7 @@ def _both(got: Any, expected: Any) -> list[tuple[str, object]]:
 
 
 def _numbers(got: Any, expected: Any) -> list[tuple[str, object]]:
-    """Both, rounded as far as they still differ."""
+    """Both numbers, with as many digits as they need to differ."""
 
     def text(value: Any, digits: int) -> str:
         return f"{value:.{digits}g}" if isinstance(value, (float, np.floating)) else str(value)
@@ -230,7 +230,7 @@ def _numbers(got: Any, expected: Any) -> list[tuple[str, object]]:
 
 _FACTORS = {2.0: "twice", 0.5: "half of", -1.0: "the negative of"}
 _Op = Callable[[np.ndarray], np.ndarray]
-# What was done once too often, or is missing if it leads from what came out to what is expected.
+# Operations that were applied once too often, or are missing if they map the result to the expected one.
 _OPS: dict[str, _Op] = {
     "tanh": np.tanh,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
@@ -251,10 +251,10 @@ _FORMS: dict[str, _Op] = {
 
 
 def cause(got: np.ndarray, expected: np.ndarray, real: np.ndarray, tolerance: float) -> str:
-    """A sentence on how one operation makes all cells of a result, or of what is expected, of the other; "" if none does.
+    """A sentence on the one operation that maps all cells of a result to the expected ones, or the reverse; "" if no operation does.
 
     Args:
-        got, expected, real: Of one shape; `real` is False where padding is.
+        got, expected, real: Arrays of one shape; `real` is False in the padding.
     """
     if got.dtype.kind == "b":
         return "It is upside down: true and false have changed places." if (got == ~expected)[real].all() else ""
@@ -284,7 +284,7 @@ def _causes(got: np.ndarray, expected: np.ndarray, real: np.ndarray, tolerance: 
     apart = float((flat - wanted).mean())
     if several and same(flat - wanted, np.full_like(flat, apart), np.ones(flat.shape, bool)):
         yield f"What you got is {abs(apart):.4g} too {'large' if apart > 0 else 'small'} in every cell."
-    if not several:  # one number is many things by chance
+    if not several:  # one number matches many operations by chance
         return
     for form, op in _FORMS.items():
         if same(flat, op(wanted), np.ones(flat.shape, bool)):
@@ -299,7 +299,7 @@ def _causes(got: np.ndarray, expected: np.ndarray, real: np.ndarray, tolerance: 
 
 
 def _of_axes(got: np.ndarray, expected: np.ndarray, same: Callable[[np.ndarray, np.ndarray], bool]) -> Iterator[str]:
-    """Causes in the order of cells, and in sums over an axis."""
+    """Causes in the order of cells, and sums over an axis."""
     for axis in range(got.ndim - 1):
         if same(np.swapaxes(got, axis, axis + 1), expected):
             pair = "" if got.ndim == 2 else f" {axis} and {axis + 1}"
@@ -353,7 +353,7 @@ def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def close(got: np.ndarray, expected: np.ndarray, tolerance: float, real: np.ndarray) -> np.ndarray:
-    """Whether each cell is the same, or padding."""
+    """Whether each cell is equal, or padding."""
     if expected.dtype.kind in "fc":
         finite = np.abs(expected[real & np.isfinite(expected)])
         scale = float(finite.max()) if finite.size and finite.max() > 0 else 1.0

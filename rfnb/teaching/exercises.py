@@ -1,4 +1,4 @@
-"""Exercises as the author of a check writes them: a function that gets an answer and says what is wrong with it.
+"""Exercises as the author of a check writes them: a function that takes an answer and says what is wrong with it.
 
 from rfnb.teaching import exercise, wrong
 
@@ -21,7 +21,7 @@ _MANY, _MOST = 30, 1000  # entries, and letters, of a value in a message
 
 
 class Wrong(Exception):
-    """An answer is wrong; the message says how."""
+    """The answer is wrong; the message says why."""
 
 
 class Unsolved(Exception):
@@ -32,11 +32,11 @@ class Exercise:
     """A question with its check; `@exercise` makes it.
 
     Attributes:
-        name: Of the function, and of the answer in the notebook.
-        title: What it is about.
-        hints: One after the other.
-        points: What it counts in a grade.
-        check: Gets an answer; returns if it is right, else calls `wrong`.
+        name: The name of the function, and of the answer in the notebook.
+        title: The subject.
+        hints: Shown one after the other.
+        points: Its points in a grade.
+        check: Takes an answer; returns if it is right, else calls `wrong`.
     """
 
     def __init__(self, check: Callable[[Any], object], title: str, hints: Sequence[str], points: float):
@@ -53,16 +53,16 @@ class Exercise:
 def exercise(
     title: str, *, hints: Sequence[str] = (), points: float = 1
 ) -> Callable[[Callable[[Any], object]], Exercise]:
-    """Makes an exercise of the function below it, which gets an answer and calls `wrong` if it is.
+    """Turn a function that checks an answer, and calls `wrong` if it is wrong, into an exercise.
 
     Args:
-        title: What it is about, in a few words.
+        title: The subject, in a few words.
         hints: From the first push to almost the answer; `lesson.hint` gives one at a time.
-        points: What it counts in a grade.
+        points: Its points in a grade.
 
     Raises:
-        TypeError: If the title or a hint is no text.
-        ValueError: If the points are no positive number.
+        TypeError: If the title or a hint is not a string.
+        ValueError: If the points are not a positive number.
     """
     if not isinstance(title, str) or isinstance(hints, str) or not all(isinstance(hint, str) for hint in hints):
         raise type_error(
@@ -82,12 +82,12 @@ def exercise(
 
 
 def wrong(what: str, values: Sequence[tuple[str, object]] = (), rule: str = "") -> NoReturn:
-    """Ends a check: the answer is wrong.
+    """End a check: the answer is wrong.
 
     Args:
-        what: What is wrong, in a sentence.
-        values: (label, value) that show it, one a line: the input, what came out, what should have.
-        rule: What helps to see why.
+        what: A sentence that says what is wrong.
+        values: (label, value) pairs that show it, one per line: the input, the result, the expected result.
+        rule: A rule that explains the mistake.
     """
     rows = [(label, _text(value)) for label, value in values]
     raise Wrong(message(what, rows, rule).rstrip("\n"))

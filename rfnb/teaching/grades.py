@@ -1,10 +1,10 @@
-"""The results that submitted notebooks hold: read from their outputs, as a table and as CSV. Nothing of them is run.
+"""Read results from the outputs of submitted notebooks, as a table and as CSV. No code of theirs is run.
 
 grades = read_grades(sorted(Path("submitted").glob("*/07_search/07_search.ipynb")))
-print(grades)                # one line a notebook
-grades.csv()                 # one line an answer
+print(grades)                # one line per notebook
+grades.csv()                 # one line per answer
 
-What a notebook says of itself can be edited; nbgrader runs the checks anew (`assignment.py`).
+The outputs of a notebook can be edited; nbgrader reruns the checks (`assignment.py`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Entry:
     Attributes:
         kind: "check", "predict", "explain", or another kind of question.
         exercise: Its name.
-        status: Of a check "passed", "wrong", "error", "unsolved", "not run"; of others "right", "not right", "answered", "open".
-        points, of: Given and possible ones; 0 of 0 where nothing is counted.
-        answer, truth, message: As text; "" where there is none.
+        status: For a check "passed", "wrong", "error", "unsolved", "not run"; for others "right", "not right", "answered", "open".
+        points, of: Points earned and possible; 0 of 0 if there are no points.
+        answer, truth, message: As text, or "".
     """
 
     kind: str
@@ -55,10 +55,10 @@ class Grade:
     """The answers in one notebook.
 
     Attributes:
-        student: By the folder, or by the name of the file.
-        lesson: "" if the notebook holds nothing of a lesson.
-        path: Of the notebook.
-        entries: In the order of the notebook, then what was not run.
+        student: From the folder, or from the name of the file.
+        lesson: "" if the notebook has no lesson.
+        path: The path of the notebook.
+        entries: In the order of the notebook, then exercises that were not run.
     """
 
     student: str
@@ -68,12 +68,11 @@ class Grade:
 
     @property
     def points(self) -> float:
-        """The points of all checks that passed."""
         return sum(entry.points for entry in self.entries)
 
     @property
     def of(self) -> float:
-        """The points that there are."""
+        """The number of possible points."""
         return sum(entry.of for entry in self.entries)
 
 
@@ -84,7 +83,7 @@ class Grades:
         self.grades = list(grades)
 
     def csv(self) -> str:
-        """One line for each answer, with a head; for spreadsheets and pandas."""
+        """One line per answer, with a header; for spreadsheets and pandas."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(_COLUMNS)
@@ -117,11 +116,11 @@ class Grades:
 
 
 def read_grades(paths: Iterable[str | os.PathLike[str]]) -> Grades:
-    """Reads the answers in submitted notebooks.
+    """Read the answers in submitted notebooks.
 
     Args:
-        paths: Of notebooks. A file named as a lesson belongs to the student whose folder it is in (`ada/07_search.ipynb`,
-            `submitted/ada/07_search/07_search.ipynb`), another one to whom its name says (`ada.ipynb`).
+        paths: The notebooks. For a file named like a lesson the folder gives the student (`ada/07_search.ipynb`,
+            `submitted/ada/07_search/07_search.ipynb`), else the name of the file (`ada.ipynb`).
     """
     return Grades(_grade(Path(path)) for path in paths)
 
@@ -131,7 +130,7 @@ def _grade(path: Path) -> Grade:
     lesson = next((each["lesson"] for each in records), "")
     if not lesson and re.match(r"\d\d_", path.stem):
         lesson = path.stem  # nothing was run
-    # Of one that was answered several times the last one counts.
+    # If a question was answered several times, the last answer counts.
     last = {(each["kind"], each["exercise"]): each for each in records if each["lesson"] == lesson}
     entries = [_entry(each) for each in last.values() if each["kind"] not in ("reveal", "hint", "solution")]
     known = {entry.exercise for entry in entries if entry.kind == "check"}
@@ -157,7 +156,7 @@ def _entry(data: dict[str, Any]) -> Entry:
 
 
 def _points(lesson: str) -> dict[str, float]:
-    """The points of all exercises of a lesson that is here; {} if it is not."""
+    """The points of all exercises of a lesson; {} if the lesson is not installed."""
     try:
         return {each.name: each.points for each in Lesson(lesson, course.folder_of(lesson)).exercises.values()}
     except OSError:
@@ -176,5 +175,5 @@ def _text(value: Any) -> str:
 
 
 def _harmless(value: Any) -> Any:
-    """A text that no spreadsheet takes for a formula."""
+    """A text that no spreadsheet interprets as a formula."""
     return "'" + value if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

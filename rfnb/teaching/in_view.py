@@ -1,8 +1,8 @@
-"""Questions that are answered in a view, by hand or by keys, and judged at once: a mask, an alignment, the steps of a search.
+"""Questions that are answered in a view, by mouse or keyboard, and judged at once: a mask, an alignment, the steps of a search.
 
 lesson.draw_mask("causal", np.tril(np.ones((5, 5))))       # cells that may be seen
-lesson.place_alignment("attention", weights)               # where each row looks
-lesson.be_the_beam("beam", trace)                          # what stays in the beam
+lesson.place_alignment("attention", weights)               # what each row attends to
+lesson.be_the_beam("beam", trace)                          # the hypotheses that survive
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class InView(Answer):
 
     Args:
         spec: What is asked (`rfnb/viz/question/`).
-        grid_options: Of a mask or weights, by which an answer that is a Tensor is read.
+        grid_options: Options for a mask or weights, used to read an answer that is a Tensor.
     """
 
     def __init__(self, lesson: str, spec: Spec, grid_options: dict[str, Any] | None = None):
@@ -42,7 +42,7 @@ class InView(Answer):
         super().__init__(lesson, head["name"], head["asked"], truth=lambda: self._told(solutions))
         self.view = View(spec, hear=self._hear)
         self._by_page = False
-        self._missed: list[Board | None] = [None] * len(solutions)  # by step: the first answer that was wrong
+        self._missed: list[Board | None] = [None] * len(solutions)  # by step: the first wrong answer
 
     def read(self, value: Any) -> Any:
         return self._told(self._boards(value))
@@ -80,12 +80,12 @@ class InView(Answer):
         return {"missed": self._missed} if any(self._missed) else {}
 
     def _judged(self, at: int, board: Board) -> Judged:
-        """A first miss gets less feedback: otherwise a student could click the right answer and pass."""
+        """Judge a board. A first miss gets less feedback: otherwise a student could click the right answer and pass."""
         first = not self.revealed and self._missed[at] in (None, board)
         return judged(self._spec, at, board, first=first)
 
     def _goes_on(self) -> bool:
-        """Whether all steps so far are right, and some are left: neither right nor wrong as yet."""
+        """Whether all steps so far are right and some are left, so the result is still open."""
         steps, boards = self._spec.head["steps"], [] if self._answer is None else self._boards(self._answer)
         right = all(self._judged(at, board).passed for at, board in enumerate(boards))
         return not self.revealed and right and 0 < len(boards) < len(steps)
@@ -94,7 +94,7 @@ class InView(Answer):
         line = f"● {self.question}" if self._goes_on() else super()._headline(with_form=with_form)
         if not with_form:
             return line
-        # The view below has the question, the answer and what is said of it.
+        # The view below shows the question, the answer and the feedback.
         boards, steps = [] if self._answer is None else self._boards(self._answer), len(self._spec.head["steps"])
         right = sum(self._judged(at, board).passed for at, board in enumerate(boards))
         of_steps = f"{right} of {steps} steps {'is' if right == 1 else 'are'} right"
@@ -136,7 +136,7 @@ class InView(Answer):
         if self._form is not None and not self._by_page and not self.revealed:
             display.republish(
                 self._form, self.form()
-            )  # what the notebook keeps; a page that has answered has it, and the focus
+            )  # update the notebook's copy; the page that answered already has it, and the focus
         super().refresh()
 
     def go_on(self, data: dict[str, Any]) -> None:
@@ -147,7 +147,7 @@ class InView(Answer):
         self.refresh()
 
     def _hear(self, content: dict[str, Any], send: Send) -> None:
-        """Take the answer of a page."""
+        """Process the answer that a page sends."""
         if content.get("rfnb") != "do":
             return
         said: str | None = None
@@ -162,7 +162,7 @@ class InView(Answer):
         send({"rfnb": "did", "id": content.get("id"), "said": said})
 
     def _told(self, boards: Sequence[Board]) -> Any:
-        """The answer as data: of a search by step the lanes and labels, else the rows."""
+        """The answer as data: for a search the lanes and labels by step, else the rows."""
         if self.kind != "beam":
             return boards[0] if boards else []
         return [
@@ -176,7 +176,7 @@ class InView(Answer):
         """The boards of an answer.
 
         Raises:
-            ValueError: If it is none.
+            ValueError: If it is not a valid answer.
         """
         if self.kind == "beam":
             return _picked(answer, self._spec.head["steps"])
@@ -197,14 +197,14 @@ class InView(Answer):
 
 
 def _columns(answer: Any, shape: tuple[int, int]) -> Board | None:
-    """The board of a list with a column, or several, for each row; None if it is no such list."""
+    """The board for a list with one or more columns per row; None for any other list."""
     rows = answer.tolist() if hasattr(answer, "tolist") else answer
     if not isinstance(rows, (list, tuple)):
         raise ValueError(f"An answer has the columns of each row, and this is {type(answer).__name__}.")
     listed = [list(row) if isinstance(row, (list, tuple)) else [row] for row in rows]
     nested = [isinstance(row, (list, tuple)) for row in rows]
     if all(nested) and all(len(row) == shape[1] and set(row) <= {0, 1} for row in listed):
-        return None  # rows of 0 and 1
+        return None  # rows of 0 and 1, not columns
     if len(listed) != shape[0]:
         raise ValueError(f"The answer has {len(listed)} rows, and the question {shape[0]}.")
     board = [[0] * shape[1] for _ in listed]
@@ -217,7 +217,7 @@ def _columns(answer: Any, shape: tuple[int, int]) -> Board | None:
 
 
 def _picked(answer: Any, steps: Sequence[dict[str, Any]]) -> list[Board]:
-    """The boards of what stays, by step: lane and label, or a label that is there once."""
+    """The boards of the survivors by step: lane and label, or a label that occurs only once."""
     if not isinstance(answer, (list, tuple)) or not all(isinstance(step, (list, tuple)) for step in answer):
         raise ValueError('An answer is a list of steps, each a list of what stays: [[(0, "A"), (0, "B")], ...].')
     if len(answer) > len(steps):
@@ -243,7 +243,7 @@ def _picked(answer: Any, steps: Sequence[dict[str, Any]]) -> list[Board]:
 
 
 def _checked(boards: Any, steps: Sequence[dict[str, Any]]) -> list[Board]:
-    """Boards that a page has sent."""
+    """Validate the boards that a page sent."""
     good = isinstance(boards, list) and 0 < len(boards) <= len(steps)
     if good:
         for board, step in zip(boards, steps):

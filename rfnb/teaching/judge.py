@@ -1,6 +1,6 @@
-"""Runs a check on an answer and says what came of it; nothing that an answer does gets through but an interrupt of the kernel.
+"""Run a check on an answer and return the verdict; no exception of an answer escapes except a kernel interrupt.
 
-A check draws from generators of its own, so that cells compute the same with and without it.
+A check uses its own random generators, so that cells compute the same with and without it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rfnb.teaching.exercises import Exercise, Unsolved, Wrong
 from rfnb.teaching.result import Result
 
 _SEED = 1
-_MOST = 2000  # letters of what an exception says
+_MOST = 2000  # characters of the text of an exception
 
 
 def judge(lesson: str, exercise: Exercise, answer: Any) -> Result:
@@ -46,7 +46,7 @@ def source_of(answer: Any) -> str:
     if isinstance(answer, (FunctionType, type)):
         try:
             return textwrap.dedent(inspect.getsource(answer))
-        except (OSError, TypeError):  # made by exec
+        except (OSError, TypeError):  # defined by exec
             return repr(answer)
     return brief(answer, 2000)
 
@@ -87,7 +87,7 @@ def _own_generators() -> Iterator[None]:
 
 
 def _watched(answer: Any) -> tuple[Any, list[list[tuple[str, object]]]]:
-    """The answer, and the arguments of its last call as lines, if it is a function."""
+    """The answer, wrapped to record the arguments of its last call as lines if it is a function."""
     last: list[list[tuple[str, object]]] = []
     if not isinstance(answer, FunctionType):
         return answer, last
@@ -110,7 +110,7 @@ def _is_empty(answer: Any) -> bool:
 
 
 def _gap(answer: Any) -> str:
-    """A sentence about the first line of a function or class that is left open by `...`; "" if there is none or no source."""
+    """A sentence about the first line of a function or class that still has `...`; "" if there is none, or no source."""
     if not isinstance(answer, (FunctionType, type)):
         return ""
     try:
@@ -126,7 +126,7 @@ def _gap(answer: Any) -> str:
 
 
 def _is_open(node: ast.AST) -> bool:
-    """Whether a statement assigns or returns `...`, or a call gets it; as an index or alone on a line it may be part of an answer."""
+    """Whether a statement assigns, returns or passes `...`; as an index or alone on a line it may be part of an answer."""
     if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.keyword)):
         held = [node.value]
     elif isinstance(node, ast.Call):
@@ -145,12 +145,12 @@ def _is_open(node: ast.AST) -> bool:
 def _said(error: BaseException) -> str:
     try:
         return str(error)[:_MOST]
-    except Exception:  # of an exception that cannot say what it is
+    except Exception:  # for an exception whose str raises
         return ""
 
 
 def _crash(exercise: Exercise, answer: Any, error: BaseException, last: Sequence[list[tuple[str, object]]]) -> str:
-    """The error of an answer as text: the line of the answer, and the input."""
+    """The error of an answer as text: the line in the answer, and the input."""
     kind, said = type(error).__name__, _said(error)
     own = list(_own_lines(error.__traceback__, answer, exercise))
     rows: list[tuple[str, object]] = []
@@ -158,7 +158,7 @@ def _crash(exercise: Exercise, answer: Any, error: BaseException, last: Sequence
         number, text = own[-1]
         rows.append((f"line {number}", text))
     rows += last[0] if last else []
-    if isinstance(error, FileNotFoundError) and not own:  # of the check, not of the answer
+    if isinstance(error, FileNotFoundError) and not own:  # raised by the check, not by the answer
         gone = missing(Path(error.filename)) if error.filename else said
         return f"This cannot be checked, whatever the answer is: {gone}"
     what = f"{exercise.name} raises {kind}:" if own else f"The check can do nothing with this answer ({kind}):"
@@ -168,7 +168,7 @@ def _crash(exercise: Exercise, answer: Any, error: BaseException, last: Sequence
 
 
 def _own_lines(tb: TracebackType | None, answer: Any, exercise: Exercise) -> Iterator[tuple[int, str]]:
-    """The lines of the answer that the error came through: of the file or cell that it is defined in, or of cells that it calls."""
+    """The lines of the answer in a traceback: in the file or cell that defines it, or in cells that it calls."""
     check = exercise.check.__code__.co_filename
     begun = False
     for frame, number in traceback.walk_tb(tb):

@@ -1,4 +1,4 @@
-"""Judges answers to questions of the `question` view, as text. The mirror image of widgets/src/question/layout.ts."""
+"""Judge answers to the `question` view; the counterpart of widgets/src/question/layout.ts."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from rfnb.viz.question.spec import Board
 from rfnb.viz.spec import Spec
 
-_SOME = 3  # wrong cells that are named
+_SOME = 3  # wrong cells named in a message
 _SUM = "What counts is the sum: the score of a hypothesis, and the log probability of its next label."
 
 
 @dataclass
 class Judged:
-    """A judgement of one board.
+    """The judgement of one board.
 
     Attributes:
-        marks: By cell: 0 nothing, 1 right, 2 wrong, 3 missed. Of weights, right is what the best drawing has, wrong what has no weight.
-        notes: By row: of an alignment its agreement.
-        whole: Whether the board is a whole answer; else the message says what is left to do.
-        told: Whether sums, ranks and weights may be seen: of what is right, and from the second miss on.
+        marks: By cell: 0 nothing, 1 right, 2 wrong, 3 missed. For weights, cells of the best drawing are right, cells without weight wrong.
+        notes: By row: the agreement of an alignment.
+        whole: Whether the board is a complete answer; else the message says what is left to do.
+        told: Whether sums, ranks and weights may be shown: for a right answer, and from the second miss on.
     """
 
     passed: bool
@@ -31,7 +31,7 @@ class Judged:
 
 
 def judged(spec: Spec, at: int, board: Board, *, first: bool = False) -> Judged:
-    """Judge the board of one step; of a first miss it says how to find the mistake, and does not tell the answer."""
+    """Judge the board of one step; after a first miss the message says how to find the mistake, without the answer."""
     step = spec.head["steps"][at]
     solution, size = step["solution"], step.get("size")
     nothing = [[0] * len(row) for row in solution]
@@ -75,7 +75,7 @@ def _unfinished(message: str, nothing: Board) -> Judged:
 
 
 def _agreement(spec: Spec, board: Board, nothing: Board, first: bool) -> Judged:
-    """Judge what the rows of a drawing have in common with weights."""
+    """Judge the agreement between the rows of a drawing and the weights."""
     head, weights = spec.head, spec.blocks["weights"].tolist()
     step = head["steps"][0]
     names, most, says = step["names"], step["most"], step["says"]
@@ -108,6 +108,6 @@ def _last(row: list[int]) -> int:
 
 
 def _common(drawn: list[int], weights: list[float]) -> float:
-    """The sum of the smaller shares: of a row of weights, and of a drawn row that is spread evenly over its cells."""
+    """The overlap (sum of minima) of a row of weights and a drawn row that is spread evenly over its cells."""
     count = sum(drawn)
     return sum(min(1 / count, weight) for weight, is_drawn in zip(weights, drawn) if is_drawn)

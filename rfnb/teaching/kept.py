@@ -1,7 +1,8 @@
-"""The answers of a running notebook, kept beside the kernel's own files: a kernel that was killed goes on with them, saved or not.
+"""The answers of a running notebook, stored beside the kernel's own files: a restarted kernel finds them again, even if
+the notebook was not saved.
 
-Jupyter starts a kernel that has died again under its old name, so that name is where the answers are looked for. They are gone
-with the kernel, when the notebook is closed: from then on the file of the notebook has them.
+Jupyter restarts a dead kernel under its old name, which is the key for the answers. They are deleted with the kernel
+when the notebook is closed; from then on they are in the notebook file.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from rfnb.viz import display
 
 
 def load(lesson: str) -> dict[str, dict[str, Any]]:
-    """The answers of a lesson that were given to this kernel, or to the one before it of the same name; {} if there are none."""
+    """The answers of a lesson given to this kernel, or to its predecessor of the same name; {} if there are none."""
     place = _place()
     return _read(place).get(lesson, {}) if place else {}
 
 
 def save(lesson: str, answers: dict[str, dict[str, Any]]) -> None:
-    """Keep the answers of a lesson; where there is no room for them, nothing is said."""
+    """Store the answers of a lesson; fails silently if the folder cannot be written."""
     place = _place()
     if place is None:
         return
@@ -31,7 +32,7 @@ def save(lesson: str, answers: dict[str, dict[str, Any]]) -> None:
 
 
 def _place() -> Path | None:
-    """The file of this kernel: beside the one that says how to reach it."""
+    """The file of this kernel, beside its connection file."""
     app = getattr(getattr(display.shell(), "kernel", None), "parent", None)
     connection = getattr(app, "abs_connection_file", "")
     return Path(connection).with_suffix(_ENDING) if connection else None
@@ -49,7 +50,7 @@ def _read(place: Path) -> dict[str, Any]:
 
 
 def _forget_others(folder: Path) -> None:
-    """Delete what is left of kernels that are no more: Jupyter has deleted their connection."""
+    """Delete the files of kernels whose connection files Jupyter has deleted."""
     for old in folder.glob(f"*{_ENDING}"):
         if not old.with_suffix(".json").exists():
             old.unlink(missing_ok=True)

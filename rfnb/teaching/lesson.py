@@ -1,8 +1,8 @@
-"""A lesson: what a notebook of the course asks, with checks, hints and solutions from files beside it.
+"""A lesson: the questions of a course notebook, with checks, hints and solutions from files beside it.
 
 lesson = rf.lesson("07_search")
 lesson.check("beam_step", beam_step)                     # says what is wrong
-beam_step = lesson.use("beam_step", beam_step)           # theirs if it passes, else the solution
+beam_step = lesson.use("beam_step", beam_step)           # the answer if it passes, else the solution
 winner = lesson.predict("winner", "Which one wins?", options=["A", "B"])
 winner.reveal("B")                                       # in a later cell
 """
@@ -35,21 +35,22 @@ class Lesson:
     """The exercises of a notebook; `rf.lesson` makes it.
 
     Attributes:
-        name: As of the notebook's file.
-        folder: That holds checks/ and solutions/.
+        name: The name of the notebook file.
+        folder: The folder of checks/ and solutions/.
     """
 
     def __init__(self, name: str, folder: Path):
         self.name, self.folder = name, folder
         self._hinted: dict[str, int] = {}
-        self._solved: set[str] = set()  # exercises of which an answer has passed, or the solution was shown
+        self._solved: set[str] = set()  # exercises with a correct answer or a shown solution
         self._answers: dict[str, Answer] = {}
-        # From before the kernel was started, so that running the notebook again loses none. Now: the page clears them soon.
+        # Answers from before the kernel was started, so that running the notebook again loses none. Read now, since the
+        # page soon clears them.
         path = notebook_file(name) if display.shell() is not None else None
         self._stored_answers = (answers_in(path, name) if path else {}) | kept.load(name)
 
     def take_over(self, before: Lesson | None) -> None:
-        """Go on with the answers of a lesson that was there before."""
+        """Continue with the answers of an earlier lesson object."""
         if before is not None:
             self._hinted, self._solved, self._answers = before._hinted, before._solved, before._answers
 
@@ -60,15 +61,15 @@ class Lesson:
         return {each.name: each for each in vars(module).values() if isinstance(each, Exercise)}
 
     def check(self, name: str, answer: Any) -> Result:
-        """Says what is wrong with an answer: the last line of an exercise's cell. Never raises.
+        """Say what is wrong with an answer; the last line of an exercise's cell. Never raises.
 
         Args:
-            name: Of the exercise.
-            answer: A function, a class, a value: whatever the exercise asks for.
+            name: The name of the exercise.
+            answer: A function, class or value, as the exercise asks for.
         """
         try:
             exercise = self._exercise(name)
-        except Exception as error:  # a file of checks that cannot be read is no fault of the student's
+        except Exception as error:  # a broken checks file is not the student's fault
             result = Result(self.name, name, name, "error", f"This cannot be checked: {error}")
         else:
             result = self._judge(exercise, answer)
@@ -77,11 +78,11 @@ class Lesson:
         return result
 
     def use(self, name: str, answer: Any) -> Any:
-        """The answer if it passes its check, else the solution; one line says which.
+        """Return the answer if it passes its check, else the solution; print one line that says which.
 
         Raises:
             KeyError: If there is no such exercise.
-            RuntimeError: If it does not pass and no solution is here.
+            RuntimeError: If it does not pass and there is no solution.
         """
         result = self._judge(self._exercise(name), answer)
         if result.passed:
@@ -99,7 +100,7 @@ class Lesson:
         return getattr(self._solutions, name)
 
     def hint(self, name: str) -> Said:
-        """The next hint of an exercise, after those that were given before.
+        """The next hint of an exercise.
 
         Raises:
             KeyError: If there is no such exercise.
@@ -145,21 +146,21 @@ class Lesson:
         text: bool = False,
         within: float | None = None,
     ) -> Answer:
-        """A question to be answered before its answer is to be seen. Displays it.
+        """Ask a question that must be answered before the result is shown. Displays it.
 
         Args:
-            name: Of the question, for graders and for the file of solutions.
+            name: The name of the question, for graders and for the solutions file.
             question: One sentence.
-            options: To choose from; or
-            number: it is answered by a number, or
-            text: by a word or two, compared without case and spaces.
-            within: How far a number may be off. Default: whole numbers not at all, others 5 %.
+            options: The options to choose from; or
+            number: True if the answer is a number; or
+            text: True if it is one or two words, compared without case and spaces.
+            within: Tolerance of a number. Default: 0 for whole numbers, 5 % for others.
 
         Returns:
-            It has `answer`, to be set by code too, and `reveal(truth)` for a later cell.
+            The question, with `answer`, which code can also set, and `reveal(truth)` for a later cell.
 
         Raises:
-            ValueError: If it is none of the three kinds, or several; or if there are less than two options.
+            ValueError: If not exactly one of the three kinds is chosen, or there are fewer than two options.
         """
         made: Answer
         _check_kind(name, options, number, text)
@@ -172,7 +173,7 @@ class Lesson:
         return self.ask(made)
 
     def explain(self, name: str, question: str) -> Answer:
-        """A question to be answered in a sentence or two; `reveal(truth)` shows an answer beside it. Displays it."""
+        """Ask a question that is answered in a sentence or two; `reveal(truth)` shows a model answer beside it. Displays it."""
         return self.ask(Explanation(self.name, name, question))
 
     def draw_mask(
@@ -186,24 +187,24 @@ class Lesson:
         why: Callable[[int, int], str | None] | None = None,
         **options: Any,
     ) -> Answer:
-        """A mask to be drawn in a view, judged at once: which cell is wrong, and why. Displays it.
+        """Ask for a mask, drawn in a view and judged at once: the feedback says which cell is wrong, and why. Displays it.
 
         Args:
-            name: Of the question.
-            expected: {target, source}: true or 1 where a target may see a source; a Tensor, an array or nested lists.
+            name: The name of the question.
+            expected: {target, source}: true or 1 where a target may attend to a source; a Tensor, an array or nested lists.
             target, source: Labels. Default: numbers.
-            asked: What is to be done, in a sentence.
-            why: Gives the reason of a wrong cell by row and column, or None. Default: that which shows in the mask.
-            **options: `target_dim`, `source_dim` of a Tensor, as of `rf.viz.attention`.
+            asked: The task, in a sentence.
+            why: Returns the reason for a wrong cell by row and column, or None. Default: a reason derived from the mask.
+            **options: `target_dim`, `source_dim` of a Tensor, as in `rf.viz.attention`.
 
         Returns:
-            As of `predict`; its `reveal()` needs no truth.
+            As in `predict`; its `reveal()` needs no truth.
 
         Raises:
-            ValueError: If it is no mask, or has more cells than one draws by hand.
-            ShapeError: If it is of several sequences or heads.
+            ValueError: If it is not a mask, or has too many cells to draw by hand.
+            ShapeError: If it has several sequences or heads.
         """
-        from rfnb.teaching.in_view import InView  # with the views that it needs, by the first question of its kind
+        from rfnb.teaching.in_view import InView  # imported with its views at the first question of this kind
         from rfnb.viz.question.mask import mask_spec
 
         made = mask_spec(name, expected, target=target, source=source, asked=asked, why=why, **options)
@@ -221,27 +222,26 @@ class Lesson:
         forward: bool | None = None,
         **options: Any,
     ) -> Answer:
-        """An alignment to be drawn in a view, then compared with the real one, row by row. Displays it.
+        """Ask for an alignment, drawn in a view and then compared row by row with the real one. Displays it.
 
-        The agreement of a row is what its drawing, spread evenly over the cells, has in common with the weights (the sum of the
-        smaller ones), of the most that any drawing has: 1 for the best one.
+        The agreement of a row is the overlap (sum of minima) of the weights and the drawing, spread evenly over its
+        cells, relative to the best possible drawing, which has agreement 1.
 
         Args:
-            name: Of the question.
-            expected: {target, source}: weights, or an alignment of labels to frames (`ctc.align(text)`). Rows without weight are not
-                asked about.
+            name: The name of the question.
+            expected: {target, source}: weights, or an alignment of labels to frames (`ctc.align(text)`). Rows without weight are skipped.
             target, source: Labels. Default: those of the alignment, else numbers.
-            asked: What is to be done, in a sentence.
-            enough: The mean agreement from which on it passes.
-            forward: Whether rows may not go back. Default: for alignments of labels, and for those of 0 and 1 that do not.
-            **options: `target_dim`, `source_dim` of a Tensor, as of `rf.viz.attention`.
+            asked: The task, in a sentence.
+            enough: The mean agreement needed to pass.
+            forward: Whether rows must be monotonic. Default: True for alignments of labels, and for those of 0 and 1 that are monotonic.
+            **options: `target_dim`, `source_dim` of a Tensor, as in `rf.viz.attention`.
 
         Returns:
-            As of `predict`; its `reveal()` needs no truth.
+            As in `predict`; its `reveal()` needs no truth.
 
         Raises:
-            ValueError: If these are no weights, or have more cells than one draws by hand.
-            ShapeError: If it is of several sequences or heads.
+            ValueError: If these are not weights, or have too many cells to draw by hand.
+            ShapeError: If it has several sequences or heads.
         """
         from rfnb.teaching.in_view import InView
         from rfnb.viz.question.alignment import alignment_spec
@@ -252,20 +252,20 @@ class Lesson:
         return self.ask(InView(self.name, made, options))
 
     def be_the_beam(self, name: str, search: Any, *, steps: int = 3, **options: Any) -> Answer:
-        """Steps of a search to be done by hand in a view: which continuations stay? Judged at once. Displays it.
+        """Ask to do steps of a search by hand in a view: which continuations survive? Judged at once. Displays it.
 
         Args:
-            name: Of the question.
-            search: A trace, what `rf.beam_search` gives, a history, a view of a search, or fields as of `rf.viz.beams` in a dict.
-            steps: How many.
-            **options: `first` (the first step, default 0), `top` (labels that a hypothesis shows at least, default 5), `seq` (of the
-                batch, default 0), `path` (of a trace with several searches), `asked`.
+            name: The name of the question.
+            search: A trace, a result of `rf.beam_search`, a history, a view of a search, or a dict of fields as in `rf.viz.beams`.
+            steps: The number of steps.
+            **options: `first` (the first step, default 0), `top` (minimal number of labels shown per hypothesis,
+                default 5), `seq` (index in the batch, default 0), `path` (for a trace with several searches), `asked`.
 
         Returns:
-            As of `predict`; its `reveal()` needs no truth.
+            As in `predict`; its `reveal()` needs no truth.
 
         Raises:
-            ValueError: If it does not keep the best sums of log probabilities, or nothing that was cut is recorded.
+            ValueError: If it does not keep the best sums of log probabilities, or no pruned candidate is recorded.
             KeyError: If the trace has no such search.
         """
         from rfnb.teaching.in_view import InView
@@ -274,25 +274,25 @@ class Lesson:
         return self.ask(InView(self.name, beam_spec(name, search, steps=steps, **options)))
 
     def ask(self, answer: Answer) -> Answer:
-        """Displays a question of any kind, with the answer that was committed when its cell ran before."""
+        """Display a question of any kind, with the answer committed when its cell ran before."""
         before = self._answers.get(answer.name)
         self._answers[answer.name] = answer
         answer.tell = self._keep
-        if before is not None:  # its form may still be there, as where a cell was copied
+        if before is not None:  # its form may still exist, e.g. if a cell was copied
             before.newer = answer
         answer.go_on(before.data() if before is not None else self._stored_answers.get(answer.name, {}))
         return answer.show()
 
     def _keep(self) -> None:
-        """Keep all that was answered, so that a kernel that dies takes none of it along."""
+        """Store all answers, so that none is lost if the kernel dies."""
         given = {name: each.data() for name, each in self._answers.items() if each.answer is not None}
         kept.save(self.name, self._stored_answers | given)
 
     def file(self, name: str) -> Path:
-        """The path of a file of the course, as "data/dates.json".
+        """The path of a file of the course, e.g. "data/dates.json".
 
         Raises:
-            FileNotFoundError: If it is not there.
+            FileNotFoundError: If it does not exist.
         """
         path = self.folder / name
         if not path.exists():
@@ -300,23 +300,23 @@ class Lesson:
         return path
 
     def module(self, name: str) -> ModuleType:
-        """The module that a file of Python beside the notebook makes, as "data/clinic.py".
+        """The module of a Python file beside the notebook, e.g. "data/clinic.py".
 
         Raises:
-            FileNotFoundError: If it is not there.
+            FileNotFoundError: If it does not exist.
         """
         return course.load(self.folder / name)
 
     def after(self, name: str | Sequence[str], *what: Any) -> Said | None:
-        """Shows what tells the answer of a question, as a view of it; before that may be known, only that there will be something.
+        """Show material that gives away the answer to a question, such as a view of it; until that is allowed, show only a placeholder.
 
         Args:
-            name: Of the question, which is to be revealed first, or passed: before that its answer may still be changed. Or of an
-                exercise, which is to be solved. Or several of them.
-            what: Texts, what `rf.show` draws, and functions that show something.
+            name: The question, which must be revealed or passed first, since its answer may be changed until then; or
+                an exercise, which must be solved first; or several of them.
+            what: Texts, values that `rf.show` draws, and functions that show something.
 
         Raises:
-            KeyError: If the question was not asked yet.
+            KeyError: If the question has not been asked yet.
         """
         for one in [name] if isinstance(name, str) else name:
             if (first := self._first(one)) and not course.reveals_all():
@@ -332,7 +332,7 @@ class Lesson:
         return None
 
     def _first(self, name: str) -> str:
-        """The sentence that says what is to be done before the answer of a question or exercise may be told; "" if it may."""
+        """The sentence that says what to do first before the answer to a question or exercise may be shown; "" if it may be."""
         asked = self._answers.get(name)
         if asked is not None:
             waits = not (asked.revealed or asked.passed)
@@ -382,19 +382,19 @@ class Lesson:
 
 
 def lesson(name: str) -> Lesson:
-    """The lesson of a notebook of the course: its checks, hints, predictions and solutions.
+    """The lesson of a course notebook: its checks, hints, predictions and solutions.
 
-    In a notebook it also lets a NameError say which cell makes the name, where cells were run out of order.
+    In a notebook, a NameError from cells run out of order then also names the cell that defines the name.
 
     Args:
-        name: Of the notebook, as "07_search". Its checks are in the kernel's folder, else in the course that is installed.
+        name: The name of the notebook, e.g. "07_search". Its checks are in the kernel's folder, else in the installed course.
 
     Raises:
         FileNotFoundError: If there is no such lesson.
     """
     found = Lesson(name, course.folder_of(name))
     shell = display.shell()
-    if shell is not None:  # the first cell, run again: what was answered and revealed stays so
+    if shell is not None:  # the first cell was run again: keep the answers
         lessons = vars(shell).setdefault("_rfnb_lessons", {})
         found.take_over(lessons.get(name))
         lessons[name] = found

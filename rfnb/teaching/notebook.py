@@ -1,4 +1,4 @@
-"""The file of the notebook that is running, as far as it can be found: its cells, and what was answered in it before."""
+"""The file of the running notebook, if it can be found: its cells, and the answers stored in it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rfnb.viz import display
 
 
 def notebook_file(name: str) -> Path | None:
-    """The file of the running notebook: as the server or the editor says, else the lesson's one in the kernel's folder."""
+    """The file of the running notebook, from the server or the editor, else the file of the lesson in the kernel's folder."""
     shell = display.shell()
     said = [os.environ.get("JPY_SESSION_NAME", "")]
     said.append(getattr(shell, "user_ns", {}).get("__vsc_ipynb_file__", ""))
     here = [Path(each) for each in said if isinstance(each, str) and each.endswith(".ipynb")]
     for path in [*here, Path.cwd() / f"{name}.ipynb"]:
-        # A server says the path from its own folder on, which may be above the kernel's.
+        # A server gives the path relative to its own folder, which may be above the kernel's.
         for candidate in (path, Path.cwd() / path.name):
             if candidate.is_file():
                 return candidate
@@ -30,13 +30,13 @@ def notebook_file(name: str) -> Path | None:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of code.
+    """A code cell.
 
     Attributes:
-        number: From 1, of the cells of code.
-        id: In the file.
+        number: The index among code cells, from 1.
+        id: The id in the file.
         source: As written.
-        heading: Of the section that it is in; "" if there is none.
+        heading: The heading of its section, or "".
         outputs: As stored.
     """
 
@@ -48,15 +48,15 @@ class Cell:
 
     @property
     def first_line(self) -> str:
-        """The first line that is neither empty nor a comment."""
+        """The first line that is not empty and not a comment."""
         lines = [line for line in self.source.splitlines() if line.strip()]
         return next((line for line in lines if not line.lstrip().startswith("#")), lines[0] if lines else "")
 
     def assigns(self, name: str, as_python: Callable[[str], str]) -> bool:
-        """Whether it makes a name by itself, not out of an older value of it.
+        """Whether the cell defines a name from scratch, not from an older value of it.
 
         Args:
-            as_python: Makes Python of what only IPython knows, as `%time`.
+            as_python: Translates IPython syntax such as `%time` to Python.
         """
         try:
             tree = ast.parse(as_python(self.source))
@@ -71,7 +71,7 @@ class Cell:
 
 
 def cells_of(path: Path) -> list[Cell]:
-    """The cells of code of a notebook's file; [] if it cannot be read."""
+    """The code cells of a notebook file; [] if it cannot be read."""
     try:
         stored = json.loads(path.read_text("utf-8"))
         found, heading = list[Cell](), ""
@@ -89,7 +89,7 @@ def cells_of(path: Path) -> list[Cell]:
 
 
 def answers_in(path: Path, lesson: str) -> dict[str, dict[str, Any]]:
-    """The committed answers that a notebook's file has of a lesson, by question."""
+    """The committed answers to the questions of a lesson in a notebook file."""
     found = records_in(path)
     return {
         each["exercise"]: each
@@ -99,7 +99,7 @@ def answers_in(path: Path, lesson: str) -> dict[str, dict[str, Any]]:
 
 
 def records_in(path: Path) -> list[dict[str, Any]]:
-    """The data that lessons have left in the outputs of a notebook's file, in its order; whatever else is there is passed over."""
+    """The data of lessons in the outputs of a notebook file, in order."""
     outputs = [output for cell in cells_of(path) for output in cell.outputs if isinstance(output, dict)]
     data = [output["data"] for output in outputs if isinstance(output.get("data"), dict)]
     found = [each.get(MIME) for each in data]
@@ -108,7 +108,7 @@ def records_in(path: Path) -> list[dict[str, Any]]:
 
 
 def _bound(statement: ast.stmt) -> set[str]:
-    """The names that a statement at the top of a cell makes."""
+    """The names that a top-level statement of a cell defines."""
     found: set[str] = set()
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {statement.name}
@@ -125,7 +125,7 @@ def _bound(statement: ast.stmt) -> set[str]:
 
 
 def _loaded(statement: ast.stmt) -> set[str]:
-    """The names that a statement needs while it runs; what is in functions is needed later."""
+    """The names that a statement reads when it runs; function bodies read theirs later."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
         decorators = [node for each in statement.decorator_list for node in ast.walk(each)]
         return {node.id for node in decorators if isinstance(node, ast.Name)}
@@ -135,7 +135,7 @@ def _loaded(statement: ast.stmt) -> set[str]:
 
 
 def _own(statement: ast.stmt) -> list[ast.AST]:
-    """The nodes of a statement without the bodies of functions, classes and comprehensions, whose names are their own."""
+    """The nodes of a statement without the bodies of functions, classes and comprehensions, which have their own scopes."""
     found, left = list[ast.AST](), list[ast.AST]([statement])
     scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
     inner = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

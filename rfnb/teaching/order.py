@@ -1,6 +1,6 @@
-"""Explains a NameError of a cell that was run out of order: which cell makes the name, and what to click.
+"""Explains a NameError from cells run out of order: which cell defines the name, and what to click.
 
-It looks on after a cell has ended, so that tracebacks, other exceptions and the debugger are as they were.
+It acts only after a cell has ended, so tracebacks, other exceptions and the debugger are unaffected.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _RESTART = "Kernel > Restart Kernel"
 
 
 class Order:
-    """The cells that have run in a shell, and how they ended.
+    """The cells that a shell has run, and whether they succeeded.
 
     Attributes:
-        lesson: By whose name the notebook is looked for.
+        lesson: The lesson by whose name the notebook is found.
     """
 
     def __init__(self, shell: Any, lesson: str):
         self.shell, self.lesson = shell, lesson
-        # By what a cell is known by, its id or its text: whether it ended without an error.
+        # cell id or text -> whether it ended without an error
         self.ended: dict[str, bool] = {text.strip(): True for text in self.shell.user_ns.get("In", [])}
 
     def see(self, result: Any) -> None:
-        """Takes note of a cell that has ended, and explains its NameError."""
+        """Record a cell that has ended, and explain its NameError."""
         source = str(getattr(result.info, "raw_cell", "") or "").strip()
         cell_id = getattr(result.info, "cell_id", None)
         self.ended[source] = bool(result.success)
@@ -46,7 +46,7 @@ class Order:
             display.publish(Said(headline, body, data, "open")._repr_mimebundle_())
 
     def explained(self, name: str, cells: list[Cell], cell_id: str | None, source: str) -> str:
-        """Says which cell makes a name, and what to do; "" if no cell does, as of a typing error."""
+        """The cell that defines a name, and what to do, as text; "" if no cell does, e.g. for a typo."""
         if not cells:
             return message(
                 f'"{name}" is not there: perhaps the cell that makes it was not run.', [],
@@ -77,7 +77,7 @@ class Order:
 
 
 def install(lesson: str) -> Order | None:
-    """Let the running shell explain cells that are run out of order; once, however often it is called. None without IPython."""
+    """Make the running shell explain cells run out of order; installed once, however often it is called. None without IPython."""
     shell = display.shell()
     if shell is None or not hasattr(shell, "events"):
         return None
@@ -90,7 +90,7 @@ def install(lesson: str) -> Order | None:
 
 
 def _missing_name(error: BaseException | None, space: dict[str, Any]) -> str | None:
-    """The name that is missing in the notebook itself; None of all other errors."""
+    """The name missing in the notebook's namespace; None for all other errors."""
     if type(error) is not NameError or not error.name:
         return None
     frames = list(traceback.walk_tb(error.__traceback__))
@@ -99,7 +99,7 @@ def _missing_name(error: BaseException | None, space: dict[str, Any]) -> str | N
 
 
 def _place(cells: list[Cell], cell_id: str | None, source: str) -> int | None:
-    """The number of the cell that has run; None if it is not in the file."""
+    """The number of the cell that ran; None if it is not in the file."""
     by_id = [cell.number for cell in cells if cell_id and cell.id == cell_id]
     by_text = [cell.number for cell in cells if cell.source.strip() == source]
     return next(iter([*by_id, *(by_text if len(by_text) == 1 else [])]), None)

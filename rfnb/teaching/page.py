@@ -1,4 +1,4 @@
-"""The form of a question in a page: a field of ipywidgets and a button. Loaded when a question is displayed in a notebook."""
+"""The form of a question in a page: an ipywidgets field and a button. Imported when a question is first displayed in a notebook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Form:
     """The fields of a question.
 
     Args:
-        asked: The question: `commit` is called with what the field holds.
+        asked: The question; its `commit` gets the value of the field.
     """
 
     def __init__(self, asked: Any):
@@ -42,12 +42,12 @@ class Form:
             self.say(str(error).splitlines()[0])
 
     def say(self, words: str, role: str = "alert") -> None:
-        """Say something beside the button."""
+        """Show a message beside the button."""
         self._said.value = f'<div role="{role}">{escape(safe(words))}</div>'
 
 
 class Radios:
-    """Options to choose one of. Each is a field of its own: JupyterLab takes the arrow keys, Tab and Space are left."""
+    """Options to choose one of. Each is its own field: JupyterLab intercepts the arrow keys, so Tab and Space are used."""
 
     def __init__(self, options: Sequence[str], chosen: str | None):
         style = {"description_width": "0"}
@@ -64,7 +64,6 @@ class Radios:
 
     @property
     def value(self) -> str | None:
-        """The option that is chosen."""
         return next((one.value for one in self._each if one.value is not None), None)
 
     def _choose(self, change: Any) -> None:
@@ -75,7 +74,7 @@ class Radios:
 
 
 class Line:
-    """A line of text, which Enter commits; of an explanation several lines."""
+    """A line of text, committed by Enter; several lines for an explanation."""
 
     def __init__(self, asked: Any, commit: Callable[[], None]):
         text = "" if asked.answer is None else asked.words(asked.answer)
@@ -88,5 +87,4 @@ class Line:
 
     @property
     def value(self) -> str:
-        """The text."""
         return str(self.box.value)

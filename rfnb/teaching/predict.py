@@ -1,4 +1,4 @@
-"""The kinds of questions that are answered by a choice, a number, a word or a sentence."""
+"""Questions that are answered by a choice, a number, a word or a sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rfnb.teaching.answer import Answer
 from rfnb.teaching.card import blocks
 
-_SHARE = 0.05  # that a number with a fraction may be off
+_SHARE = 0.05  # relative tolerance of a fraction
 
 
 class _Asked(Answer):
@@ -20,7 +20,7 @@ class _Asked(Answer):
     def form(self) -> dict[str, Any]:
         try:
             from rfnb.teaching.page import Form
-        except ImportError:  # no ipywidgets: it is answered by code
+        except ImportError:  # without ipywidgets it is answered by code
             return {}
         self._fields = Form(self)
         how = f"{self.asked()}\nOpen the notebook to answer, or answer by code: its `answer`."
@@ -117,11 +117,11 @@ class Words(_Asked):
         return "A word or two."
 
 
-_LEAST_WORDS = 3  # of an explanation, so that nobody sees the teacher's for a letter
+_LEAST_WORDS = 3  # words that an explanation needs, so that one letter does not reveal the teacher's
 
 
 class Explanation(Words):
-    """A question that is answered in a sentence or two, and that no rule judges."""
+    """A question that is answered in a sentence or two, and that is not judged automatically."""
 
     kind = "explain"
 

@@ -1,12 +1,12 @@
-"""The checks of a lesson, run anew on what students have handed in: each answer in a process of its own, with limits.
+"""Rerun the checks of a lesson on submitted notebooks: each answer in its own process, with limits.
 
 grades = checked(sorted(Path("submitted").rglob("*.ipynb")))
 print(grades)                # a table, then the reasons, then answers that are alike
-grades.csv()                 # one line an answer
+grades.csv()                 # one line per answer
 
-Of a notebook only the cells of exercises run, with imports, and with functions of other cells that they use; what its outputs say of
-checks does not count. Limits keep a loop without end from stopping the others. They are no sandbox: an answer runs with the rights of
-who grades, so answers that reach for more than an exercise needs are named.
+Only the cells of exercises run, with imports and the functions of other cells that they use; stored check results do
+not count. Limits keep an endless loop from stopping the others. They are not a sandbox: an answer runs with the rights
+of the grader, so answers that access more than an exercise needs are reported.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from rfnb.teaching.lesson import Lesson
 from rfnb.teaching.notebook import cells_of
 from rfnb.teaching.threads import cores, limit_threads
 
-SECONDS, MEMORY = 30.0, 2 << 30  # of one answer; bytes above what a process has that has done nothing yet
-_WAITING = 10.0  # times the seconds of computing may pass on the clock: others compute on the machine, too
-# What no exercise needs: the rest of the machine, and the checks.
+SECONDS, MEMORY = 30.0, 2 << 30  # per answer; bytes above the memory of an idle process
+_WAITING = 10.0  # wall-clock seconds per second of computing, since others use the machine too
+# No exercise needs these: the rest of the machine, and the checks.
 _SUSPECT = {"os", "sys", "subprocess", "socket", "inspect", "gc", "ctypes", "importlib", "shutil", "pathlib", "__import__",
             "open", "exec", "eval", "globals", "rfnb.teaching", "rf.lesson"}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one answer: seconds that it computes, and bytes of memory."""
+    """The limits of one answer: computing time in seconds, and memory in bytes."""
 
     seconds: float = SECONDS
     memory: int = MEMORY
 
 
 class CheckedGrades(Grades):
-    """Grades by checks that were run anew; `print` shows reasons and answers that are alike, too."""
+    """Grades from rerun checks; `print` also shows the reasons and the answers that are alike."""
 
     def __init__(self, grades: Iterable[Grade], found: Sequence[Alike] = ()):
         super().__init__(grades)
@@ -84,11 +84,11 @@ def notebooks_in(paths: Iterable[Path]) -> list[Path]:
 
 
 def checked(paths: Iterable[str | os.PathLike[str]], *, limits: Limits = Limits()) -> CheckedGrades:
-    """The grades of notebooks by checks that run now; predictions and explanations are those that a notebook holds.
+    """The grades of notebooks from checks that run now; predictions and explanations are those stored in the notebooks.
 
     Args:
-        paths: Of notebooks, as of `read_grades`.
-        limits: Of each answer.
+        paths: The notebooks, as in `read_grades`.
+        limits: The limits of each answer.
     """
     held = [(grade, _Submitted.of(grade)) for grade in read_grades(paths).grades]
     context = _context()
@@ -99,7 +99,7 @@ def checked(paths: Iterable[str | os.PathLike[str]], *, limits: Limits = Limits(
 
 
 def _with_others(grade: Grade, found: Sequence[Alike]) -> Grade:
-    """The grade with a word at each answer that others have, too, for who reads the CSV."""
+    """The grade with a note at each answer that others have too, for readers of the CSV."""
     by_name = {each.exercise: each.students for each in found if grade.student in each.students}
 
     def told(entry: Entry) -> Entry:
@@ -113,12 +113,12 @@ def _with_others(grade: Grade, found: Sequence[Alike]) -> Grade:
 
 @dataclass(frozen=True)
 class _Submitted:
-    """The answers that a notebook has of a lesson.
+    """The answers to a lesson in a notebook.
 
     Attributes:
-        folder: With the checks of the lesson, of who grades.
-        answers: The source of each exercise's cell, by its name; "" where there is none.
-        sources: What runs for each exercise.
+        folder: The grader's folder with the checks of the lesson.
+        answers: The source of each exercise's cell, by its name; "" if there is none.
+        sources: The code that runs for each exercise.
     """
 
     lesson: str
@@ -164,7 +164,7 @@ def _graded(grade: Grade, given: _Submitted | None, limits: Limits, context: Any
 
 
 def _apart(given: _Submitted, name: str, limits: Limits, context: Any) -> tuple[str, str]:
-    """The verdict on an answer, of a process of its own."""
+    """The verdict on an answer, computed in its own process."""
     ours, theirs = context.Pipe(duplex=False)
     job = given.lesson, str(given.folder), name, given.sources[name], limits
     process = context.Process(target=_judged, args=(theirs, *job), daemon=True)
@@ -177,7 +177,7 @@ def _apart(given: _Submitted, name: str, limits: Limits, context: Any) -> tuple[
                 said = ours.recv()
         late = said is None and time.monotonic() - begin >= _WAITING * limits.seconds
         if said is None and not late:
-            process.join(10.0)  # so that it has an exit code
+            process.join(10.0)  # wait for its exit code
             late = process.exitcode == -getattr(signal, "SIGXCPU", 0)
     finally:
         process.kill()
@@ -205,7 +205,7 @@ def _judged(out: Connection, lesson: str, folder: str, name: str, source: str, l
         os.chdir(place)
         try:
             exec(compile(source, file, "exec"), space)
-        except BaseException as error:  # SystemExit, too
+        except BaseException as error:  # includes SystemExit
             said = "error", f"Its cell raises {type(error).__name__}: {str(error)[:300]}"
             if isinstance(error, MemoryError) or _NO_MEMORY in str(error):
                 said = "error", _too_large(limits)
@@ -220,7 +220,7 @@ def _judged(out: Connection, lesson: str, folder: str, name: str, source: str, l
 
 
 class _LessonOf:
-    """Stands for the lesson: its files, and what an answer goes on with of other exercises, as in the notebook."""
+    """Stands in for the lesson: provides its files, and the answers to earlier exercises that an answer builds on."""
 
     def __init__(self, lesson: Lesson, exercise: str):
         self.file, self.module, self._lesson, self._exercise = lesson.file, lesson.module, lesson, exercise
@@ -234,7 +234,7 @@ class _LessonOf:
         raise AttributeError(f"lesson.{name}: an answer stands for itself, without the lesson")
 
 
-_NO_MEMORY = "can't allocate memory"  # as torch says it
+_NO_MEMORY = "can't allocate memory"  # the message of torch
 
 
 def _too_large(limits: Limits) -> str:
@@ -255,7 +255,7 @@ def _limit(limits: Limits) -> None:
 
 
 def _context() -> Any:
-    """Processes that have imported what answers need, and none of the grader's state, where the machine can make such ones."""
+    """A context whose processes have imported what answers need, and share no state with the grader, if the platform supports it."""
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
@@ -264,7 +264,7 @@ def _context() -> Any:
 
 
 def _answer(name: str, body: list[ast.stmt] | None, bodies: list[list[ast.stmt]]) -> list[ast.stmt]:
-    """The statements that make an answer: of the cell that checks it, and of cells above if that one has it from there."""
+    """The statements that define an answer: in the cell that checks it, and in earlier cells that it uses."""
     if body is None:
         return []
     statements = _without_calls(body, name)
@@ -276,7 +276,7 @@ def _answer(name: str, body: list[ast.stmt] | None, bodies: list[list[ast.stmt]]
 
 
 def _program(name: str, own: dict[str, list[ast.stmt] | None], bodies: list[list[ast.stmt]]) -> str:
-    """Imports of the notebook, what the answer uses of cells above, and the answer."""
+    """Imports of the notebook, the code of earlier cells that the answer uses, and the answer."""
     body = own[name]
     if body is None:
         return ""
@@ -301,7 +301,7 @@ def _program(name: str, own: dict[str, list[ast.stmt] | None], bodies: list[list
 
 
 def _makers(above: list[ast.stmt]) -> dict[str, list[ast.stmt]]:
-    """The last statement that makes each name, and those after it that fill it, as a loop that adds to a dict."""
+    """The last statement that defines each name, and the later statements that fill it, such as a loop that adds to a dict."""
     made: dict[str, list[ast.stmt]] = {}
     for node in above:
         inside = [one for one in ast.walk(node) if isinstance(one, (ast.Name, ast.Subscript, ast.Attribute))]
@@ -330,7 +330,7 @@ _FILLS = {"append", "add", "update", "extend", "setdefault", "insert", "pop", "r
 
 
 def _globals_of(statement: ast.stmt) -> set[str]:
-    """The names that a statement, or a function in it, reads of the notebook."""
+    """The notebook names that a statement, or a function in it, reads."""
     codes = [compile(ast.fix_missing_locations(ast.Module([statement], [])), "<cell>", "exec")]
     found = set[str]()
     while codes:
@@ -345,7 +345,7 @@ def _source(statements: list[ast.stmt]) -> str:
 
 
 def _names_of(node: ast.stmt) -> list[str]:
-    """The names that a statement makes."""
+    """The names that a statement defines."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return [node.name]
     if isinstance(node, ast.Assign):
@@ -355,12 +355,12 @@ def _names_of(node: ast.stmt) -> list[str]:
 
 
 def _without_calls(body: list[ast.stmt], name: str) -> list[ast.stmt]:
-    """The statements but those that ask the lesson for something, as for the answer to this exercise, or only show something."""
+    """The statements without those that call the lesson, e.g. to check this exercise, or only show something."""
     return [node for node in body if not ((isinstance(node, ast.Expr) and not _fills(node)) or _asks(node, name))]
 
 
 def _fills(node: ast.Expr) -> bool:
-    """Whether it is as `found.append(one)`."""
+    """Whether it has the form `found.append(one)`."""
     call = node.value
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _FILLS
 
@@ -374,7 +374,7 @@ def _asks(node: ast.stmt, name: str) -> bool:
 
 
 def _goes_on(call: ast.Call, name: str) -> bool:
-    """Whether an answer may have it of the lesson: a file, or the answer to another exercise."""
+    """Whether an answer may use this call of the lesson: for a file, or for the answer to another exercise."""
     asked = ast.unparse(call.func)
     other = asked == "lesson.use" and call.args and ast.unparse(call.args[0]) != repr(name)
     return bool(other) or asked in ("lesson.file", "lesson.module")
@@ -401,7 +401,7 @@ def _checks(body: list[ast.stmt], name: str) -> bool:
 
 
 def _named_in(path: Path) -> str:
-    """The lesson that a notebook begins."""
+    """The lesson that a notebook starts."""
     for cell in cells_of(path):
         for call in _calls(_parsed(cell.source) or []):
             if (
@@ -414,7 +414,7 @@ def _named_in(path: Path) -> str:
 
 
 def _reaches(answer: str, program: str) -> list[str]:
-    """The names in an answer, and in what it uses of other cells, that no exercise needs."""
+    """The names that no exercise needs, used in an answer or in code of other cells that it uses."""
     found = set[str]()
     for node in ast.walk(ast.parse(program)):
         if isinstance(node, ast.Name):

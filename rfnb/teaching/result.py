@@ -17,10 +17,10 @@ class Result:
     """The verdict of a check.
 
     Attributes:
-        lesson, exercise, title: What was checked.
+        lesson, exercise, title: The checked exercise.
         status: "passed", "wrong", "error" (the answer raised one) or "unsolved".
         message: A description of what is wrong.
-        points: What the exercise counts in a grade.
+        points: The points of the exercise in a grade.
         answer: The source of a function or class, else its repr.
     """
 

@@ -1,4 +1,4 @@
-"""The source of solutions: of one name, alone or with all that it needs from its file."""
+"""The source of solutions: of one name, alone or with everything from its file that it needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 
 def source_in(text: str, name: str) -> str:
-    """The source of what a file defines by a name, with the comments right above it; "" if it does not."""
+    """The source of the definition of a name in a file, with the comments directly above it; "" if there is none."""
     for node in ast.parse(text).body:
         if name in _defines(node):
             return _lines(text, node)
@@ -14,7 +14,7 @@ def source_in(text: str, name: str) -> str:
 
 
 def source_with_needs(text: str, name: str) -> str:
-    """The same with the imports of the file, and with what it uses of it, in the order of the file; "" if it does not define it."""
+    """That source with the imports and definitions that it uses, in the order of the file; "" if the name is not defined."""
     body = ast.parse(text).body
     makers = {each: node for node in body for each in _defines(node)}
     if name not in makers:

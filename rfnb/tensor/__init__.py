@@ -1,4 +1,4 @@
-"""The names around Tensor and Dim, where programs that know the documentation look for them.
+"""Tensor, Dim and related names, in the module where the documentation has them.
 
 from rfnb.tensor import Tensor, Dim, TensorDict, batch_dim
 """

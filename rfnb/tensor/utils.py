@@ -1,4 +1,4 @@
-"""The documented place of the functions that make random test data; they live in `rfnb/core/random_data.py`."""
+"""The documented module of the functions that make random test data, which are in `rfnb/core/random_data.py`."""
 
 from rfnb.core.random_data import get_random_seq_lens_for_dyn_dims as get_random_seq_lens_for_dyn_dims
 from rfnb.core.random_data import tensor_dict_dims_random_seq_len_min_max as tensor_dict_dims_random_seq_len_min_max

@@ -1,4 +1,4 @@
-"""Runs first in each kernel of `rfnb lab`: a cell that needs the first one, which was not run yet, says so as cells below it do."""
+"""Runs first in each kernel of `rfnb lab`: if a cell needs the first cell, which has not run yet, an error says so."""
 
 
 def _explain(result):  # type: ignore[no-untyped-def]
@@ -11,6 +11,6 @@ def _explain(result):  # type: ignore[no-untyped-def]
 
 try:
     get_ipython().events.register("post_run_cell", _explain)  # type: ignore[name-defined]
-except NameError:  # Python in a terminal of that JupyterLab
+except NameError:  # a Python terminal of that JupyterLab
     pass
 del _explain
