@@ -54,6 +54,7 @@ class BehaviorVersion:
 
 
 def get_login_username() -> str:
+    """The login name of the user."""
     return getpass.getuser()
 
 

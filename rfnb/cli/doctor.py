@@ -102,6 +102,7 @@ def fits(there: str, asked: str) -> bool:
 
 
 def inside() -> Iterator[ReportLine]:
+    """The checks of files inside the package."""
     static = _PACKAGE / "viz" / "static"
     bundle = all((static / name).is_file() for name in ("rfnb.js", "rfnb.css", "rfnb-static.js"))
     again = "pip install --force-reinstall --no-deps rfnb"

@@ -45,6 +45,7 @@ class Subwords:
         self._spelled: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def word(self, text: str) -> int:
+        """The id of a word; that of the unknown word if the model lacks it."""
         found = self.table.word(text)
         return self.unknown if found is None else found
 

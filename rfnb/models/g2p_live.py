@@ -160,6 +160,7 @@ def train_live(
 
 
 def attention_of(model: G2P, word: str) -> LiveAttention:
+    """The attention of the model while it spells `word` greedily."""
     (found,) = greedy(model, [word])
     with record(kinds=["attention"], model=model) as trace:
         score(model, [word], [found.phonemes])

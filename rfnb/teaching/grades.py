@@ -68,6 +68,7 @@ class Grade:
 
     @property
     def points(self) -> float:
+        """The points of all passed checks."""
         return sum(entry.points for entry in self.entries)
 
     @property

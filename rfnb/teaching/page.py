@@ -64,6 +64,7 @@ class Radios:
 
     @property
     def value(self) -> str | None:
+        """The chosen option."""
         return next((one.value for one in self._each if one.value is not None), None)
 
     def _choose(self, change: Any) -> None:
@@ -87,4 +88,5 @@ class Line:
 
     @property
     def value(self) -> str:
+        """The text in the field."""
         return str(self.box.value)

@@ -14,7 +14,7 @@ def source_in(text: str, name: str) -> str:
 
 
 def source_with_needs(text: str, name: str) -> str:
-    """That source with the imports and definitions that it uses, in the order of the file; "" if the name is not defined."""
+    """The source of a definition with the imports and definitions that it uses, in the order of the file; "" if the name is not defined."""
     body = ast.parse(text).body
     makers = {each: node for node in body for each in _defines(node)}
     if name not in makers:
