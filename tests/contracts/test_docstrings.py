@@ -94,14 +94,15 @@ def test_first_lines_are_sentences_or_nouns_with_their_article():
 
 # The dialect of the house: a native reader takes these for riddles. "None if there is none", "as text", "the caller", "listeners" say it.
 DIALECT = re.compile(
-    r"\b(?:[Ss]ome|[Nn]o)body\b|\b[Ww]hoever\b|\bin words\b|\bso many\b|\b(?:is|are) told\b"
+    r"\b(?:[Ss]ome|[Nn]o)body\b|\b[Ww]hoever\b|(?<!\b[Dd]ate )(?<!\b[Dd]ates )(?<!\b[Nn]umbers )\bin words\b"
+    r"|\bso many\b(?! \w+ that\b)|\b(?:is|are) told\b"
     r"|\b(?:None|False): (?:nobody|it is|it does|there (?:is|are) none|not known|none|they)\b"
 )
-STILL = {"interop": 11, "models": 3, "data": 2}
+STILL = {"interop": 11}
 
 
 def test_docstrings_say_it_as_a_native_writer_would():
-    """Rooms outside of `STILL` have none of it ("a number in words" is one in words); in the others it only gets less."""
+    """Rooms outside of `STILL` have none of it; in the others it only gets less."""
     found = Counter()
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
