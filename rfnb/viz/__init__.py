@@ -1,6 +1,6 @@
-"""Views: pictures of attention, beams, states, outputs, dims and training curves, as text, static HTML and widgets.
+"""Views: attention, beams, states, outputs, dims and training curves as text, static HTML and widgets.
 
-Importing this loads none of anywidget, ipywidgets, IPython and matplotlib; each view loads what it needs when it is displayed.
+Importing this module does not import anywidget, ipywidgets, IPython or matplotlib; each view imports what it needs when it is displayed.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-# Each takes `budget` too: the bytes that the view may take in a saved notebook, default `options.budget`.
-# The functions have the names of the folders they take their spec from; `rfnb.viz.attention` is the function, and a module of the
-# folder is imported by `from rfnb.viz.attention.spec import ...`.
+# Each also takes `budget`: the bytes that the view may take in a saved notebook, default `options.budget`. Each
+# function has the name of the folder with its spec; `rfnb.viz.attention` is the function, so import from the folder by
+# `from rfnb.viz.attention.spec import ...`.
 def attention(weights: Any, **options: Any) -> View:
-    """The view of attention weights {target, source, ...}: a Tensor, an array, or a dict of them by label.
+    """View attention weights {target, source, ...}: a Tensor, an array, or a dict of them by label.
 
     Options: source, target (labels, or a list of labels per sequence), tokens (labels of both, in self-attention), source_lengths,
-    target_lengths, source_dim, target_dim, dims (names of the axes of a plain array), names, mask (what may be seen, or "causal"),
-    merge (word pieces to words: a marker or a function), slider (what the labels of a dict are: "epoch"), samples, sampling_rate,
+    target_lengths, source_dim, target_dim, dims (names of the axes of a plain array), names, mask (True where attention
+    is allowed, or "causal"),
+    merge (word pieces to words: a marker or a function), slider (the meaning of the labels of a dict, e.g. "epoch"),
+    samples, sampling_rate,
     frame_shift, rail (the sound that the sources are frames of), heads and seqs (of an `rf.LongAttention`, whose weights are computed by
     rows), title, live. See `rfnb/viz/attention/spec.py`.
     """
@@ -42,7 +44,7 @@ def attention(weights: Any, **options: Any) -> View:
 
 
 def states(tracks: Any, **options: Any) -> View:
-    """The view of states over steps {step, unit, ...}: Tensors or arrays by name, or one of them.
+    """View states over steps {step, unit, ...}: Tensors or arrays by name, or a single one.
 
     Options: steps (labels), lengths, step_dim, dims (names of the axes of plain arrays), names, title. See `rfnb/viz/states/spec.py`.
     """
@@ -50,19 +52,20 @@ def states(tracks: Any, **options: Any) -> View:
 
 
 def beams(history: Any = None, **options: Any) -> View:
-    """The view of a beam search: a BeamHistory, or its fields as arrays. See `rfnb/viz/beams/spec.py`."""
+    """View a beam search: a BeamHistory, or its fields as arrays. See `rfnb/viz/beams/spec.py`."""
     return _view("beams", history, options)
 
 
 def control(run: Any, *, budget: int | None = None) -> View:
-    """The buttons of a run of `rf.run` alone; `rf.show(run)` has what it records below them."""
+    """View only the buttons of a run of `rf.run`; `rf.show(run)` shows its recordings below them."""
     from rfnb.viz.control.live import RunView
 
     return RunView(run, budget=budget, alone=True).view
 
 
 def distribution(scores: Any, reference: Any = None, **options: Any) -> View:
-    """The view of an output {step, label, ...} in each step, and of the reference in it: losses, ranks, what is right and what is wrong.
+    """View an output distribution {step, label, ...} in each step, compared with a reference if given: losses, ranks,
+    right and wrong labels.
 
     Options: estimated_type ("probs", "log-probs" or "logits"; default: what their sums tell), axis, step_dim, dims (names of the axes of
     a plain array), labels (of the vocabulary), lengths, steps, names, top, title, live. See `rfnb/viz/distribution/spec.py`.
@@ -71,28 +74,29 @@ def distribution(scores: Any, reference: Any = None, **options: Any) -> View:
 
 
 def branches(tree: Any, **options: Any) -> View:
-    """The view of the runs of a tree, `run.tree()`, or of two runs, `rf.compare_runs(run, branch)`: any two of them beside each other.
+    """View the runs of a tree, `run.tree()`, or two runs, `rf.compare_runs(run, branch)`; any two are shown side by side.
 
-    Options: title, pairs (how many can be looked at without a kernel). See `rfnb/viz/branches/spec.py`.
+    Options: title, pairs (how many are available without a kernel). See `rfnb/viz/branches/spec.py`.
     """
     return _view("branches", tree, options)
 
 
 def dims(value: Any, **options: Any) -> View:
-    """The view of the dims of Tensors, a Module, a Trace or a plain array. See `rfnb/viz/dims/spec.py`."""
+    """View the dims of Tensors, a Module, a Trace or a plain array. See `rfnb/viz/dims/spec.py`."""
     return _view("dims", value, options)
 
 
 def curves(series: Any, **options: Any) -> View:
-    """The view of numbers over the steps of a training, by label: lists of (x, y), of y, or tuples of an array of x and one of y.
+    """View values over the steps of a training, by label: lists of (x, y), of y, or tuples of an array of x and one of y.
 
-    Options: x (what x counts), units, best ("min", "max" or None by label), log (labels), title, live. See `rfnb/viz/curves/spec.py`.
+    Options: x (the name of the x axis), units, best ("min", "max" or None by label), log (labels), title, live. See
+    `rfnb/viz/curves/spec.py`.
     """
     return _view("curves", series, options)
 
 
 def plan(loop: Any, **options: Any) -> View:
-    """The view of the plan of a recorded loop, or of its `loop.plan`: which ops run before, inside and after it.
+    """View the plan of a recorded loop, or of its `loop.plan`: which ops run before, inside and after it.
 
     Options: title. See `rfnb/viz/plan/spec.py`.
     """
@@ -100,19 +104,19 @@ def plan(loop: Any, **options: Any) -> View:
 
 
 def flow(trace: Any, **options: Any) -> View:
-    """The view of the dims that go through the calls of modules and ops in a recording: `rf.record(ops=True)`.
+    """View how dims flow through the calls of modules and ops in a recording: `rf.record(ops=True)`.
 
-    Options: title, dot (whether `dot` of Graphviz says where the boxes are; default: where it is installed; True without it raises). See
+    Options: title, dot (whether to lay out the graph with Graphviz `dot`; default: if it is installed; True without it raises). See
     `rfnb/viz/flow/spec.py`.
     """
     return _view("flow", trace, options)
 
 
 def diff(value: Any, other: Any = None, **options: Any) -> View:
-    """The view of two recordings beside each other: where they differ first, over steps and modules, and both values there.
+    """View two recordings side by side: their first differences, over steps and modules, and both values there.
 
     Args:
-        value: What `rf.diff` gives, or the first recording.
+        value: A result of `rf.diff`, or the first recording.
         other: The second one.
 
     Options: those of `rf.diff` (tolerance, seq_a, seq_b, names), title. See `rfnb/viz/diff/spec.py`.

@@ -1,4 +1,4 @@
-"""Axes with names: what the views need to know of an array, whether it came as a Tensor or as a plain array with names.
+"""Named axes: the metadata that views need about an array, whether a Tensor or a plain array with axis names.
 
 named = Named.of(tensor)                                # names, lengths and kinds from its dims
 named = Named.of(array, ["head", "target", "source"])   # a plain array
@@ -29,10 +29,10 @@ class Axis:
     """One axis.
 
     Attributes:
-        name: For labels.
+        name: The name, for labels.
         size: Length in the raw array.
-        dim: The Dim, if it came from a Tensor.
-        is_batch: Whether its name says so beside the other names, as the "b" of "b t d".
+        dim: The Dim, for an axis of a Tensor.
+        is_batch: Whether its name marks a batch among the other names, as "b" in "b t d".
     """
 
     name: str
@@ -42,7 +42,7 @@ class Axis:
 
     @property
     def kind(self) -> str | None:
-        """The dim's own kind, else what its name says."""
+        """The kind of the dim, else the kind that its name implies."""
         own = getattr(self.dim, "kind", None)
         return own or (
             "batch" if self.is_batch or self.name in _BATCH else "beam" if self.name.startswith(_BEAM) else None
@@ -50,7 +50,7 @@ class Axis:
 
     @property
     def is_heads(self) -> bool:
-        """Whether its name says that it runs over heads."""
+        """Whether its name marks heads."""
         return "head" in self.name or self.name == "h"
 
     def describe(self) -> str:
@@ -59,11 +59,11 @@ class Axis:
 
     @property
     def ragged(self) -> bool:
-        """Whether its sequences have lengths of their own."""
+        """Whether its length varies between sequences."""
         return self.dim is not None and self.dim.lengths is not None and bool(self.dim.length_dims)
 
     def entry(self, number: int) -> dict[str, Any]:
-        """The *dim entry* of the contract for specs."""
+        """The *dim entry* in the contract for specs."""
         lengths = (
             [int(length) for length in np.ravel(np.asarray(self.dim.lengths))]
             if self.ragged and self.dim is not None
@@ -75,10 +75,10 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class NamedArray:
-    """An array on the host with an Axis for each of its axes.
+    """A host array with an Axis for each of its axes.
 
     Attributes:
-        plain: Whether it came without dims: then the order of the axes means something.
+        plain: Whether it has no dims: the order of the axes is then meaningful.
     """
 
     array: np.ndarray
@@ -93,14 +93,14 @@ class NamedArray:
         *,
         where: str = "view",
     ) -> NamedArray:
-        """From what has dims, or knows its axes itself; or from an array with a name for each axis, as of `rf.named`; "1" is left out.
+        """Make one from a value with dims or known axes, or from an array with a name per axis, as in `rf.named`; "1" is dropped.
 
         Args:
-            usual: Names of the axes without `names`, by their number.
+            usual: Default names of the axes, by index.
 
         Raises:
             ShapeError: If there is not one name per axis.
-            ValueError: If an axis is of several dims, or names cannot be read.
+            ValueError: If an axis merges several dims, or names cannot be parsed.
         """
         if knows_axes(value):  # a packed sequence, a nested tensor, a DataArray
             value = named(value, names)
@@ -116,14 +116,14 @@ class NamedArray:
         return NamedArray(array.reshape([size for _, size in kept]), axes, plain=True)
 
     def describe(self) -> str:
-        """The axes as one writes the shape of a tensor."""
+        """The shape of the array in the notation of a tensor."""
         return "[" + ", ".join(axis.describe() for axis in self.axes) + "]"
 
     def find(self, which: Any, *, where: str, role: str) -> Axis:
-        """The axis of a Dim (by identity) or of a name.
+        """The axis for a Dim (by identity) or a name.
 
         Raises:
-            DimError: If there is none, or several of that name.
+            DimError: If there is none, or several have that name.
         """
         found = [axis for axis in self.axes if axis.dim is which or (isinstance(which, str) and axis.name == which)]
         if len(found) == 1:
@@ -137,17 +137,17 @@ class NamedArray:
         )
 
     def over(self) -> list[Axis]:
-        """The axes that lengths of others are over."""
+        """The axes that the lengths of other axes are over."""
         dims = [dim for axis in self.axes if axis.dim is not None and axis.ragged for dim in axis.dim.length_dims]
         return [axis for axis in self.axes if any(axis.dim is dim for dim in dims)]
 
     def seq_axes(self, inner: Sequence[Axis | None]) -> list[Axis]:
-        """The axes that run over sequences: those that lengths are over, and the batch."""
+        """The axes that sequences run over: those that lengths are over, and the batch."""
         over = self.over()
         return self.sorted([a for a in self.axes if a not in inner and (a.kind == "batch" or a in over)])
 
     def sorted(self, axes: Sequence[Axis], *, heads_first: bool = False) -> list[Axis]:
-        """Axes in an order that is the same for every order of the dims: batch, beam, then the others by name, heads last or first."""
+        """Axes in a canonical order, independent of the order of the dims: batch, beam, then the others by name, heads last or first."""
         if self.plain:
             return list(axes)
         ranks = {"batch": 0, "beam": 1}
@@ -160,7 +160,7 @@ class NamedArray:
         return sorted(axes, key=key)
 
     def arranged(self, *groups: Sequence[Axis]) -> np.ndarray:
-        """The array with one axis per group, each the product of the group's axes (size 1 for an empty group)."""
+        """The array with one axis per group of axes (of size 1 for an empty group)."""
         order = [self.axes.index(axis) for group in groups for axis in group]
         shape = [math.prod(axis.size for axis in group) for group in groups]
         return self.array.transpose(order).reshape(shape)
@@ -192,20 +192,20 @@ def names_of(axes: Sequence[Axis]) -> list[str]:
 
 
 def seq_labels(axes: Sequence[Axis], names: Sequence[Any] | None, alone: str = "sequence 0") -> list[str]:
-    """A label per sequence: the names, if there is one for each; of one sequence without axes what it is alone."""
+    """A label per sequence: its name if there are names; for a single sequence without axes `alone`."""
     own = [name or alone for name in names_of(axes)]
     return [str(name) for name in names] if names is not None and len(names) == len(own) else own
 
 
 class RowsOver(list[list[str]]):
-    """A list of labels for each entry of a dim."""
+    """A list of labels for each index of a dim."""
 
     def __init__(self, rows: Sequence[list[str]], over: Dim):
         super().__init__(rows)
         self.over = over
 
     def by_seq(self, seq_axes: Sequence[Axis]) -> list[list[str]] | None:
-        """The list of each sequence; None if they do not run over this dim."""
+        """The list of each sequence; None if sequences do not run over this dim."""
         at = next((i for i, axis in enumerate(seq_axes) if axis.dim is self.over), None)
         if at is None or seq_axes[at].size != len(self):
             return None
@@ -214,19 +214,19 @@ class RowsOver(list[list[str]]):
 
 
 def vocab_of(axis: Axis) -> list[str] | None:
-    """The labels of an axis that is a vocabulary itself, e.g. of topics that are attended to."""
+    """The labels of an axis that is itself a vocabulary, e.g. of attended topics."""
     vocab = getattr(axis.dim, "vocab", None)
     return [str(label) for label in vocab[: axis.size]] if vocab is not None and len(vocab) >= axis.size else None
 
 
 def tokens_of(given: Any, lengths: np.ndarray, seq_axes: Sequence[Axis], *, where: str, role: str) -> list[list[str]]:
-    """The token labels of each sequence; numbers where none are given.
+    """The token labels of each sequence; numbers if none are given.
 
     Args:
-        given: None, labels that hold for all sequences, or a list of labels for each sequence (of the batch).
+        given: None, labels for all sequences, or a list of labels per sequence (in the batch).
 
     Raises:
-        ShapeError: If there are fewer labels than the sequence is long, or not one list per sequence.
+        ShapeError: If there are fewer labels than positions, or not one list per sequence.
     """
     count = len(lengths)
     if isinstance(given, RowsOver):
@@ -262,7 +262,7 @@ def tokens_of(given: Any, lengths: np.ndarray, seq_axes: Sequence[Axis], *, wher
 def given_lengths(
     given: Any, tokens: Any, axis: Axis | None, seq_axes: Sequence[Axis], *, where: str, role: str
 ) -> np.ndarray:
-    """The lengths the caller named, else those of the dim, else those of the labels.
+    """The lengths that the caller gave, else those of the dim, else those of the labels.
 
     Raises:
         ShapeError: If there is not one length per sequence, or one is longer than the axis.
@@ -290,7 +290,7 @@ def given_lengths(
 
 
 def is_nested(tokens: Any) -> bool:
-    """Whether these are lists of labels, not labels. Strings count as one label each: words are split by the caller."""
+    """Whether these are lists of labels rather than labels. A string is one label: the caller splits words."""
     if is_array(tokens):
         return len(tokens.shape) > 1
     return tokens is not None and len(tokens) > 0 and isinstance(tokens[0], (list, tuple))

@@ -1,11 +1,11 @@
-"""Coded values: one byte each, of one value or of a block of them; what a page gets of arrays that are too large for it.
+"""Quantised values: one byte for each value or block of values, for arrays that are too large for a page.
 
     code, levels = encode(pooled, "sqrt", shape=(1, 30, 50), pool=(1, 4, 4))     # levels: uint8 [1, 8, 13]
-    decode(levels, code)     # float32 [1, 30, 50]; about what was there
+    decode(levels, code)     # float32 [1, 30, 50], approximately
 
 A byte is a level from 0 to 252, or 253 for -inf, 254 for inf, 255 for NaN. Zero stays exactly zero. "sqrt": the levels are even in
-the square root of the value, so that small weights stay visible; "linear": even, from `low` to `high`. What becomes of the values
-that share a byte is the choice of who pools them. The mirror image is `widgets/src/block.ts`.
+the square root of the value, so that small weights stay visible; "linear": even, from `low` to `high`. How the values
+that share a byte are pooled is up to the caller. The counterpart is `widgets/src/block.ts`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from rfnb.core.errors import value_error
 from rfnb.viz.pool import bounds
 
 Kind = Literal["sqrt", "linear"]
-LEVELS = 252  # the highest; even, so that 0 has a level in the middle of a symmetric range
+LEVELS = 252  # the highest; even, so that 0 is the middle level of a symmetric range
 _MINUS, _PLUS, _NAN = 253, 254, 255
 
 
 @dataclass(frozen=True)
 class BlockCode:
-    """The way in which the bytes of a block are read.
+    """The decoding of the bytes of a block.
 
     Attributes:
         kind: "sqrt" or "linear".
         low: The value of level 0.
         high: The value of level 252.
-        shape: Of the values.
+        shape: The shape of the values.
         pool: By axis, how many values share a byte.
     """
 
@@ -60,10 +60,10 @@ class BlockCode:
 
     @staticmethod
     def of_entry(entry: Any, shape: Any, pool: Any) -> BlockCode:
-        """The code of JSON data.
+        """The code in JSON data.
 
         Raises:
-            ValueError: If it is none.
+            ValueError: If it is not a valid code.
         """
         try:
             kind, low, high = entry["kind"], float(entry["low"]), float(entry["high"])
@@ -90,15 +90,15 @@ def encode(
     step: int = 1,
     span: tuple[float, float] | None = None,
 ) -> tuple[BlockCode, np.ndarray]:
-    """Values, pooled already, as bytes.
+    """Quantise pooled values to bytes.
 
     Args:
-        pooled: float32, as many as bytes.
-        kind: "sqrt" becomes "linear" where there are values below 0.
-        shape: Of the values before they were pooled.
-        pool: By axis, how many of these have become one.
-        step: 1, 2, 3 or 6: only each so manieth level is used, which takes less room when deflated.
-        span: The least and the largest of the values that count; what is beyond becomes one of these. Default: of all.
+        pooled: float32, one per byte.
+        kind: "sqrt" becomes "linear" if there are values below 0.
+        shape: The shape of the values before pooling.
+        pool: By axis, how many of these were pooled.
+        step: 1, 2, 3 or 6: only every step-th level is used, which deflates better.
+        span: The range of values to represent; others are clipped. Default: the full range.
     """
     finite = np.isfinite(pooled)
     low, high = bounds(np.zeros(1), pooled) if span is None else span
@@ -107,7 +107,7 @@ def encode(
         kind, low, high = "linear", -max(-low, high), max(-low, high)
     low, high = (
         float(str(np.float32(value))) for value in (low, high)
-    )  # no more digits than they have, in the head of a frame
+    )  # rounded, since they are stored in the head of a frame
     share = (np.where(finite, pooled, 0).astype(np.float64) - low) / (high - low)
     np.clip(share, 0, 1, out=share)
     if kind == "sqrt":
@@ -119,7 +119,7 @@ def encode(
 
 
 def decode(levels: np.ndarray, code: BlockCode) -> np.ndarray:
-    """float32, of the shape of the values; those that share a byte are the same."""
+    """float32 with the shape of the values; those that share a byte are equal."""
     values = code.table()[levels]
     for axis, (factor, size) in enumerate(zip(code.pool, code.shape)):
         if factor > 1:

@@ -1,6 +1,6 @@
 """Puts a view into the output of a notebook cell: the only file that imports IPython.
 
-Nothing is imported unless IPython runs already, so plain Python scripts stay light.
+Nothing is imported unless IPython is running, so plain Python scripts stay light.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ def shell() -> Any:
 
 
 def execution_count() -> int | None:
-    """The number of the cell that runs; None outside of IPython."""
+    """The execution count of the running cell; None outside of IPython."""
     return getattr(shell(), "execution_count", None)
 
 
 def publish(bundle: dict[str, Any]) -> Any:
-    """Show a MIME bundle as output of the cell; returns a handle for `republish`."""
+    """Show a MIME bundle as the output of the cell; returns a handle for `republish`."""
     from IPython.display import display
 
     return display(bundle, raw=True, display_id=True)
 
 
 def republish(handle: Any, bundle: dict[str, Any]) -> None:
-    """Replace the stored output of an earlier `publish`, wherever the notebook is by now."""
+    """Replace the stored output of an earlier `publish`, in whichever cell it is."""
     handle.update(bundle, raw=True)

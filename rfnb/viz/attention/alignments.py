@@ -1,4 +1,4 @@
-"""Alignments of labels to frames as a view: a row per label and blank, a column per frame; how probable each is there, and the path."""
+"""Alignments of labels to frames as a view: a row per label and blank, a column per frame; the posterior of each, and the best path."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def spec(
     """The spec of one alignment or of several, an `attention` view of two maps: "posterior" and "best path".
 
     Args:
-        samples, sampling_rate, frame_shift: The sound, as of `rf.viz.attention`. Default: what `rf.ctc_output` was given.
-        path: Whether the best path is there, which an exercise may ask for.
-        rail: How the sound is drawn above it, "spectrogram" or "waveform", if the samples were given.
+        samples, sampling_rate, frame_shift: The sound, as in `rf.viz.attention`. Default: that passed to `rf.ctc_output`.
+        path: Whether to include the best path, which an exercise may ask for.
+        rail: The form of the sound above the map, "spectrogram" or "waveform", if samples are given.
     """
     every = [value] if isinstance(value, LabelAlignment) else list(value)
     first = every[0]
@@ -53,7 +53,7 @@ def spec(
         slider="map",
         title=title or f"{first.kind} alignment",
     )
-    for entry in made.head["maps"]:  # rows are no weights that a target spreads: they sum to frames
+    for entry in made.head["maps"]:  # rows are not attention weights of a target: they sum to frames
         for name in ("notes", "sums", "causal", "looks", "remark"):
             entry.pop(name, None)
         entry["label"] = "alignment"
@@ -69,7 +69,7 @@ def spec(
 
 
 def _names(every: Sequence[LabelAlignment]) -> list[str]:
-    """A name for each, none of them twice: those of several outputs have the same, and a view has one place for a name."""
+    """A unique name for each sequence: several outputs may share names, but a view uses each only once."""
     names = [f"{one.name}: {one.text}" for one in every]
     before = [names[:place].count(name) for place, name in enumerate(names)]
     return [f"{name} ({count + 1})" if count else name for name, count in zip(names, before)]

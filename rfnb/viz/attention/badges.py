@@ -1,13 +1,13 @@
-"""Numbers that say what a head does, of the rows that have a choice: they are computed, and may see more than one position.
+"""Statistics of a head, over the rows that have a choice: computed rows that may see more than one position.
 
-    entropy   of a row, as a share of that of uniform weights over what it may see: 0 looks at one position, 1 at all alike
+    entropy   of a row, relative to uniform weights over its visible positions: 0 is one position, 1 is uniform
     diagonal  how much nearer to the diagonal the weight lies than uniform weights would: 1 on it, 0 no nearer, below 0 farther
     first     weight on the first position
-    last      weight on the last position, of the rows that may see it; NaN where a mask leaves it to one row
-    padding   most weight of a row on padding or on masked positions, which should be 0
-    change    half of the absolute difference to the same head in the layer before: 0 the same, 1 nothing in common
+    last      weight on the last position, over the rows that may see it; NaN if a mask leaves only one such row
+    padding   largest weight of a row on padding or on masked positions, which should be 0
+    change    half of the absolute difference to the same head in the previous layer: 0 is equal, 1 is disjoint
 
-NaN where there is nothing to tell. They are of the exact weights, never of what a page gets.
+NaN if undefined. They are computed from the exact weights, never from the thinned data of a page.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rfnb.viz.attention.masks import above
 
 NAMES = ("entropy", "diagonal", "first", "last", "padding", "change")
 LOOKS = ("evenly", "at the first", "at the last", "along the diagonal", "at few", "mixed")
-_MOST_KEPT = 1 << 20  # cells of a table of distances
+_MOST_KEPT = 1 << 20  # cells of a cached table of distances
 EVEN, MOST, NEAR, FEW = 0.95, 0.5, 0.75, 0.3  # of entropy, of first and last, of diagonal, of entropy
 
 
@@ -30,7 +30,7 @@ def measure(
     """The badges of one sequence of a map [row, col] with rows that sum to 1; change is NaN.
 
     Args:
-        hidden: What is masked, bool [row_len, col_len].
+        hidden: Masked cells, bool [row_len, col_len].
     """
     out = np.full(len(NAMES), np.nan)
     part, outside = values[:row_len, :col_len], values[:row_len, col_len:]
@@ -66,7 +66,7 @@ def measure(
 
 
 def change(one: np.ndarray, other: np.ndarray) -> float:
-    """Half of the absolute difference of rows, on average over those that both maps have."""
+    """Half of the absolute difference of rows, averaged over the rows that both maps have."""
     with np.errstate(invalid="ignore"):
         apart = np.abs(one - other).sum(-1, dtype=np.float64)
     apart = apart[np.isfinite(apart)]
@@ -74,7 +74,7 @@ def change(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def looks(badges: np.ndarray) -> int:
-    """The index into LOOKS of where a head looks."""
+    """The index into LOOKS of the attention pattern of a head."""
     entropy, diagonal, first, last = badges[:4]
     if np.isnan(entropy):
         return len(LOOKS) - 1
@@ -83,8 +83,8 @@ def looks(badges: np.ndarray) -> int:
 
 
 def distances(rows: int, cols: int, causal: bool) -> np.ndarray:
-    """The distance of each cell from the diagonal, in columns; of a causal map the last row stands at the last column."""
-    made = _kept if rows * cols <= _MOST_KEPT else _kept.__wrapped__  # a large one would stay for ever
+    """The distance of each cell from the diagonal, in columns; in a causal map the last row is aligned with the last column."""
+    made = _kept if rows * cols <= _MOST_KEPT else _kept.__wrapped__  # do not cache large tables
     return made(rows, cols, causal)
 
 

@@ -1,8 +1,8 @@
-"""The faults of attention weights, as text: weight on padding, rows that do not sum to 1, NaN and infinity.
+"""Problems in attention weights, as text: weight on padding, rows that do not sum to 1, NaN and infinity.
 
-Only of weights that are meant to sum to 1 (most rows do) is a row that does not one to look at: energies, weights after dropout and
-a part of the columns are none of that. Rows of zeros (nothing may be seen) and rows of NaN (not computed yet) are as they should be.
-`widgets/src/attention/check.ts` says the same of one row.
+A row that does not sum to 1 is a problem only if most rows do: energies, weights after dropout and slices of columns
+are not expected to. Rows of zeros (everything is masked) and rows of NaN (not computed yet) are fine.
+`widgets/src/attention/check.ts` does the same for one row.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 
 from rfnb.viz.visible import visible
 
-CLOSE = 0.01  # to 1; a sum of bfloat16 is that far away
-LEAST = 1e-4  # of a row on padding
+CLOSE = 0.01  # tolerance of a sum; bfloat16 is that far off
+LEAST = 1e-4  # reported weight of a row on padding
 
 
 class MapFindings:
     """The findings in one map.
 
     Attributes:
-        sums: Whether its rows are meant to sum to 1.
-        notes: By the number of the sequence in the map: what is wrong, as a sentence without its end.
-        remark: What holds for the whole map and is no fault.
+        sums: Whether its rows should sum to 1.
+        notes: Index of the sequence in the map -> its problems, as a sentence without its end.
+        remark: A note about the whole map that is not a problem.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class MapFindings:
         self.notes: dict[int, str] = {}
 
     def entry(self) -> dict[str, Any]:
-        """The faults and remarks, for the entry of the map in the spec."""
+        """The problems and the note, for the entry of the map in the spec."""
         out: dict[str, Any] = {"sums": True} if self.sums else {}
         if self.notes:
             out["notes"] = {str(index): note for index, note in self.notes.items()}
@@ -48,12 +48,12 @@ def judge(
     partial: bool,
     hidden: Sequence[np.ndarray | None] | None = None,
 ) -> MapFindings:
-    """Look at a map [seq, row, col].
+    """Check a map [seq, row, col].
 
     Args:
-        labels: Of the rows, per sequence.
-        partial: Whether rows of nothing but NaN may be ones that are not computed yet.
-        hidden: What is masked of each sequence, bool [row, col] without its padding; None where nothing is.
+        labels: Labels of the rows, per sequence.
+        partial: Whether rows of all NaN may be rows that are not computed yet.
+        hidden: Masked cells of each sequence, bool [row, col] without its padding, or None.
     """
     found = MapFindings()
     masks = hidden or [None] * len(values)
@@ -86,10 +86,10 @@ class _SequenceRows:
 
     Attributes:
         finite: Whether there is neither NaN nor infinity.
-        computed: Of each row, whether it has anything but NaN.
-        totals: Of each row, the sum of what is finite.
-        on_padding: Of each row, how much of that lies on padding.
-        on_masked: Of each row, how much lies on masked positions.
+        computed: Whether each row has anything but NaN.
+        totals: The sum of the finite values of each row.
+        on_padding: The part of this sum on padding.
+        on_masked: The part of this sum on masked positions.
         negative: Whether there is weight below 0.
     """
 
@@ -99,7 +99,7 @@ class _SequenceRows:
         with np.errstate(invalid="ignore"):  # infinities of both signs
             self.totals = values.sum(-1, dtype=np.float64)
         self.finite = bool(np.isfinite(self.totals).all())
-        if not self.finite:  # else there is nothing to leave out: the usual case is fast
+        if not self.finite:  # the usual case, with all values finite, is faster
             self.computed &= ~np.isnan(values[:, :col_len]).all(-1)
             values = np.where(np.isfinite(values), values, 0)
             self.totals = values.sum(-1, dtype=np.float64)
@@ -111,7 +111,7 @@ class _SequenceRows:
 
 
 def _sums(seq: _SequenceRows, name: Callable[[int], str]) -> list[str]:
-    """The faults of rows that are meant to sum to 1 over what is no padding."""
+    """Problems of rows that should sum to 1 outside the padding."""
     said = []
     rows, totals = seq.computed, seq.totals
     misplaced = np.zeros(len(rows), bool)
@@ -153,7 +153,7 @@ def _do(some: np.ndarray) -> str:
 
 
 def warnings(spec: Any, most: int = 4) -> list[str]:
-    """The faults of all maps and sequences, as sentences with their place; the first ones, and how many more."""
+    """The problems of all maps and sequences, as sentences with their location; the first ones, and the number of further ones."""
     head = spec.head
     several = len(head["maps"]) > 1
     out = []
@@ -166,7 +166,7 @@ def warnings(spec: Any, most: int = 4) -> list[str]:
 
 
 def remarks(spec: Any) -> list[str]:
-    """The remarks on maps as a whole, which are no faults."""
+    """The notes about whole maps that are not problems."""
     maps = spec.head["maps"]
     found: dict[str, list[str]] = {}
     for entry in maps:

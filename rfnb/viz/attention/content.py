@@ -1,4 +1,4 @@
-"""The `attention` view: what is wrong with a spec of it, and its page."""
+"""The `attention` view: validation of its spec, and its page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rfnb.viz.visible import visible
 
 
 def problem(spec: Any) -> str | None:
-    """The fault of the spec, as a sentence; None if it can be drawn."""
+    """The problem with the spec, as a sentence; None if it can be drawn."""
     head = spec.head
     if not isinstance(head.get("maps"), list) or not isinstance(head.get("seqs"), list):
         return "This attention view has no list of maps and of sequences."
@@ -39,7 +39,7 @@ def problem(spec: Any) -> str | None:
 
 
 def missing(spec: Any) -> str:
-    """The words for a view with nothing in it; "" for any other."""
+    """The text for an empty view; "" for any other."""
     return "" if any(entry["seqs"] for entry in spec.head["maps"]) else none_yet(spec, "weights")
 
 
@@ -48,13 +48,13 @@ def page(spec: Any) -> list[str]:
     return [title(title_of(spec)), *picture(drawing_of(spec)), *findings(warnings(spec), remarks(spec))]
 
 
-_GLANCE = 16  # cells in a row of a small map: with fewer, one does not see what it is
-_SCREEN = 320  # of one that has the screen for itself
+_GLANCE = 16  # cells per row of a small map: with fewer, its pattern cannot be recognised
+_SCREEN = 320  # the same for a map that fills the screen
 _HEIGHT, _MOST_MAPS, _BARS = 36, 24, 24
 
 
 def text(spec: Any) -> str:
-    """The first map of the first sequence as a picture in text, the others by name."""
+    """The first map of the first sequence as a text picture, the others by name."""
     if is_long(spec):
         return "\n".join([text(glance(spec)), f"  {note(spec)}", *filter(None, [spec.head.get("remark")])])
     head = spec.head
@@ -86,7 +86,7 @@ def text(spec: Any) -> str:
 
 
 def loudness(spec: Any, seq: int) -> np.ndarray | None:
-    """The sound of a sequence by column of its rail, 0 to 1: the mean over bands of a spectrogram; None without one."""
+    """The loudness of a sequence per column of its rail, 0 to 1: the mean over bands of a spectrogram; None without sound."""
     rail = spec.head.get("rail") or {}
     if not rail.get("block"):
         return None
@@ -94,7 +94,7 @@ def loudness(spec: Any, seq: int) -> np.ndarray | None:
 
 
 def heard(head: dict[str, Any], seq: int) -> list[str]:
-    """The rail of a sequence as text: what was drawn, and the words with the columns that they take."""
+    """The rail of a sequence as text: the form of the sound, and the words with their columns."""
     rail = head.get("rail")
     if not rail:
         return []
@@ -106,19 +106,19 @@ def heard(head: dict[str, Any], seq: int) -> list[str]:
 
 
 def top(values: np.ndarray) -> float:
-    """The value that gets the full colour: 1 for ordinary weights, so that the scale stays while rows arrive."""
+    """The value with the full colour: 1 for ordinary weights, so that the scale is stable while rows arrive."""
     most = max(0.0, bounds(values)[1])
     return 1.0 if 0.2 < most <= 1.001 else most or 1.0
 
 
 def real(spec: Any, entry: dict[str, Any], index: int) -> np.ndarray:
-    """The weights of one sequence of a map without its padding."""
+    """The weights of one sequence of a map, without padding."""
     seq = spec.head["seqs"][entry["seqs"][index]]
     return spec.blocks[entry["block"]][index, : seq["row_len"], : seq["col_len"]]
 
 
 def _maps(spec: Any) -> list[str]:
-    """A line for each map: bars that show how its weight is spread over the sources, and a description of what it does."""
+    """A line per map: bars for the distribution of its weight over the sources, and a description of its pattern."""
     head = spec.head
     shown = [entry for entry in head["maps"] if entry["seqs"]][:_MOST_MAPS]
     left = min(28, max(width_of(str(entry["label"])) for entry in shown))
@@ -127,7 +127,7 @@ def _maps(spec: Any) -> list[str]:
         values = np.nan_to_num(real(spec, entry, 0).astype(np.float64), posinf=0, neginf=0)
         bars, most = "", "empty"
         if values.size:
-            scores = bool((values < 0).any())  # no weights: they have no share of a sum
+            scores = bool((values < 0).any())  # not weights, so there are no shares
             mass = values.mean(0) if scores else values.sum(0) / max(float(values.sum()), 1e-30)
             few = pooled(mass[None].astype(np.float32), 1, _BARS)[0][0]
             bars = "".join(bar(max(0.0, float(value / (few.max() or 1)))) for value in few)
@@ -144,7 +144,7 @@ def _maps(spec: Any) -> list[str]:
 
 
 def _sizes(seq: dict[str, Any]) -> tuple[int, int]:
-    """The width of the labels of rows, and that of a column with a number."""
+    """The width of the row labels, and that of a column of numbers."""
     wide = max([5, *(min(width_of(token), 9) for token in seq["cols"][:WIDTH])])
     return max((min(width_of(token), 16) for token in seq["rows"][:_HEIGHT]), default=0), wide
 
@@ -161,7 +161,7 @@ def _numbers(values: np.ndarray, seq: dict[str, Any], said: list[list[str]] | No
     lines = [" " * left + " " + " ".join(clip(token, wide) for token in cols)]
     for at, (token, row) in enumerate(zip(rows, values)):
         cells = [clip(shade(value / full) + _number(float(value), wide - 1), wide) for value in row]
-        if said:  # in the place of a number the label that comes of it
+        if said:  # a resulting label replaces the number
             plain = ("" if np.isnan(value) else f"{round(float(value), 2) + 0.0:.2f}" for value in row)
             cells = [clip(text or number, wide) for text, number in zip(said[at], plain)]
         lines.append(f"{clip(token, left, right=True)} " + " ".join(cells))
@@ -169,9 +169,9 @@ def _numbers(values: np.ndarray, seq: dict[str, Any], said: list[list[str]] | No
 
 
 def _number(value: float, wide: int) -> str:
-    """A value with two decimals, or as many as there is room for."""
+    """A value with two decimals, or as many as fit."""
     if np.isnan(value):
-        return ""  # the shade says it
+        return ""  # the shade is enough
     if not np.isfinite(value):
         return str(value)
     ways = [share(value), share(value).replace("0.", ".", 1), f"{value:.1f}", f"{value:.0f}"]
@@ -199,7 +199,7 @@ def _shades(values: np.ndarray, seq: dict[str, Any], sound: np.ndarray | None = 
 
 
 def thin(spec: Spec, room: Room) -> Spec:
-    """Each map pooled to its largest weights, the one that is on the screen at first less than the others."""
+    """Pool each map to its largest weights; the map that is shown first loses less than the others."""
     head, grids = spec.head, []
     overviews = glance(spec)
     few = overviews.head
@@ -211,7 +211,7 @@ def thin(spec: Spec, room: Room) -> Spec:
             grids.append(Grid(entry["block"], values, lengths, "linear", extreme, factors))
         else:
             grids.append(Grid(entry["block"], values, lengths, "sqrt", largest, factors))
-    shown = {grid.name for grid in grids}  # the others, badges and masks, stay as they are
+    shown = {grid.name for grid in grids}  # the others, badges and masks, are not changed
     room = room.minus(size_of(Spec("attention", {}, {name: b for name, b in spec.blocks.items() if name not in shown})))
     rung, made = fit_in(grids, room, _GLANCE if len(grids) > 1 else _SCREEN)
     focus = next((grid for grid in grids[head.get("focus", 0) :]), None)
@@ -224,7 +224,7 @@ def thin(spec: Spec, room: Room) -> Spec:
 
 
 def _of_overview(block: Any, made: Coded) -> Coded:
-    """Say of a coded overview that it is of the map itself."""
+    """Mark a coded overview as the code of the map itself."""
     if not getattr(block, "by_rows", False):
         return made
     factor, code = block.factor, made.code

@@ -33,12 +33,12 @@ from rfnb.viz.rounding import minus, share
 
 _CELL, _TALL, _LEAST = 34.0, 560.0, 14.0  # largest cell, highest map, lowest row of a long map
 _MOST_SEQS, _LABELLED = 12, 6
-_LOW, _LABEL = 5.0, 3  # height of a row of blanks of an alignment, and how many times as high the rows of labels are
-_NUMBER, _NUMBERS = 9.0, 200  # size of the values in cells, and the most of them
+_LOW, _LABEL = 5.0, 3  # height of a blank row of an alignment, and the factor for label rows
+_NUMBER, _NUMBERS = 9.0, 200  # font size of the values in cells, and their maximal number
 
 
 def drawing(spec: Any, width: float) -> Drawing:
-    """The weights as a drawing of this width."""
+    """The weights as a drawing with this width."""
     if is_long(spec):
         made = drawing(glance(spec), width)
         made.notes.append(note(spec))
@@ -78,7 +78,7 @@ def _labelled(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
 
 
 def _across(panels: list[MapPanel], width: float) -> int:
-    """The number of panels that stand side by side."""
+    """The number of panels per row."""
     if len(panels) == 1:
         return 1
     most = max(1, int(width // 160))
@@ -130,7 +130,7 @@ def _with_labels(
 
 
 def low_blanks(panel: MapPanel) -> MapPanel:
-    """A panel of an alignment, whose each other row is one of blanks: those of labels as several rows each, the label in the middle one."""
+    """The panel of an alignment whose alternate rows are blanks: label rows become several rows each, with the label in the middle one."""
     names: list[str] = []
     for row in range(panel.seq["row_len"]):
         names += ["", str(panel.seq["rows"][row]), ""] if row % 2 else [""]
@@ -139,7 +139,7 @@ def low_blanks(panel: MapPanel) -> MapPanel:
 
 
 def _cells(cols: int, rows: int, width: float, tall: float) -> tuple[float, float]:
-    """Width and height of a cell: square, but for very long maps of few rows or columns."""
+    """Width and height of a cell: square, except for very long maps with few rows or columns."""
     cell, high = min(_CELL, width / cols), min(_CELL, tall / rows)
     small, large = min(cell, high), max(cell, high)
     if large > 4 * small:
@@ -157,7 +157,7 @@ def _empty(spec: Any, panel: MapPanel, width: float, *, title: bool) -> Drawing:
 
 
 def _numbers(made: Drawing, panel: MapPanel, place: MatrixBox, scale: Scale) -> None:
-    """The values in their cells: each is one weight."""
+    """Write the weights into their cells."""
     rows, cols = panel.real()
     part = panel.values[:rows, :cols]
     shares = scale.shares(part)
@@ -170,7 +170,7 @@ def _numbers(made: Drawing, panel: MapPanel, place: MatrixBox, scale: Scale) -> 
 
 
 def _said(made: Drawing, panel: MapPanel, place: MatrixBox, scale: Scale, said: list[list[str]]) -> None:
-    """The labels of a map of effects in their cells, where there is room."""
+    """Write the labels of a map of effects into their cells, if there is room."""
     shares = scale.shares(panel.values)
     for row, texts in enumerate(said):
         for col, text in enumerate(texts):
@@ -185,7 +185,7 @@ _MOST_ROWS, _MOST_NAMES = 24, 40
 
 
 def description(spec: Any, panels: list[MapPanel]) -> str:
-    """A description of the picture: for each target, where most of the weight is."""
+    """A description of the picture: the main sources of each target."""
     entry, index, seq = panels[0].entry, panels[0].index, panels[0].seq
     values = real(spec, entry, index)
     where = f"{short(entry['label'], 60)}, {short(seq['label'], 60)}"
@@ -208,7 +208,7 @@ _SOUND, _WORDS, _APART, _SIZE = 40.0, 15.0, 3.0, 10.0
 
 
 def rail_height(head: dict[str, Any]) -> float:
-    """The room that the rail of a spec takes above each map, with the gap below it; 0 without one."""
+    """The height of the rail of a spec above each map, including the gap below it; 0 without a rail."""
     rail = head.get("rail")
     if not rail:
         return 0.0
@@ -216,7 +216,7 @@ def rail_height(head: dict[str, Any]) -> float:
 
 
 def draw_rail(made: Drawing, spec: Any, panel: MapPanel, place: MatrixBox) -> None:
-    """The rail of a panel's sequence; its corner is that of the place, whose columns are those of the map."""
+    """Draw the rail of a panel's sequence at the corner of the place, with the columns of the map."""
     rail = spec.head.get("rail")
     if not rail:
         return
@@ -238,7 +238,7 @@ def draw_rail(made: Drawing, spec: Any, panel: MapPanel, place: MatrixBox) -> No
 
 
 def rail_notes(head: dict[str, Any]) -> list[str]:
-    """The sound above the maps as a sentence; none without one."""
+    """A note about the sound above the maps; empty without sound."""
     label = head.get("rail", {}).get("label")
     return [f"Above the columns: {label}"] if label else []
 
@@ -247,7 +247,7 @@ _THUMB, _LEAST_THUMB, _TALL_PAGE, _GAP = 112.0, 20.0, 900.0, 6.0
 
 
 def thumbnails(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
-    """All maps, as many as there is room for."""
+    """All maps, as many as fit."""
     downs, acrosses, at = grid_of(spec, panels)
     if len(at) < len(panels) or len(downs) == 1 or len(at) < 0.5 * len(downs) * len(acrosses):
         return _wrapped(spec, panels, width)
@@ -276,7 +276,7 @@ def thumbnails(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
 
 
 def grid_of(spec: Any, panels: Sequence[MapPanel]) -> tuple[list[str], list[str], dict[tuple[int, int], int]]:
-    """The names of the layers and heads, and where each panel is: (row, column) -> its number. Without a grid none has a place."""
+    """The names of the layers and heads, and the grid cell of each panel: (row, column) -> its number. Empty if the maps form no grid."""
     head = spec.head
     places = [tuple(panel.entry.get("at") or ()) for panel in panels]
     if len(set(places)) < len(panels) or any(len(place) != 2 for place in places):
@@ -288,7 +288,7 @@ def grid_of(spec: Any, panels: Sequence[MapPanel]) -> tuple[list[str], list[str]
 
 
 def _wrapped(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
-    """Thumbnails that are no grid of layers and heads, each with its label above."""
+    """Thumbnails that form no grid of layers and heads, each with its label above."""
     across = max(
         1, min(len(panels), 12 if len(panels) > 24 else 8 if len(panels) > 12 else 6, int(width // (48 + _GAP)))
     )
@@ -328,7 +328,7 @@ def _thumb_notes(made: Drawing, spec: Any, shown: Sequence[MapPanel], panels: Se
 
 
 def _numbers_of(names: list[str]) -> list[str]:
-    """The names with what they share at the front said once: "heads 0", "1", "2"."""
+    """The names with their common prefix only once: "heads 0", "1", "2"."""
     words = [name.rsplit(" ", 1) for name in names]
     if len({word[0] for word in words}) == 1 and all(len(word) == 2 for word in words):
         return [names[0], *(word[1] for word in words[1:])]

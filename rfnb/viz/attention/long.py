@@ -1,7 +1,7 @@
-"""Maps that are too large to be made: their cells come by rows, out of queries and keys (`trace/long_attention.py`).
+"""Maps too large for memory: their cells are computed by rows, from queries and keys (`trace/long_attention.py`).
 
-A spec has a `LongBlock` where else an array is. A page gets the overview, pooled, and asks for exact rows; text and pictures show the
-overview (`glance`).
+A spec has a `LongBlock` in place of an array. A page gets the pooled overview, and requests exact rows; text and
+pictures show the overview (`glance`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rfnb.viz.spec import Spec
 
 
 class LongBlock:
-    """One map [sequence, target, source] of a LongAttention: what is sliced of it is computed."""
+    """One map [sequence, target, source] of a LongAttention; slices are computed on access."""
 
     by_rows = True
     ndim = 3
@@ -42,7 +42,7 @@ class LongBlock:
 
     @property
     def factor(self) -> int:
-        """The number of rows and of columns that a cell of the overview stands for."""
+        """The number of rows and columns per cell of the overview."""
         return self.long.factor
 
     def overview(self) -> np.ndarray:
@@ -66,10 +66,10 @@ def long_spec(
     """The spec of the weights of a LongAttention.
 
     Args:
-        heads: Which ones. Default: the first; each takes seconds.
-        seqs: Which ones. Default: the first.
-        source, target, tokens: Labels, as of other weights; for all sequences, or a list for each of them.
-        names: Of the target and of the source.
+        heads: Indices of the heads. Default: the first; each takes seconds.
+        seqs: Indices of the sequences. Default: the first.
+        source, target, tokens: Labels, as for other weights: for all sequences, or a list per sequence.
+        names: Names of the target and of the source.
 
     Raises:
         IndexError: If there is no such head or sequence.
@@ -125,12 +125,12 @@ def _dim(name: str, size: int, number: int) -> dict[str, Any]:
 
 
 def is_long(spec: Any) -> bool:
-    """Whether maps of the spec are made by rows."""
+    """Whether maps of the spec are computed by rows."""
     return any(getattr(block, "by_rows", False) for block in spec.blocks.values())
 
 
 def glance(spec: Any) -> Any:
-    """The spec with overviews instead of maps that are made by rows, a label for each of their rows; the same spec if it has none."""
+    """The spec with overviews instead of maps that are computed by rows, and a label for each of their rows; the same spec if it has none."""
     if not is_long(spec):
         return spec
     factors = {seq: _factor(spec.blocks[entry["block"]]) for entry in spec.head["maps"] for seq in entry["seqs"]}
@@ -148,7 +148,7 @@ def _factor(block: Any) -> int:
 
 
 def note(spec: Any) -> str:
-    """The sentence on what a picture of overviews shows."""
+    """A note that the picture shows overviews."""
     block = next(block for block in spec.blocks.values() if getattr(block, "by_rows", False))
     sizes = f"{block.shape[1]:,} targets by {block.shape[2]:,} sources"
     return f"{sizes}: each cell shows the largest of {block.factor} x {block.factor} weights"

@@ -1,7 +1,8 @@
-"""The maps of an attention view in the making: their places by layer and head, what is masked, wrong and worth a badge.
+"""Builds the maps of an attention view: their positions by layer and head, masks, problems and badges.
 
-Attributes of a map's entry, beside those of `docs/contracts/views.md`: `at` are the numbers of its layer and head, `step` its place on
-the slider, `causal` that nothing ahead may be seen ("seen": the weights say so), `mask` the block of what is masked.
+Fields of the entry of a map, apart from those in `docs/contracts/views.md`: `at` are the indices of its layer and head,
+`step` its position on the slider, `causal` whether the mask is causal ("seen": inferred from the weights), `mask` the
+block of masked cells.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from rfnb.viz.attention.words import Merge, joined, merged, starts
 from rfnb.viz.pool import bounds, together
 from rfnb.viz.spec import Spec
 
-_LIVE_CELLS = 1 << 21  # of all maps: with more, the badges wait for the end of the recording
+_LIVE_CELLS = 1 << 21  # cells of all maps: beyond, badges are computed when the recording ends
 
 
 class MapPart(NamedTuple):
-    """The weights of one tensor with what they are between.
+    """The weights of one tensor with the labels of both sides.
 
     Attributes:
         array: [seq, map, row, col]
-        rows, cols: Labels per sequence, as many as it is long.
-        hidden: What is masked, bool [seq, map or 1, row, col].
-        causal: Whether nothing ahead may be seen; None if that is to be found out.
+        rows, cols: Labels per sequence, one per position.
+        hidden: Masked cells, bool [seq, map or 1, row, col].
+        causal: Whether the mask is causal; None to detect it.
     """
 
     array: np.ndarray
@@ -39,14 +40,14 @@ class MapPart(NamedTuple):
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The lengths of the rows and of the columns of each sequence."""
+        """The lengths of the rows and columns of each sequence."""
         rows, cols = (np.array([len(labels) for labels in side], np.int32) for side in (self.rows, self.cols))
         return rows, cols
 
     def merged(self, merge: Merge) -> MapPart:
-        """The same between words."""
+        """The same weights between words."""
         masks = self.hidden
-        if self.causal:  # a mask of pieces, since words may be several on one side only
+        if self.causal:  # a mask over pieces, since words may have several pieces on one side only
             masks = np.zeros((len(self.array), 1, *self.array.shape[2:]), bool)
             for mask, rows, cols in zip(masks, *self.lengths):
                 mask[0, :rows, :cols] = above(rows, cols)
@@ -56,7 +57,7 @@ class MapPart(NamedTuple):
             begins = [starts(labels, merge) for labels in sides]
             one = (begins[0], len(sides[0]), begins[1], len(sides[1]))
             arrays.append(merged(self.array[seq], *one))
-            if masks is not None:  # a word is masked if all of it is
+            if masks is not None:  # a word is masked if all of its pieces are
                 hidden.append(merged(~masks[seq], *one) == 0)
             for side, labels, at in zip(words, sides, begins):
                 side.append(joined(labels, at))
@@ -65,10 +66,10 @@ class MapPart(NamedTuple):
 
 
 class Maps:
-    """The content of a spec; `spec()` gives it.
+    """Collects the content of a spec; `spec()` returns it.
 
     Attributes:
-        slider: What the maps of different steps are of: {name, labels}.
+        slider: The slider over the steps of maps: {name, labels}.
     """
 
     def __init__(self, *, live: bool, title: str):
@@ -91,13 +92,13 @@ class Maps:
         step: int,
         partial: bool,
     ) -> None:
-        """The maps of one tensor.
+        """Add the maps of one tensor.
 
         Args:
-            entry: What they have in common.
-            places: Layer and head of each.
-            names: Of the sequences.
-            partial: Whether rows of nothing but NaN may be ones that are not computed yet.
+            entry: Common fields of their entries.
+            places: Layer and head of each map.
+            names: Names of the sequences.
+            partial: Whether rows of all NaN may be rows that are not computed yet.
         """
         where = self._sequences(names, part)
         rows, cols = part.lengths
@@ -119,7 +120,7 @@ class Maps:
             self.badges.append(self._measured(values, rows, cols, masks, "causal" in one, found.sums))
 
     def spec(self) -> Spec:
-        """All that was added."""
+        """The spec of all added maps."""
         head: dict[str, Any] = {
             "title": self.title, "live": self.live, "layers": self.layers, "heads": self.heads, "maps": self.maps,
             "seqs": self.seqs,
@@ -130,11 +131,11 @@ class Maps:
 
     @property
     def head(self) -> dict[str, Any]:
-        """The head so far, for what asks a spec."""
+        """The head so far, for code that needs a spec."""
         return {"seqs": self.seqs}
 
     def _sequences(self, names: Sequence[str], part: MapPart) -> list[int]:
-        """The numbers of the sequences; those that are there already are not written again."""
+        """The indices of the sequences; existing ones are reused."""
         where = []
         for name, rows, cols in zip(names, part.rows, part.cols):
             entry = {"label": name, "rows": rows, "cols": cols, "row_len": len(rows), "col_len": len(cols)}
@@ -156,7 +157,7 @@ class Maps:
     def _measured(
         self, values: np.ndarray, rows: np.ndarray, cols: np.ndarray, masks: Sequence[Any], causal: bool, sums: bool
     ) -> np.ndarray:
-        """The badges of a map, [seq, badge]; NaN where the rows are not meant to sum to 1."""
+        """The badges of a map, [seq, badge]; NaN if its rows should not sum to 1."""
         if not sums or (self.live and sum(block.size for block in self.blocks.values()) > _LIVE_CELLS):
             return np.full((len(values), len(badges.NAMES)), np.nan)
         return np.stack(
@@ -168,10 +169,10 @@ class Maps:
 
 
 def finished(head: dict[str, Any], blocks: dict[str, Any], found: list[np.ndarray], ends: Any = None) -> Spec:
-    """The spec with what all of its maps together say: the range of the colours, the badges with the changes between layers.
+    """The spec with fields that depend on all of its maps: the colour range, and the badges including changes between layers.
 
     Args:
-        ends: The range, if it is known.
+        ends: The range, if known.
     """
     spec = Spec("attention", head, blocks)
     head["range"] = _range(spec) if ends is None else list(ends)
@@ -188,7 +189,7 @@ def finished(head: dict[str, Any], blocks: dict[str, Any], found: list[np.ndarra
 
 
 def _changes(spec: Spec, every: np.ndarray) -> None:
-    """Put the distances to the same head of the layer before into the badges."""
+    """Add the changes relative to the same head of the previous layer to the badges."""
     at = {(entry.get("step", 0), *entry["at"]): index for index, entry in enumerate(spec.head["maps"])}
     where = badges.NAMES.index("change")
     for index, entry in enumerate(spec.head["maps"]):
@@ -206,7 +207,7 @@ def _changes(spec: Spec, every: np.ndarray) -> None:
 
 
 def _range(spec: Spec) -> list[float]:
-    """The lowest (at most 0) and highest finite value that is neither padding nor masked; where something is wrong, of all columns."""
+    """The lowest (at most 0) and highest finite value outside padding and masks; over all columns if a problem was found."""
     low, high = 0.0, 0.0
     for entry in spec.head["maps"]:
         for seq, number in enumerate(entry["seqs"]):
@@ -222,7 +223,7 @@ def _range(spec: Spec) -> list[float]:
 
 
 def index_of(labels: list[str], label: str) -> int:
-    """The number of a label in the list; it is put there if it is new."""
+    """The index of a label in the list; a new label is appended."""
     if label not in labels:
         labels.append(label)
     return labels.index(label)

@@ -1,6 +1,6 @@
-"""Positions that may not be seen: a mask of the caller's, or a causal one that the weights themselves show.
+"""Masked positions: by a mask of the caller, or by a causal mask inferred from the weights.
 
-What is masked is no weight of 0: it is outside of the colours and of every number that is computed of a head.
+A masked cell is not a weight of 0: it has no colour, and does not enter the statistics of a head.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from rfnb.viz.axes import Axis, NamedArray
 from rfnb.viz.spec import host
 
 CAUSAL = "causal"
-_MOST_KEPT = 1 << 22  # cells, of a byte each
+_MOST_KEPT = 1 << 22  # cached cells, one byte each
 
 
 def hidden_cells(
     mask: Any, named: NamedArray, seqs: list[Axis], maps: list[Axis], target: Axis | None, source: Axis
 ) -> np.ndarray | None:
-    """The cells that a mask (true: may be seen) hides, bool [seq, map or 1, row, col]; None without a mask.
+    """The cells that a mask (true: visible) hides, bool [seq, map or 1, row, col]; None without a mask.
 
     Args:
         mask: A Tensor with dims of the weights, or an array that broadcasts against the weights.
 
     Raises:
-        DimError: If the mask has a dim that the weights have not.
+        DimError: If the mask has a dim that the weights lack.
         ShapeError: If an array does not broadcast.
     """
     if mask is None or isinstance(mask, str):
@@ -72,10 +72,10 @@ def hidden_cells(
 
 
 def is_causal(values: np.ndarray, row_lens: np.ndarray, col_lens: np.ndarray) -> bool:
-    """Whether a map [seq, row, col] never looks ahead: exactly 0 above the diagonal, and hardly any 0 on it and below.
+    """Whether a map [seq, row, col] is causal: exactly 0 above the diagonal, and almost never 0 on and below it.
 
-    The last row stands at the last column. Where only the diagonal has weight (or a few cells) there is nothing to tell a mask by; nor
-    where columns are 0 in all rows (padding), or NaN, which is no weight of 0.
+    The last row is aligned with the last column. A mask cannot be inferred if only the diagonal (or a few cells) has
+    weight, nor from columns that are 0 in all rows (padding) or NaN.
     """
     told = False
     for array, rows, cols in zip(values, row_lens.tolist(), col_lens.tolist()):
@@ -86,24 +86,24 @@ def is_causal(values: np.ndarray, row_lens: np.ndarray, col_lens: np.ndarray) ->
         part = array[:rows, :cols]
         ahead = above(rows, cols)
         computed = ~np.isnan(part).all(-1)
-        if (part[ahead & computed[:, None]] != 0).any():  # NaN is not 0
+        if (part[ahead & computed[:, None]] != 0).any():  # NaN counts as a violation
             return False
         seen = ~ahead & computed[:, None]
         weight = np.nan_to_num(part) != 0
-        # Each row ends with weight where the next one goes on: the edge of what is 0 runs along the diagonal.
+        # The last weight of each row is where the next row continues: the boundary of the zeros follows the diagonal.
         edge = np.diagonal(weight, cols - rows)[computed]
         told = told or (len(edge) >= 3 and float(weight[seen].mean()) > 0.5 and float(edge.mean()) > 0.5)
     return told
 
 
 def _first_rows_fit(array: np.ndarray, rows: int, cols: int) -> bool:
-    """Whether the first row has nothing ahead: the quick answer for most maps that are not causal."""
+    """Whether the first row has no weight ahead: a fast rejection of most non-causal maps."""
     first = array[0, cols - rows + 1 : cols]
     return bool((first == 0).all() or np.isnan(array[0, :cols]).all())
 
 
 def above(rows: int, cols: int) -> np.ndarray:
-    """The cells that lie ahead of their row, bool [rows, cols]. To be read only: maps of one size share it."""
+    """The cells ahead of their row, bool [rows, cols]. Read-only, since maps of one size share it."""
     return (_ahead if rows * cols <= _MOST_KEPT else _ahead.__wrapped__)(rows, cols)
 
 
@@ -115,7 +115,7 @@ def _ahead(rows: int, cols: int) -> np.ndarray:
 
 
 def hidden_of(spec: Any, entry: dict[str, Any], index: int) -> np.ndarray | None:
-    """The masked cells of one sequence of a map, without its padding, bool [row, col]; None if nothing is."""
+    """The masked cells of one sequence of a map, without its padding, bool [row, col]; None if no cell is masked."""
     seq = spec.head["seqs"][entry["seqs"][index]]
     rows, cols = seq["row_len"], seq["col_len"]
     if entry.get("mask"):

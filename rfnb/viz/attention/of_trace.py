@@ -1,4 +1,4 @@
-"""The attentions of a recording as views: of one run, under a search of the best hypothesis, of the layers of a model as one."""
+"""Attention in a recording as views: for one run, for the best hypothesis of a search, and with the layers of a model in one view."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
     if followed is not None and axis is not None:
         return _along(page, run, followed, Axis(axis.name, axis.extent, axis), own, title)
     source, target = attention_axes(NamedArray.of(weights), weights, None, None)
-    over = source.dim if is_whole else events[-1].values["axis"]  # of the longest, which has all positions
+    over = source.dim if is_whole else events[-1].values["axis"]  # the dim of the longest step, which has all positions
     read = own.along(over)
-    read = list(read) if isinstance(read, RowsOver) and not is_whole else read  # the batch is another dim in each step
+    read = list(read) if isinstance(read, RowsOver) and not is_whole else read  # the batch dim differs between steps
     made = attention_spec(
         weights, source_dim=source.dim, target_dim=target.dim if target is not None else None, title=title,
         live=page.live, source=read, target=own.along(target.dim if target is not None else None),
@@ -66,14 +66,14 @@ def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
     if page.hands and target is not None and target.dim in {page.trace.step_dim(run.events)}:
         seqs, maps = map(sizes, attention_axes_of(weights, source.dim, target.dim))
         _held_maps(page, made, run.events, source.name, seqs, maps)
-        for entry in () if is_whole else made.head["maps"]:  # the step computes the others, too
+        for entry in () if is_whole else made.head["maps"]:  # the steps compute the others too
             if "held" in entry:
                 entry["held"]["always"] = {"target": -1}
     return page.of_slots(made, weights)
 
 
 def _long(page: Any, run: Any, own: RunLabels, long: LongAttention) -> Spec:
-    """The view of weights that are made by rows."""
+    """The view of weights that are computed by rows."""
     source, target = (run.events[0].values[name] for name in ("axis", "target"))
     labels = [own.along(dim) for dim in (source, target)]
     long_labels = [None if isinstance(given, RowsOver) and len(given) != long.num_seqs else given for given in labels]
@@ -90,7 +90,7 @@ def _long(page: Any, run: Any, own: RunLabels, long: LongAttention) -> Spec:
 
 
 def _few(page: Any, made: Spec, run: Any, source: Any, target: Any) -> Spec:
-    """The view, which keeps no weights if all runs together have too many: they are made once more when they are looked at."""
+    """The view, without stored weights if all runs together have too many: they are then recomputed on demand."""
     trace, place = page.trace, (run.path, run.number)
 
     def make() -> np.ndarray:
@@ -102,7 +102,7 @@ def _few(page: Any, made: Spec, run: Any, source: Any, target: Any) -> Spec:
 
     runs, pattern = sum(map(len, trace.by_path("attention").values())), pattern_of(run.path)
     few = remade(made, make, runs, page.recent, place)
-    if few is not made and pattern is not None:  # while both are there
+    if few is not made and pattern is not None:  # while both exist
         with_change(few, made, page.before.get(pattern))
         page.before[pattern] = made
     return few
@@ -111,11 +111,11 @@ def _few(page: Any, made: Spec, run: Any, source: Any, target: Any) -> Spec:
 def _held_maps(
     page: Any, made: Spec, events: Sequence[Any], axis: str, seqs: Any, maps: Any, slot: str | None = None
 ) -> None:
-    """Say of each map which step and which entries its rows are."""
+    """Store in each map which step and which entries its rows are."""
     hands, calls = page.hands, page.trace.by_path("attention")
     one = next(event for event in events if event is not None)
     entries = [event.entry for event in calls[one.path]]
-    if hands is None or len(set(entries)) < len(entries):  # a module that is called twice in a step
+    if hands is None or len(set(entries)) < len(entries):  # a module called twice in a step
         return
     shown = made.head["maps"]
     for entry, held in zip(shown, hands.of_maps(events, axis, seqs, maps, len(shown), slot)):
@@ -127,7 +127,7 @@ def _along(page: Any, run: Any, followed: Followed, axis: Axis, own: RunLabels, 
     """The maps of the best hypothesis of each sequence, [seq, target, head, source]."""
     names = ["source" if dim.name == axis.name else dim.name for dim in followed.inner]
     at = names.index("source") if "source" in names else None
-    out = followed.array(fill_axis=at)  # a step that attends over fewer frames than others attends to none of these
+    out = followed.array(fill_axis=at)  # 0 for steps that attend over fewer frames
     if out is None or at is None:
         return None
     names = ["batch", "target", *names]
@@ -167,7 +167,7 @@ def _along(page: Any, run: Any, followed: Followed, axis: Axis, own: RunLabels, 
 
 
 def _read_and_written(read: Any, followed: Followed, size: int) -> list[list[str]] | None:
-    """The tokens of a prompt, and then those that the best hypothesis of each sequence has written; None if the prompt has none."""
+    """The tokens of a prompt followed by those of the best hypothesis of each sequence; None if the prompt has no tokens."""
     if not read:
         return None
     rows = read if isinstance(read, RowsOver) else [read] * len(followed.best)
@@ -176,7 +176,7 @@ def _read_and_written(read: Any, followed: Followed, size: int) -> list[list[str
 
 
 def _mask_of(run: Any) -> Any:
-    """The mask that an event of attention names, for its view; of steps, which see what there is by then, none."""
+    """The mask of an attention event, for its view; None for single steps, which see all previous positions."""
     values = run.events[0].values
     if run.events[0].step is not None:
         return None
@@ -184,9 +184,9 @@ def _mask_of(run: Any) -> Any:
 
 
 def put_into(page: Any, parts: list[Spec], new: Spec, run: Any) -> bool:
-    """Put the maps of a layer into the view of the layers before it, which has a path that differs in numbers only.
+    """Add the maps of a layer to the view of previous layers, whose path differs only in numbers.
 
-    `page.layers` has what was put together so far, by what it has in common: the number of the part, and the paths of the layers.
+    `page.layers` maps the common form of merged paths to the number of the part and the paths of the layers.
     """
     if not _is_joined(new):
         return False
@@ -208,37 +208,37 @@ def put_into(page: Any, parts: list[Spec], new: Spec, run: Any) -> bool:
 
 
 def _is_joined(made: Spec) -> bool:
-    """Whether a view may be put together with those of other layers: not if its maps are chosen by the caller."""
+    """Whether a view may be merged with those of other layers: not if the caller chose its maps."""
     return not is_long(made) or any(isinstance(block, RemadeBlock) for block in made.blocks.values())
 
 
 def pattern_of(path: str) -> str | None:
-    """The path with its numbers left open, "layers.*.self_att"; None without numbers."""
+    """The path with wildcards for its numbers, "layers.*.self_att"; None without numbers."""
     parts = path.split(".")
     return ".".join("*" if part.isdigit() else part for part in parts) if any(map(str.isdigit, parts)) else None
 
 
 def layers_of(paths: Sequence[str]) -> tuple[str, list[str]]:
-    """The common form of paths that differ in numbers only, and the layer that each is: "layers.*.self_att", ["layer 0", "layer 1"]."""
+    """The common form of paths that differ only in numbers, and the layer of each: "layers.*.self_att", ["layer 0", "layer 1"]."""
     rows = [path.split(".") for path in paths]
     numbers = [at for at, part in enumerate(rows[0]) if part.isdigit()]
-    # A number that all have is no layer: that of a part of an nn.Sequential.
+    # A number that all paths share is not a layer: it is a part of an nn.Sequential.
     differ = [at for at in numbers if len({row[at] for row in rows}) > 1] or numbers
     labels = [", ".join(f"{_singular(row[at - 1]) if at else 'layer'} {row[at]}" for at in differ) for row in rows]
     return ".".join("*" if at in differ else part for at, part in enumerate(rows[0])), labels
 
 
 def _singular(name: str) -> str:
-    if len(name) < 2 or name.isdigit():  # "h" of GPT-2
+    if len(name) < 2 or name.isdigit():  # "h" in GPT-2
         return "layer"
     return name[:-1] if name.endswith("s") and not name.endswith("ss") and len(name) > 3 else name
 
 
 def joined_layers(one: Spec, other: Spec, labels: Sequence[str]) -> Spec:
-    """The maps of two specs as one view: the layers of the other come after those of the one.
+    """The maps of two specs in one view: the layers of the second follow those of the first.
 
     Args:
-        labels: Of all layers.
+        labels: Labels of all layers.
     """
     maps, blocks = [*one.head["maps"]], dict(one.blocks)
     seqs = [*one.head["seqs"]]

@@ -1,4 +1,4 @@
-"""The panels of the `attention` drawing: their choice, the scale that they share, the cells of one."""
+"""The panels of the `attention` drawing: their choice, their common scale, their cells."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MapPanel:
     entry: dict[str, Any]
     index: int
     seq: dict[str, Any]
-    values: np.ndarray  # without the padding, unless something is wrong with that
+    values: np.ndarray  # without padding, unless the padding has a problem
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -42,14 +42,14 @@ class MapPanel:
         return self.values.shape[0], self.values.shape[1]
 
     def real(self) -> tuple[int, int]:
-        """The number of rows and of columns that are no padding."""
+        """The number of real rows and columns, without padding."""
         return min(self.seq["row_len"], self.shape[0]), min(self.seq["col_len"], self.shape[1])
 
 
 def panels_of(spec: Any) -> list[MapPanel]:
-    """The panels that are drawn: the sequences of the one map, or the first sequence of each of several.
+    """The panels to draw: all sequences of a single map, or the first sequence of each of several maps.
 
-    Of a slider with several maps it is the last place, of one with one map each place is a panel.
+    On a slider with several maps, it is the last position; with one map, each position is a panel.
     """
     maps = spec.head["maps"]
     if len({tuple(entry.get("at") or ()) for entry in maps}) > 1:
@@ -60,7 +60,7 @@ def panels_of(spec: Any) -> list[MapPanel]:
 
 
 def slider_note(spec: Any, panels: Sequence[MapPanel]) -> list[str]:
-    """The place of the slider that is drawn, as a sentence; none if all are."""
+    """A note on the slider position that is drawn; empty if all are drawn."""
     slider = spec.head.get("slider")
     steps = {panel.entry.get("step") or 0 for panel in panels}
     if not slider or len(steps) != 1 or len(slider["labels"]) < 2:
@@ -70,7 +70,7 @@ def slider_note(spec: Any, panels: Sequence[MapPanel]) -> list[str]:
 
 
 def first_seq_note(head: dict[str, Any], panels: Sequence[MapPanel]) -> list[str]:
-    """The sequence that is drawn of several maps, and of how many it is the first, as a sentence; none if that is all."""
+    """A note that only the first sequence of several maps is drawn, and their number; empty if there is one."""
     seqs = len(panels[0].entry["seqs"])
     shown = {id(panel.entry) for panel in panels}
     if seqs < 2 or len(shown) < len(panels) or len(head["maps"]) < 2:
@@ -86,7 +86,7 @@ def _panel(spec: Any, entry: dict[str, Any], index: int) -> MapPanel:
 
 
 def scale_of(spec: Any, panels: Sequence[MapPanel]) -> Scale:
-    """The scale of all panels: ordinary weights get that from 0 to 1, so that colours mean the same in every view."""
+    """The scale of all panels: 0 to 1 for ordinary weights, so that colours have the same meaning in all views."""
     low, high = spec.head.get("range") or _range(panels)
     if low == 0 and 0.2 < high <= 1.001:
         high = 1.0
@@ -100,7 +100,7 @@ def _range(panels: Sequence[MapPanel]) -> tuple[float, float]:
 
 
 def label_of(spec: Any, panel: MapPanel) -> str:
-    """The name of a panel: of its map, its sequence, its place on the slider."""
+    """The label of a panel: its map, sequence, and slider position."""
     names = [str(panel.entry["label"])] if len({str(entry["label"]) for entry in spec.head["maps"]}) > 1 else []
     slider = spec.head.get("slider")
     if slider:
@@ -111,7 +111,7 @@ def label_of(spec: Any, panel: MapPanel) -> str:
 
 
 def draw_panel(made: Drawing, spec: Any, panel: MapPanel, place: MatrixBox, scale: Scale) -> None:
-    """The cells of a panel, with hatches for what holds no weight."""
+    """Draw the cells of a panel, with hatches for cells without weights."""
     _, col_len = panel.real()
     hidden = hidden_of(spec, panel.entry, panel.index)
     values, width = draw_padding(made, panel.values, place, col_len), col_len * place.pitch_x
@@ -125,20 +125,20 @@ def draw_panel(made: Drawing, spec: Any, panel: MapPanel, place: MatrixBox, scal
         made.add(Hatch(place.x, place.y + start * place.pitch_y, width, (end - start) * place.pitch_y, "missing"))
     draw_matrix(made, values, place, scale)
     part = panel.values[:, :col_len]
-    if "effects" not in panel.entry:  # what is masked, or no branch has come to yet, is no number on purpose
+    if "effects" not in panel.entry:  # masked cells, and cells without a branch yet, have no value on purpose
         draw_odd(made, part if hidden is None else np.where(hidden, 0, part), place)
     draw_end(made, values, place, col_len)
 
 
 def _cover(made: Drawing, hidden: np.ndarray, place: MatrixBox) -> None:
-    """The lightest colour where nothing is hidden: the hatch is seen through masked cells only."""
+    """Draw the lightest colour over unmasked cells, so that the hatch is visible only in masked ones."""
     width, height = hidden.shape[1] * place.pitch_x, hidden.shape[0] * place.pitch_y
     few = largest_in(hidden.astype(np.float32), max(1, round(height)), max(1, round(width)))
     made.add(Cells(place.x, place.y, width, height, (few == 0).astype(np.uint8), "sequential"))
 
 
 def _nothing(panel: MapPanel, hidden: np.ndarray | None) -> np.ndarray:
-    """The rows that hold nothing but NaN."""
+    """The rows that are all NaN."""
     rows, cols = panel.real()
     part = panel.values[:rows, :cols]
     if not part.size or not np.isnan(part[:, 0]).any():
@@ -147,13 +147,13 @@ def _nothing(panel: MapPanel, hidden: np.ndarray | None) -> np.ndarray:
 
 
 def _runs(where: np.ndarray) -> list[tuple[int, int]]:
-    """The begins and ends of what is true without a break."""
+    """Starts and ends of the runs of True."""
     edges = np.flatnonzero(np.diff(np.r_[False, where, False].astype(np.int8)))
     return [(int(start), int(end)) for start, end in zip(edges[::2], edges[1::2])]
 
 
 def draw_header(made: Drawing, spec: Any, panels: Sequence[MapPanel], scale: Scale) -> float:
-    """The names of the dims, the scale and the hatches, in one line; returns where it ends."""
+    """Draw the names of the dims, the scale and the hatches in one line; returns its right end."""
     entry = panels[0].entry
     names = f"{labels.short(entry['row_dim']['name'], 24)} ↓   {labels.short(entry['col_dim']['name'], 24)} →"
     made.add(Text(0, 9, names, 10, "muted"))

@@ -1,9 +1,9 @@
-"""The rail above a map whose columns are frames of sound: a spectrogram or a waveform on the same axis, and where words are.
+"""The rail above a map whose columns are audio frames: a spectrogram or waveform on the same axis, and word boundaries.
 
     rf.viz.attention(weights, samples=waveform, sampling_rate=16000, frame_shift=0.02)
 
-A rail is bytes, [seq, band, column], the highest band first: 0 where there is no sound, 1 to 255 along the ramp. Its columns
-are equally wide and fill the frames of the sequence.
+A rail is bytes, [seq, band, column], the highest band first: 0 without sound, 1 to 255 along the colour ramp. Its
+columns have equal width and span the frames of the sequence.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ def with_rail(
     kind: str = "spectrogram",
     words: Sequence[Words] | None = None,
 ) -> Spec:
-    """The spec of an attention view with the sound of each sequence, and its words, above its columns.
+    """The spec of an attention view with the sound and the words of each sequence above its columns.
 
     Args:
-        samples: (batch, samples) or a list of (samples,); of one sequence (samples,). None: words alone.
-        frame_shift: Seconds from a frame to the next. Default: the samples are spread over the frames, and that is said.
+        samples: (batch, samples) or a list of (samples,); for one sequence (samples,). None: only words.
+        frame_shift: Seconds between frames. Default: the samples are spread over the frames, and the view says so.
         kind: "spectrogram" (log-mel, 80 dB) or "waveform" (the lowest and highest sample of each column).
-        words: Of each sequence, first frame, the one after the last, and text.
+        words: For each sequence: first frame, frame after the last, and text.
 
     Raises:
-        ValueError: If samples do not fit the sequences, have no rate or NaN, frame_shift is no time, or there is no such kind.
+        ValueError: If samples do not fit the sequences, lack a rate, or contain NaN; if frame_shift is not a positive
+            time; or for an unknown kind.
     """
     seqs = spec.head["seqs"]
     rail: dict[str, Any] = {"words": [list(map(list, own)) for own in words or [[] for _ in seqs]]}
@@ -80,11 +81,11 @@ def sounds(what: str, example: str, samples: Any, rate: float | None, count: int
     """The sound of each sequence, float64 (samples,), one channel.
 
     Args:
-        what: Name of the function that got them, for messages.
-        example: A call of it.
+        what: Name of the called function, for messages.
+        example: An example call.
 
     Raises:
-        ValueError: If there is not one for each sequence, no rate, or NaN.
+        ValueError: If there is not one per sequence, no rate, or NaN.
     """
     if rate is None or not rate > 0:
         raise value_error(
@@ -115,10 +116,10 @@ def sounds(what: str, example: str, samples: Any, rate: float | None, count: int
 
 
 def _places(spec: Spec) -> dict[int, int]:
-    """The sequence of the batch that each entry in the list of sequences is; maps of other targets have entries of their own.
+    """The batch index of each entry in the list of sequences; maps with other targets have their own entries.
 
     Raises:
-        ValueError: If the sources of a sequence are not equally many in all maps, so that not all of them are its frames.
+        ValueError: If the number of sources of a sequence differs between maps, so that not all of them are its frames.
     """
     places: dict[int, int] = {}
     for entry in spec.head["maps"]:
@@ -139,7 +140,7 @@ def _places(spec: Spec) -> dict[int, int]:
 
 
 def check_frame_shift(what: str, frame_shift: float | None) -> None:
-    """Raise a ValueError if that is no time from a frame to the next; None is not known, and fine."""
+    """Raise a ValueError unless it is None or a positive time."""
     if frame_shift is not None and not frame_shift > 0:
         raise value_error(
             f"{what}: frame_shift is no time.",
@@ -160,7 +161,7 @@ def _check_kind(kind: str) -> None:
 
 
 def _spectrogram(samples: np.ndarray, count: int, step: float, rate: float) -> np.ndarray:
-    """uint8 [band, column]: the power in each band of frequencies around the middle of each column."""
+    """uint8 [band, column]: the power in each frequency band around the middle of each column."""
     if not count or not len(samples):
         return np.zeros((_BANDS, count), np.uint8)
     width = max(2, math.ceil(max(_WINDOW * rate, step)))
@@ -182,7 +183,7 @@ def _spectrogram(samples: np.ndarray, count: int, step: float, rate: float) -> n
 
 
 def _waveform(samples: np.ndarray, count: int, step: float, rate: float) -> np.ndarray:
-    """uint8 [band, column]: 255 from the lowest to the highest sample of each column, 1 outside."""
+    """uint8 [band, column]: 255 from the lowest to the highest sample of each column, 1 elsewhere."""
     out = np.zeros((_BANDS, count), np.uint8)
     most = float(np.abs(samples).max(initial=0)) or 1.0
     edges = np.round(np.arange(count + 1) * step).astype(int)

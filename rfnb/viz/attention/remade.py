@@ -1,7 +1,7 @@
-"""Maps of a recording that together are more than may stay in memory: what a view keeps of them are overviews.
+"""Maps of a recording that are too large to keep in memory together: a view keeps overviews of them.
 
-A recording has the queries and keys that weights are made of. So the view has a `RemadeBlock` where else an array is: the weights are
-recomputed on demand. What a head does, its faults and the range are of the exact weights.
+A recording has the queries and keys of the weights. So the view has a `RemadeBlock` in place of an array, and
+recomputes weights on demand. The badges, problems and range are those of the exact weights.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 from rfnb.viz.attention import badges
 from rfnb.viz.spec import Spec
 
-MOST = 1 << 24  # cells of all maps of a recording that are kept as they are
-_OVERVIEWS = 1 << 21  # cells of all overviews, about
+MOST = 1 << 24  # cells of all maps of a recording that are kept exactly
+_OVERVIEWS = 1 << 21  # cells of all overviews, approximately
 
 
 class Recent:
-    """The weights of the runs that were looked at last.
+    """A cache for the weights of the most recently viewed runs.
 
     Attributes:
-        most: How many runs.
+        most: Maximal number of runs.
     """
 
     def __init__(self, most: int):
@@ -30,7 +30,7 @@ class Recent:
         self._arrays: dict[Any, np.ndarray] = {}
 
     def get(self, key: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The weights of a run; `make` makes them."""
+        """The weights of a run; `make` computes them if they are not cached."""
         found = self._arrays.pop(key, None)
         self._arrays[key] = make() if found is None else found
         while len(self._arrays) > self.most:
@@ -49,9 +49,9 @@ class RemadeBlock:
 
     Args:
         values: The map.
-        make: Makes the weights of the run, [sequence, map, target, source].
-        number: Of the map in these.
-        factor: How many rows and columns a cell of the overview stands for.
+        make: Computes the weights of the run, [sequence, map, target, source].
+        number: The index of the map in these.
+        factor: Rows and columns per cell of the overview.
     """
 
     by_rows = True
@@ -75,10 +75,10 @@ class RemadeBlock:
 
 
 def remade(spec: Spec, make: Callable[[], np.ndarray], runs: int, recent: Recent, key: Any) -> Spec:
-    """The spec with overviews, if as many runs as there are like this one are too many to be kept.
+    """The spec, with overviews if this many runs are too large to keep.
 
     Args:
-        make: Makes the weights of all maps of the spec, [sequence, map, target, source].
+        make: Computes the weights of all maps of the spec, [sequence, map, target, source].
     """
     blocks: dict[str, Any] = {entry["block"]: spec.blocks[entry["block"]] for entry in spec.head["maps"]}
     if not blocks or runs * sum(block.size for block in blocks.values()) <= MOST:
@@ -93,14 +93,14 @@ def remade(spec: Spec, make: Callable[[], np.ndarray], runs: int, recent: Recent
         name: RemadeBlock(block, make, number, factor, recent, key)
         for number, (name, block) in enumerate(blocks.items())
     }
-    # What is masked has no weight; a mask is as large as a map.
+    # Masked cells have no weight; a mask is as large as a map.
     maps = [{name: value for name, value in entry.items() if name != "mask"} for entry in spec.head["maps"]]
     others = {name: block for name, block in spec.blocks.items() if name not in blocks and not name.startswith("mask")}
     return Spec(spec.kind, {**spec.head, "maps": maps}, {**others, **made})
 
 
 def with_change(spec: Spec, made: Spec, before: Spec | None) -> None:
-    """Put the distances to the layer before into the badges of a spec, of the weights that both were made of."""
+    """Add the changes relative to the previous layer to the badges of a spec, from the exact weights of both."""
     if before is None or "badges" not in spec.blocks or before.head["seqs"] != made.head["seqs"]:
         return
     at = badges.NAMES.index("change")

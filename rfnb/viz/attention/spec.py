@@ -1,11 +1,11 @@
-"""The `attention` view: where each target position looks.
+"""The `attention` view: the weight that each target gives to each source.
 
     rf.viz.attention(weights, source=list("though"), target=["DH", "OW"])   # a plain array {target, source}
-    rf.viz.attention(array, dims=["head", "target", "source"])              # further axes become maps to choose from
-    rf.viz.attention(tensor, source_dim=enc_time)                           # a Tensor: dims, lengths and padding are known
+    rf.viz.attention(array, dims=["head", "target", "source"])              # further axes become selectable maps
+    rf.viz.attention(tensor, source_dim=enc_time)                           # a Tensor knows its dims, lengths and padding
     rf.viz.attention({"layer 0": w0, "layer 1": w1})                        # several layers
-    rf.viz.attention(w, tokens=["the", "cat"], mask="causal")               # self-attention: the same tokens on both sides
-    rf.viz.attention({"1": w1, "2": w2}, slider="epoch")                    # the same weights in the course of a training
+    rf.viz.attention(w, tokens=["the", "cat"], mask="causal")               # self-attention: the same tokens on both axes
+    rf.viz.attention({"1": w1, "2": w2}, slider="epoch")                    # the same weights during a training
 
 The widget draws the same spec in `widgets/src/attention/`.
 """
@@ -63,40 +63,38 @@ def spec(
     """The spec of attention weights.
 
     Args:
-        weights: {target, source, ...}: a Tensor, or an array with target and source last; or a dict of them by label, or a tuple or list,
-            which are the layers; or a dict of such, by what was changed between them (epochs, checkpoints): there is a slider for
-            that. Also the output of a model of transformers, and what `generate` gives: a tuple of layers for each step.
-            Weights of an array that are not computed yet are NaN. Padding is shown as it is, and what is wrong with it is said.
-        source: Labels of what is attended over, or a list of labels per sequence. Default: numbers.
-        target: Labels of what attends, likewise.
-        tokens: Labels of both, in self-attention.
+        weights: {target, source, ...}: a Tensor, or an array with target and source last; or a dict of them by label,
+            or a tuple or list of layers; or a dict of these over a changing setting (epochs, checkpoints), which becomes a
+            slider. Also the output of a model of transformers, and that of `generate`: a tuple of layers for each step. Use
+            NaN for weights that are not computed yet. Padding is shown unchanged, with its problems.
+        source: Labels of the sources, or a list of labels per sequence. Default: numbers.
+        target: Labels of the targets, likewise.
+        tokens: Labels of both, for self-attention.
         source_lengths: Length per sequence. Default: those of the dim, else of the labels.
         target_lengths: Likewise.
-        source_dim: The dim attended over, a Dim or a name. Default: what was recorded, else a dim with a telling name, else the only
-            one that can be; of a plain array the last axis.
-        target_dim: The dim that attends. Default: likewise, also by its lengths; of a plain array the last that is left.
+        source_dim: The dim attended over, a Dim or a name. Default: that of the recording, else a dim with a
+            characteristic name, else the only candidate; for a plain array the last axis.
+        target_dim: The dim of the targets. Default: likewise, also by its lengths; for a plain array the last remaining axis.
         dims: Names of the axes of a plain array, "batch head target source" or a list. Default: [batch,] [head,] target, source.
         names: One label per sequence.
-        mask: What may be seen, true or false: a Tensor with dims of the weights, or an array that broadcasts against them; "causal":
-            nothing ahead. Default: causal if the weights show it (exactly 0 above the diagonal).
-        merge: Show words instead of word pieces: a marker of pieces ("##", "▁", "Ġ", "@@"), True for the one they have, or a function
-            from the pieces to the number of the word of each. Weights to a word are added up, those from a word averaged.
-        slider: Whether the labels of a dict, or the entries of a list, are places of a slider, not layers; a str is what they are
-            ("epoch").
-        samples: The sound that the sources are frames of, (batch, samples) or a list of (samples,): drawn above the columns.
+        mask: True where attention is allowed: a Tensor with dims of the weights, or an array that broadcasts against
+            them; or "causal". Default: causal if the weights are (exactly 0 above the diagonal).
+        merge: Show words instead of word pieces: a marker of pieces ("##", "▁", "Ġ", "@@"), True to detect it, or a
+            function from the pieces to the word index of each. Weights to a word are summed, those from a word averaged.
+        slider: Whether the labels of a dict, or the entries of a list, are slider positions instead of layers; a str names them ("epoch").
+        samples: The sound whose frames are the sources, (batch, samples) or a list of (samples,): drawn above the columns.
         sampling_rate: Samples per second.
-        frame_shift: Seconds from a source to the next. Default: the samples are spread over the sources, and that is said.
-        rail: How the sound is drawn, "spectrogram" or "waveform".
-        scale: Of the colours, "root" (small weights stay visible) or "linear", for paper: there a weight of .03 is nearly white.
-        heads, seqs: Of an `rf.LongAttention`, which ones; its weights are computed by rows. Default: the first.
-        live: Whether more may come.
+        frame_shift: Seconds between sources. Default: the samples are spread over the sources, and the view says so.
+        rail: The form of the sound, "spectrogram" or "waveform".
+        scale: The colour scale, "root" (small weights stay visible) or "linear", for print: there a weight of .03 is nearly white.
+        heads, seqs: Indices for an `rf.LongAttention`, whose weights are computed by rows. Default: the first.
+        live: Whether more data may arrive.
 
     Raises:
-        DimError: If source_dim or target_dim is not a dim of the weights, or is not given and several could be meant; or if the mask
-            has other dims.
+        DimError: If source_dim or target_dim is not a dim of the weights, or is not given and ambiguous; or if the mask has other dims.
         ShapeError: If labels, lengths, names or mask do not fit the array.
-        ValueError: If merge is no known marker, mask another word than "causal", samples do not fit the sequences, or a model has given
-            no weights: `()`, or None in a tuple.
+        ValueError: If merge is not a known marker, mask is a string other than "causal", samples do not fit the
+            sequences, or the model returned no weights: `()`, or None in a tuple.
     """
     weights = of_output(weights, "attentions", "attention", "output_attentions=True")
     refuse_missing(weights)
@@ -171,14 +169,14 @@ def _slides(weights: Mapping[Any, Any], slider: str | bool) -> bool:
 
 
 def _places(weights: Any, slider: str | bool, dims: Any) -> list[Mapping[str, Any]]:
-    """The weights by label, for each place of the slider."""
+    """The weights by label, for each slider position."""
     if isinstance(weights, Mapping) and _slides(weights, slider):
         return [by_label(value, dims) for value in weights.values()]
     return [by_label(weights, dims)]
 
 
 class _Weights:
-    """One tensor of weights, its axes sorted by role."""
+    """One tensor of weights, with its axes sorted by role."""
 
     def __init__(self, named: NamedArray, source: Axis, target: Axis | None):
         self.named, self.source, self.target = named, source, target
@@ -203,12 +201,12 @@ class _Weights:
 
     @property
     def is_self(self) -> bool:
-        """Whether both sides are the same dim."""
+        """Whether both axes are the same dim."""
         own, other = (axis.dim if axis is not None else None for axis in (self.source, self.target))
         return own is not None and other is not None and (own.twin_of or own) is (other.twin_of or other)
 
     def entry(self, same: bool) -> dict[str, Any]:
-        """The fields that the maps of these weights have in common, for their entries in the spec."""
+        """The fields that the entries of the maps of these weights share."""
         one_row = {"name": "target", "size": 1, "lengths": None, "kind": None, "id": 0}
         row = one_row if self.target is None else self.target.entry(0)
         return {"row_dim": row, "col_dim": self.source.entry(1), **({"self": True} if same else {})}
@@ -223,13 +221,13 @@ class _Weights:
         return [(layer, head) for layer in layers for head in names_of(heads)]
 
     def array(self) -> np.ndarray:
-        """float32 [seq, map, row, col], the padding as it is: what lies there is a mistake that one wants to see."""
+        """float32 [seq, map, row, col], with padding unchanged: values there are a mistake that should be visible."""
         rows = [self.target] if self.target is not None else []
         return single(self.named.arranged(self.seqs, self.maps, rows, [self.source]))
 
 
 def maps_of(array: np.ndarray, dims: Sequence[str]) -> np.ndarray:
-    """Weights with axes of these names, "source" and "target" among them, as [seq, map, row, col] in the order of a spec's maps."""
+    """Weights with axes of these names, including "source" and "target", as [seq, map, row, col] in the order of a spec's maps."""
     return _Weights.of(array, None, None, "source", "target", dims).array()
 
 
@@ -239,13 +237,13 @@ def array_of(weights: Tensor, source: Any, target: Any) -> np.ndarray:
 
 
 def axes_of(weights: Tensor, source: Any, target: Any) -> tuple[list[Axis], list[Axis]]:
-    """The axes that sequences run over, and those that maps do, in the order of a spec."""
+    """The axes of sequences and those of maps, in the order of a spec."""
     one = _Weights.of(weights, None, None, source, target, None)
     return one.seqs, one.maps
 
 
 def _usual(source: Any, target: Any) -> dict[int, list[str]]:
-    """The axes of plain arrays, by their number."""
+    """The default names of the axes of plain arrays, by index."""
     nested = any(
         labels is not None and len(labels) and isinstance(labels[0], (list, tuple)) for labels in (source, target)
     )

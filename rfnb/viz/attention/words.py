@@ -1,8 +1,8 @@
-"""Word pieces as words: weights to all pieces of a word are added up, those of its pieces as targets averaged.
+"""Merge word pieces to words: weights to the pieces of a word are summed, those from its pieces averaged.
 
     starts(["un", "##der", "stand"], "##") == [0, 2]
 
-So a row still sums to 1, and says where a word looks.
+So a row still sums to 1, and shows what a word attends to.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ import numpy as np
 
 from rfnb.core.errors import value_error
 
-# At the begin of a piece, of a word, at the end of a piece.
+# At the start of a piece, at the start of a word, at the end of a piece.
 _CONTINUES, _BEGINS, _GOES_ON = ("##",), ("▁", "Ġ", " "), ("@@",)
 MARKERS = (*_CONTINUES, "▁", "Ġ", *_GOES_ON)
 Merge = str | bool | Callable[[list[str]], Sequence[int]]
 
 
 def starts(pieces: Sequence[str], merge: Merge) -> list[int]:
-    """The numbers of the pieces that words begin with.
+    """The indices of the pieces that start words.
 
     Args:
-        merge: A marker ("##", "▁", "Ġ", "@@"), True for the one that the pieces have, or a function from pieces to the number of the
-            word that each belongs to.
+        merge: A marker ("##", "▁", "Ġ", "@@"), True to detect it, or a function from pieces to the word index of each.
 
     Raises:
-        ValueError: If the marker is not known, or the function does not give a number per piece, in order.
+        ValueError: If the marker is unknown, or the function does not return an increasing index per piece.
     """
     pieces = list(pieces)
     if callable(merge):
@@ -55,7 +54,7 @@ def starts(pieces: Sequence[str], merge: Merge) -> list[int]:
 
 
 def marker_of(pieces: Sequence[str]) -> str | None:
-    """The marker that pieces have; None if they are words."""
+    """The marker of the pieces; None if they are words."""
     marked = lambda piece, marker: piece.endswith(marker) if marker in _GOES_ON else piece.startswith(marker)  # noqa: E731
     hits = {marker: sum(len(piece) > len(marker) and marked(piece, marker) for piece in pieces) for marker in MARKERS}
     best = max(hits, key=lambda marker: hits[marker])
@@ -72,7 +71,7 @@ def _continues(pieces: Sequence[str], at: int, marker: str) -> bool:
 
 
 def _special(piece: str) -> bool:
-    """Whether it is no text: <s>, [CLS], <|end|>."""
+    """Whether it is a special token: <s>, [CLS], <|end|>."""
     return len(piece) > 2 and (piece[0], piece[-1]) in (("<", ">"), ("[", "]"))
 
 
@@ -90,15 +89,15 @@ def joined(pieces: Sequence[str], begins: Sequence[int]) -> list[str]:
 
 
 def _plain(word: str) -> str:
-    """A word without the mark of its begin."""
+    """A word without its marker."""
     return word[1:] if len(word) > 1 and word[0] in "▁Ġ" else word
 
 
 def merged(array: Any, rows: Sequence[int], row_len: int, cols: Sequence[int], col_len: int) -> np.ndarray:
-    """Weights [..., row, col] of words, followed by those of the padding as they were.
+    """Weights [..., row, col] of words, followed by the unchanged padding.
 
     Args:
-        rows: Where the words of the targets begin; cols: of the sources.
+        rows, cols: Indices at which the words of the targets and of the sources start.
     """
     array = np.asarray(array, np.float64)
     if len(cols) < col_len:
@@ -112,6 +111,6 @@ def merged(array: Any, rows: Sequence[int], row_len: int, cols: Sequence[int], c
 
 
 def effect_labels(entry: dict[str, Any], index: int) -> list[list[str]] | None:
-    """The labels in the cells of a map of effects, [row][column]; None for any other map."""
+    """The labels in the cells of a map of effects, [row][column]; None for other maps."""
     effects = entry.get("effects")
     return None if not effects else effects[index]["labels"]

@@ -1,5 +1,6 @@
-"""Lines beside the hypotheses in the drawing of a search: the way of the reference, from what was merged to what has it now, and where two
-searches part."""
+"""Lines over the hypotheses in the drawing of a search: the path of the reference, links from merged hypotheses to their
+survivors, and the point where two searches diverge.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.shapes import Drawing, Lines, Point, Text, curve
 from rfnb.viz.visible import line
 
-BETWEEN = 40.0  # the room between two searches in one picture, for their names
-_MOST = 400  # lines to what was merged: more would hide the others
+BETWEEN = 40.0  # space between two searches in one picture, for their names
+_MOST = 400  # links to merged hypotheses: more would hide the others
 
 
 @dataclass
 class Beside:
-    """The name of the steps, the nodes of the reference, and whether it fell after the last."""
+    """The name of the steps, the nodes of the reference, and whether it was pruned after the last."""
 
     axis: str
     reference: list[TreeNode]
@@ -39,7 +40,7 @@ class Beside:
         above: float,
         parts: int,
     ) -> None:
-        """Draw the way of the reference as a dashed line, and "ref" at its end; of one that fell at once there is none."""
+        """Draw the path of the reference as a dashed line, and "ref" at its end; nothing if it was pruned in the first step."""
         if not self.reference:
             return
         made.add(Lines("ink", 1.6, [curve(start(node), end(node), parts) for node in self.reference], (5, 4)))
@@ -48,7 +49,7 @@ class Beside:
 
 
 def draw_arms(made: Drawing, arms: Arms, x: float, ys: Sequence[float], half: float) -> None:
-    """Draw where two searches part: a line across the steps, one between A and B, their names on both sides of it."""
+    """Draw where two searches diverge: a line across the steps, and one between A and B with their names."""
     if arms.split >= len(ys):
         return
     middle = ys[arms.split - 1] + half + BETWEEN / 2
@@ -68,7 +69,7 @@ def joins(
     end: Callable[[TreeNode], Point],
     parts: int,
 ) -> None:
-    """Dotted lines from what was merged to what it became a part of."""
+    """Dotted lines from merged hypotheses to those that they were merged into."""
     paths = []
     for cuts in tree.cuts:
         for cut in cuts:

@@ -1,4 +1,4 @@
-"""The `beams` view as a page: one picture of each tree with a description, and its n-best list as a table."""
+"""The `beams` view as a page: a picture of each tree with a description, and its n-best list as a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_NBEST, _MAX_CUTS = 10, 60
 
 
 def problem(spec: Any) -> str | None:
-    """The fault of the head of a `beams` spec, as a sentence; None if it can be drawn."""
+    """The problem with the head of a `beams` spec, as a sentence; None if it can be drawn."""
     seqs = spec.head.get("seqs")
     if not isinstance(seqs, list):
         return "This beam search cannot be drawn: it has no list of sequences."
@@ -37,7 +37,7 @@ def problem(spec: Any) -> str | None:
 
 
 def _arms_fault(arms: Any, step: dict[str, Any], steps: int) -> str | None:
-    """The fault of a sequence that says that it is two searches in one."""
+    """The problem of a sequence that claims to be two searches in one."""
     if arms is None:
         return None
     known = isinstance(arms, dict) and {"at", "split", "names", "ends", "best"} <= arms.keys()
@@ -68,7 +68,7 @@ def _fault(step: Any, before: int | None) -> str | None:
 
 
 def missing(spec: Any) -> str:
-    """The words for a view with nothing in it; "" for any other."""
+    """The text for an empty view; "" for any other."""
     return "" if spec.head["seqs"] else "no sequences"
 
 
@@ -101,7 +101,7 @@ def _sequence(spec: Any, seq: dict[str, Any]) -> list[str]:
 
 
 def _reasons(tree: BeamTree) -> list[str]:
-    """The reasons why candidates did not go on, as a table to unfold."""
+    """The reasons why candidates were cut, as a table to unfold."""
     found = [cut for cuts in tree.cuts for cut in telling(cuts)]
     if not found:
         return []
@@ -118,7 +118,7 @@ def _reasons(tree: BeamTree) -> list[str]:
     return [fold(f"The best candidates that were not kept, and why{added}", [made, *more])]
 
 
-# So many hypotheses and so many cut candidates of each step, from much to little.
+# Numbers of hypotheses and cut candidates kept per step, from many to few.
 _RUNGS = (
     (None, 2),
     (None, 1),
@@ -138,7 +138,7 @@ _RUNGS = (
 
 
 def thin(spec: Spec, room: Room) -> Spec:
-    """Every hypothesis that is left is as it was."""
+    """Drop hypotheses and candidates; the kept ones are unchanged."""
     placed = [_placed(seq["steps"]) for seq in spec.head["seqs"]]
     return finest(_RUNGS, lambda rung: _thinned(spec, placed, *rung), lambda _: room.most)
 
@@ -176,8 +176,9 @@ def _fewer(seq: dict[str, Any], steps: list[dict[str, Any]], best: int | None, c
 
 
 def _placed(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The steps with what a page works out of all hypotheses where it has all: their ranks (from 1, of how many, the best score), and the
-    last step that a continuation of each has reached."""
+    """The steps with results that a page would compute from all hypotheses: their ranks (from 1, the number ranked, the
+    best score), and the last step that a continuation of each reached.
+    """
     lasts = [[index] * len(step["scores"]) for index, step in enumerate(steps)]
     for index in range(len(steps) - 1, 0, -1):
         for slot, (parent, score) in enumerate(zip(steps[index]["parents"], steps[index]["scores"])):
@@ -199,7 +200,7 @@ def _best(scores: list[float | None], best: int | None) -> set[int]:
 
 
 def _without(step: dict[str, Any], keep: set[int]) -> dict[str, Any]:
-    """A step in which the slots that are not kept have no hypothesis."""
+    """A step in which the slots that are not kept are empty."""
     slots = range(len(step["scores"]))
     nothing = {
         "tokens": "",

@@ -1,8 +1,10 @@
-"""The `beams` view as a drawing: x = step, y = slot; the winner's path is thick, dead branches are faint, complete hypotheses are square.
-The reference is dashed, and ends where it fell; what was merged is a dotted line to what it became a part of; hollow: no new label.
+"""The `beams` view as a drawing: x = step, y = slot; the winner's path is thick, dead branches are faint, complete
+hypotheses are square. The reference is dashed, and ends where it was pruned; a dotted line links a merged hypothesis to
+its survivor; a hollow node adds no label.
 
-Small searches have their tokens in boxes, larger ones are dots with the winner's tokens above, and where a step has too little room
-for its edges each place of the beam is a cell: what is drawn is bounded by the size of the picture, not of the search.
+Small searches have tokens in boxes; larger ones are dots with the winner's tokens above; if a step has too little room
+for its edges, each slot of the beam is a cell. The amount drawn is bounded by the size of the picture, not of the
+search.
 """
 
 from __future__ import annotations
@@ -25,19 +27,19 @@ from rfnb.viz.visible import line
 MOST_SEQS = 4
 _AXIS, _MARGIN = 20.0, 34.0
 _PILL, _LANE, _STUB, _GAP, _GAP_MOST = 11.0, 44.0, 14.0, 16.0, 44.0
-_NAMED, _SMALL = 17.0, 9.0  # the least height of a lane in which dots have names, and the size of these
+_NAMED, _SMALL = 17.0, 9.0  # minimal height of a lane whose dots have names, and their font size
 _LONGEST, _MOST_LANES, _STUBS, _WORDS = 14, 12, 2, 400
-_MOST_FAINT = 400  # lines to what died out: more would hide the others
+_MOST_FAINT = 400  # lines to dead hypotheses: more would hide the others
 _OVERVIEW, _DOTS, _PITCH = (
     300.0,
     3000,
     6.0,
-)  # height of a large search, its most dots, the least room of a step with edges
+)  # height of a large search, maximal number of dots, minimal width of a step with edges
 _SHARES = {"carried": 0.1, "dead": 0.3, "dropped": 0.3, "alive": 0.7, "ended": 1.0}
 
 
 def drawing(spec: Any, width: float) -> Drawing:
-    """The searches of the first sequences as a drawing of this width."""
+    """The searches of the first sequences as a drawing with this width."""
     head = spec.head
     seqs = head["seqs"][:MOST_SEQS]
     made = Drawing(width, 0)
@@ -59,7 +61,7 @@ def drawing(spec: Any, width: float) -> Drawing:
 
 
 def of_tree(tree: BeamTree, width: float, seq: Mapping[str, Any]) -> Drawing:
-    """One search as a drawing of at most this width; `seq` is its sequence of the spec."""
+    """One search as a drawing with at most this width; `seq` is its sequence in the spec."""
     made = _of_tree(tree, width, Beside(seq, tree))
     reference = seq.get("reference")
     if reference:
@@ -103,7 +105,7 @@ def description(head: dict[str, Any], seq: dict[str, Any], tree: BeamTree) -> st
 
 
 class _Boxes:
-    """Tokens in boxes, with the best candidates that were cut below them."""
+    """Tokens in boxes, with the best cut candidates below them."""
 
     def __init__(self, tree: BeamTree, lanes: int, beside: Beside):
         self.beside = beside
@@ -117,10 +119,10 @@ class _Boxes:
         self.widths = [max([26.0, *(fonts.width(text, 12) + 18 for text in row if text)]) for row in self.labels]
         stubs = [[" ".join(filter(None, [cut.arm, labels.short(cut.token, 10)])) for cut in cuts] for cuts in self.cuts]
         self.stubs = stubs
-        for step, texts in enumerate(stubs):  # a step is as wide as what hangs below it
+        for step, texts in enumerate(stubs):  # a step is as wide as the stubs below it
             self.widths[step] = max([self.widths[step], *(fonts.width(text, 10) + 20 for text in texts)])
         self.least = 2 * _MARGIN + sum(self.widths) + len(self.widths) * _GAP
-        self.under = [0] * lanes  # how many stubs hang under each lane at most
+        self.under = [0] * lanes  # maximal number of stubs below each lane
         for cuts in self.cuts:
             here = [0] * lanes
             for cut in cuts:
@@ -194,8 +196,8 @@ class _Boxes:
         won, faint = (node.step, node.slot) in self.best, node.state in ("dead", "dropped")
         complete = node.state in ("ended", "dropped")
         frame = "accent" if won else "faint" if faint else "muted"
-        tall = _PILL if node.written else half  # without a new label it is a small hollow place
-        if complete:  # a second frame says: complete
+        tall = _PILL if node.written else half  # without a new label it is a small hollow node
+        if complete:  # a second frame marks a complete one
             made.add(Rect(x - half - 3, y - tall - 3, 2 * half + 6, 2 * tall + 6, "paper", frame, 1.1, 4))
         radius = 2 if complete else tall
         fill = "accent" if won and node.written else "paper"
@@ -238,7 +240,7 @@ def _edges(
     end: Callable[[TreeNode], Point],
     strong: float,
 ) -> None:
-    """The lines from parents, those of one style as one shape, the winner's on top."""
+    """The lines from parents, one shape per style, the winner's on top."""
     styles = {
         "faint": _Edges("faint", 0.8 if strong > 3 else 0.6, alpha=0.8),
         "carried": _Edges("muted", 0.8, (1, 3)),
@@ -279,7 +281,7 @@ def _frame(
 
 
 def _words(tree: BeamTree, path: list[tuple[int, int]], pitch: float) -> labels.AxisLabels:
-    """The tokens of a winner above its steps, only where most of them can be read."""
+    """The tokens of a winner above its steps, only if most of them are legible."""
     tokens = [""] * len(tree.nodes)
     for step, slot in path:
         node = tree.nodes[step][slot] if step < len(tree.nodes) and slot < len(tree.nodes[step]) else None
@@ -320,7 +322,7 @@ def _dots(tree: BeamTree, lanes: int, pitch: float, width: float, beside: Beside
 
 
 def _ranks(made: Drawing, tree: BeamTree, at: Callable[[TreeNode], Point], pitch: float) -> None:
-    """The places in the n-best list, beside where each result has come to."""
+    """The ranks in the n-best list, beside the end of each result."""
     places = {id(node): rank for rank, node in enumerate(tree.nbest, 1)}
     ends: list[tuple[Point, int]] = []
     for last in filter(None, tree.nodes[-1]):
@@ -342,7 +344,7 @@ def _ranks(made: Drawing, tree: BeamTree, at: Callable[[TreeNode], Point], pitch
 def _turns(
     made: Drawing, nodes: list[TreeNode], best: set[tuple[int, int]], at: Callable[[TreeNode], Point], half: float
 ) -> None:
-    """The tokens below the dots where what lives leaves another way that does, as far as they have room."""
+    """The tokens below the dots at which a surviving hypothesis diverges, as far as there is room."""
     live = [node for node in nodes if node.state in ("alive", "ended") or (node.step, node.slot) in best]
     ways = Counter(id(node.parent) for node in live)
     taken: list[tuple[float, float]] = []
@@ -357,7 +359,7 @@ def _turns(
 
 
 def _cells(tree: BeamTree, lanes: int, pitch: float, width: float, beside: Beside) -> Drawing:
-    """Each place of the beam as a cell: darker where a result goes through, with the winner's path on top."""
+    """Each slot of the beam as a cell: darker if a result passes through it, with the winner's path on top."""
     made, xs, ys, lane = _frame(tree, lanes, pitch, width, beside.axis)
     shades = np.zeros((lanes, len(tree.nodes)), np.uint8)
     for step, row in enumerate(tree.nodes):
@@ -386,7 +388,7 @@ def _cells(tree: BeamTree, lanes: int, pitch: float, width: float, beside: Besid
 
 
 def _axis(made: Drawing, xs: list[float], ys: list[float], name: str, tree: BeamTree) -> None:
-    """Numbers of steps above, of slots at the left."""
+    """Numbers of steps above, and of slots to the left."""
     pitch = xs[1] - xs[0] if len(xs) > 1 else 40.0
     every = labels.stride(pitch, 32)
     made.add(Text(2, 8, name, 10, "muted"))

@@ -1,4 +1,4 @@
-"""The best labels of the vocabulary beside each step, also those that no beam took: what a hypothesis could have gone on with."""
+"""The most probable labels of each step over the whole vocabulary, including labels that the beam did not take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rfnb.viz.beams.tree import BeamTree, TreeNode
 from rfnb.viz.rounding import percent
 from rfnb.viz.visible import line, visible
 
-_ALL = 4000  # hypotheses of a search up to which all have them; of larger ones those of the first results
+_ALL = 4000  # hypotheses of a search up to which all have them; in larger ones only those on the paths of the first results
 _RESULTS = 10
 
 Labels = list[tuple[Any, ...]]
@@ -24,11 +24,12 @@ def told(
     label: Callable[[int, int], str],
     ids: bool = False,
 ) -> list[dict[str, Labels]]:
-    """For each step, by slot of the step before, the best labels with their natural-log probabilities; by "all" where all have the same.
+    """For each step, by slot of the previous step, the best labels with natural-log probabilities; under "all" if they are
+    the same for all.
 
     Args:
         label: The text of a token in a step.
-        ids: Whether the index of each label follows.
+        ids: Whether to add the index of each label.
     """
     if not any("next_tokens" in fields for fields in steps):
         return []
@@ -56,7 +57,7 @@ def told(
 
 
 def not_allowed(steps: Sequence[Mapping[str, np.ndarray]], seq: int, tree: BeamTree) -> list[dict[str, float]]:
-    """For each step, by slot of the step before, the probability of all labels that were not allowed, where there are any."""
+    """For each step, by slot of the previous step, the total probability of disallowed labels, if any."""
     out = []
     for fields, nodes in zip(steps, tree.nodes):
         taken = fields["taken"][seq] if "taken" in fields else np.zeros(0)
@@ -66,7 +67,7 @@ def not_allowed(steps: Sequence[Mapping[str, np.ndarray]], seq: int, tree: BeamT
 
 
 def words(labels: Sequence[Sequence[Any]]) -> str:
-    """The labels with their probabilities, e.g. "the 43 %, a 20 %"; of scores that are no log probabilities the numbers."""
+    """The labels with their probabilities, e.g. "the 43 %, a 20 %"; the plain numbers if scores are not log probabilities."""
     return ", ".join(f"{line(visible(str(label)[:20]))} {_share(float(value))}" for label, value, *_ in labels)
 
 
@@ -77,24 +78,24 @@ def _share(log_prob: float) -> str:
 
 
 def _is_complete(node: TreeNode | None) -> bool:
-    """Whether a hypothesis has ended, so that what its model says means nothing."""
+    """Whether a hypothesis has ended, so that its next distribution has no meaning."""
     return node is None or node.state in ("ended", "carried", "dropped")
 
 
 def taken_from_winner(step: Mapping[str, Any], node: TreeNode) -> str:
-    """The fraction of probability that the hypothesis continued by a node was not allowed to take, as text."""
+    """The probability mass disallowed for the hypothesis that a node continues, as text."""
     share = (step.get("taken") or {}).get(str(node.parent.slot if node.parent else 0))
     return f"; not allowed: {percent(share)}" if share else ""
 
 
 def of_winner(step: Mapping[str, Any], node: TreeNode) -> Labels:
-    """The best labels of a step of a spec for the hypothesis that a node continues."""
+    """The best labels of a spec's step for the hypothesis that a node continues."""
     labels = step.get("next") or {}
     return labels.get("all") or labels.get(str(node.parent.slot) if node.parent else "0") or []
 
 
 def _on_paths(tree: BeamTree) -> list[set[int]]:
-    """For each step the slots of the step before on the paths of the first results."""
+    """For each step, the slots of the previous step on the paths of the first results."""
     found: list[set[int]] = [set() for _ in tree.nodes]
     for end in tree.nbest[:_RESULTS]:
         for node in end.path():

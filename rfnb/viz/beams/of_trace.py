@@ -1,4 +1,4 @@
-"""The searches of a recording as views."""
+"""Searches in a recording as views."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The parts that the scores of a `beams` spec are made of: how much each model has added to the score of each token.
+"""The components of the scores in a `beams` spec: the contribution of each model to the score of each token.
 
-A search records what its models gave (`log_probs`, `part:NAME`), without the factors that they were added with. These follow from the
-scores themselves: of all hypotheses together they are the one solution of `score - score before = sum of factor * part`.
+A search records the outputs of its models (`log_probs`, `part:NAME`), without their weights. The weights follow from
+the scores: over all hypotheses together they are the unique solution of `score - parent's score = sum of weight *
+part`.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from typing import Any
 import numpy as np
 
 _UNSCALED = " (unscaled)"
-_CLOSE = 2e-3  # nats; scores are float32, and may be some hundred
-_ENOUGH = 4000  # hypotheses to find the factors with; they are checked with all
+_CLOSE = 2e-3  # nats; scores are float32, and may be several hundred
+_ENOUGH = 4000  # hypotheses used to solve for the weights; all are used to verify them
 
 Steps = Sequence[Mapping[str, np.ndarray]]
 
 
 class Parts:
-    """The parts of all scores of a search.
+    """The components of all scores in a search.
 
     Args:
-        steps: Arrays [batch, entry]; scores without what an end adds.
+        steps: Arrays [batch, entry]; scores without the extra score of an end.
 
     Attributes:
-        names: Of the parts that there are to show: none if a score is nothing but one log probability. With the factor
-            ("0.3 × lm"); or with a remark, if the parts as they are do not add up to the scores.
+        names: Names of the parts to show: none if a score is a single log probability. Each with its weight ("0.3 ×
+            lm"), or with a note if the parts do not add up to the scores.
     """
 
     def __init__(self, steps: Steps):
@@ -42,7 +43,7 @@ class Parts:
             self.names.append("end")
 
     def of(self, step: Mapping[str, np.ndarray], seq: int, prefix: str = "") -> list[list[float]]:
-        """For each part its values, of the slots or (prefix "cand_") of the candidates of a step."""
+        """The values of each part, for the slots or (prefix "cand_") for the candidates of a step."""
         like = step[f"{prefix}scores"][seq]
         scales = self._scales if self._scales is not None else np.ones(len(self._fields))
         none = np.zeros(len(like))
@@ -62,7 +63,7 @@ class Parts:
 
 
 def factors(steps: Steps, fields: Sequence[str]) -> np.ndarray | None:
-    """The factor of each field; None if no factors make them add up to the scores, or several do."""
+    """The weight of each field; None if no weights explain the scores, or they are not unique."""
     rows, gains = [], []
     for step in steps:
         if "base" not in step or any(name not in step for name in fields):
@@ -74,7 +75,7 @@ def factors(steps: Steps, fields: Sequence[str]) -> np.ndarray | None:
     parts, gain = np.concatenate(rows), np.concatenate(gains)
     found = np.ones(len(fields))
     if len(fields) > 1 or np.abs(parts[:, 0] - gain).max(initial=0) > _CLOSE:
-        used = np.flatnonzero(parts.any(0))  # what has added nothing yet may have any factor
+        used = np.flatnonzero(parts.any(0))  # a part that is always 0 may have any weight
         every = -(-len(parts) // _ENOUGH) or 1
         solved, _, rank, _ = np.linalg.lstsq(parts[::every, used], gain[::every], rcond=1e-6)
         if rank < len(used):

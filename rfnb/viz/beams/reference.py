@@ -1,4 +1,4 @@
-"""The reference beside a search: where it fell out of the beam and why, and how each hypothesis is aligned with it."""
+"""The reference of a search: where and why it was pruned, and its alignment with each hypothesis."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _ALIGNED = 20  # hypotheses of the n-best list
 
 
 def told(history: Any, seq: int, reference: Sequence[Any], tree: BeamTree) -> dict[str, Any]:
-    """The fields of a spec that tell of the reference of one sequence.
+    """The fields of a spec about the reference of one sequence.
 
     Args:
         history: A BeamHistory.
-        reference: Its labels, numbers or texts, with the one that ends it.
+        reference: Its labels, numbers or texts, including the end label.
     """
     numbers = [history.labels_of(None).index(item) if isinstance(item, str) else int(item) for item in reference]
     labels = [history.label(number, min(step, history.num_steps - 1)) for step, number in enumerate(numbers)]
@@ -37,7 +37,7 @@ def told(history: Any, seq: int, reference: Sequence[Any], tree: BeamTree) -> di
 
 
 def _path(history: Any, seq: int, numbers: Sequence[int], last: int) -> list[list[int]]:
-    """(step, slot) of the longest begin of the reference that is in the beam after step `last`, until it ends."""
+    """(step, slot) of the longest prefix of the reference in the beam after step `last`, until it ends."""
     if last < 0:
         return []
     goal = tuple(numbers)
@@ -56,7 +56,7 @@ def _path(history: Any, seq: int, numbers: Sequence[int], last: int) -> list[lis
 
 
 def _rank(history: Any, seq: int, found: Any, numbers: Sequence[int], path: list[list[int]]) -> int | None:
-    """The place of the reference among the candidates of the step in which it fell, from 1; None if it is not stored."""
+    """The rank of the reference among the candidates of the step in which it was pruned, from 1; None if it was not stored."""
     if history.blank is not None or found.step >= len(numbers):
         return None
     for item in verdicts(history, seq, found.step):
@@ -66,6 +66,6 @@ def _rank(history: Any, seq: int, found: Any, numbers: Sequence[int], path: list
 
 
 def _aligned(tree: BeamTree, labels: Sequence[str]) -> dict[str, str]:
-    """The edits from the reference to each of the first hypotheses: "=" the same, "s" another label, "i" one more, "d" one less."""
+    """The edits from the reference to each of the first hypotheses: "=" equal, "s" substituted, "i" inserted, "d" deleted."""
     goal = list(labels[:-1] if len(labels) > 1 and is_mark(labels[-1]) else labels)
     return {f"{node.step},{node.slot}": edits(goal, tokens_of(node.path())) for node in tree.nbest[:_ALIGNED]}

@@ -1,4 +1,4 @@
-"""The search with smaller beams beside it: what each would have kept, and where it would have lost the best hypothesis."""
+"""Simulate the search with smaller beams: what each would have kept, and where it would have lost the best hypothesis."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from rfnb.viz.beams.text import EMPTY, prefix
 from rfnb.viz.beams.tree import BeamTree, TreeNode, nats, rating
 from rfnb.viz.visible import line
 
-_ALL = 8  # up to this size each is there, of larger ones some
+_ALL = 8  # up to this size every size is included, beyond it some
 _SOME = (10, 12, 16, 24, 32, 48, 64, 96, 128)
-_WORDS = 60  # letters of a text
+_WORDS = 60  # characters of a text
 
 
 def sizes_below(width: int) -> list[int]:
-    """The sizes to tell of."""
+    """The beam sizes to report."""
     return [size for size in (*range(1, _ALL + 1), *_SOME) if size < width]
 
 
 def told(
     history: Any, seq: int, tree: BeamTree, *, length_exponent: float, join: str
 ) -> tuple[list[dict[str, Any]], list[list[int]]]:
-    """The entries of a spec for the smaller beams of one sequence, and for each step and slot in which of them it would have been.
+    """The entries of a spec for the smaller beams of one sequence, and for each step and slot which of them contain it.
 
     Returns:
-        The beams, smallest first: `size`; `lost`, the first step in which the best hypothesis would not have been in it; `until`, the
-        first step of which it is not known what else it may have kept; `best`, the step and slot of its own best; `text`. And masks:
-        bit i is the beam with index i.
+        The beams, smallest first: `size`; `lost`, the first step without the best hypothesis; `until`, the first step
+            in which its content is unknown; `best`, the step and slot of its own best hypothesis; `text`. And masks: bit i
+            is the beam with index i.
     """
     sizes = sizes_below(tree.width)
     if not sizes or not tree.nbest:
@@ -55,7 +55,7 @@ def told(
 
 
 def _best(tree: BeamTree, inside: list[np.ndarray], length_exponent: float) -> TreeNode | None:
-    """The best of what a smaller beam has at its end, or what has left it complete."""
+    """The best hypothesis in a smaller beam at its end, or one that left it complete."""
     last = len(tree.nodes) - 1
     nodes = [
         node
@@ -70,7 +70,7 @@ def _best(tree: BeamTree, inside: list[np.ndarray], length_exponent: float) -> T
 
 
 def _places_kept(node: TreeNode) -> list[TreeNode]:
-    """The places in the beam that a complete hypothesis keeps after its end."""
+    """The slots that a complete hypothesis occupies after its end."""
     after = []
     while (following := next((child for child in node.children if child.state == "carried"), None)) is not None:
         after.append(node := following)

@@ -1,6 +1,6 @@
-"""The `beams` view: what a beam search kept, cut and finished.
+"""The `beams` view: the hypotheses that a beam search kept, cut and finished.
 
-    rf.viz.beams(trace.beams["decoder"])                               # what a search recorded
+    rf.viz.beams(trace.beams["decoder"])                               # a recorded search
     rf.viz.beams(tokens=..., parents=..., scores=..., labels=vocab)    # plain arrays [step, beam] or [step, batch, beam]
 
 The widget draws the same spec in `widgets/src/beams/`.
@@ -35,10 +35,10 @@ _FURTHER = (
     "end_scores",
     "cand_by",
     "taken",
-)  # what an end adds to the score of what is complete is not in the score
+)  # the score of a complete hypothesis excludes the extra score of its end
 _PARTS = ("log_probs", "part:")
-_DIGITS = 5  # of a score
-_BLANK = "·"  # in the place of a token where a hypothesis stays as it is
+_DIGITS = 5  # significant digits of a score
+_BLANK = "·"  # replaces the token if a hypothesis does not change
 _EXAMPLE = "rf.viz.beams(tokens=[[5, 2]], parents=[[0, 0]], scores=[[-0.1, -2.3]])"
 
 
@@ -60,27 +60,27 @@ def spec(
     """The spec of a beam search.
 
     Args:
-        history: A `BeamHistory`, what `rf.beam_search` gives, or a list with one dict of fields per step (arrays {batch, beam} or
+        history: A `BeamHistory`, a result of `rf.beam_search`, or a list with one dict of fields per step (arrays {batch, beam} or
             {beam}).
         labels: Text of each token. Default: those of the history, else the numbers.
         names: One per sequence of the batch. Default "sequence 0", ...
-        cuts: How many of the best cut candidates to keep per step.
+        cuts: Number of best cut candidates to keep per step.
         length_exponent: The n-best list is sorted by score / length ** exponent. Default: that of the search, else 0, by score.
-        join: Between the tokens of a result. Default: that of the search, else a space.
-        reference: For each sequence the labels (or None) that were wanted, numbers or texts, with the one that ends them. The view says
-            where they fell out of the beam, and why, and marks in each hypothesis what is other than there.
-        smaller: Whether the view says what smaller beams would have found.
+        join: Separator between the tokens of a result. Default: that of the search, else a space.
+        reference: For each sequence the expected labels (or None), numbers or texts, including the end label. The view
+            shows where and why they were pruned, and marks the differences in each hypothesis.
+        smaller: Whether to show what smaller beams would have found.
         live: Whether more steps may come.
-        ids: Also the index of each label, by which one is forced.
-        **fields: Instead of a history: `tokens`, `parents`, `scores`, and if there are any `ended`, `cand_tokens`, `cand_parents`,
+        ids: Whether to include the index of each label, which forcing a label needs.
+        **fields: Instead of a history: `tokens`, `parents`, `scores`, and optionally `ended`, `cand_tokens`, `cand_parents`,
             `cand_scores`, `cand_kept`, `cand_verdict`, each a list over steps.
 
     Raises:
-        ShapeError: If the fields of a step differ in their sizes.
-        DimError: If it is open which dim of a Tensor is the batch.
-        ValueError: If a field is missing or unknown, or a parent points to no hypothesis.
+        ShapeError: If the fields of a step differ in size.
+        DimError: If the batch dim of a Tensor is ambiguous.
+        ValueError: If a field is missing or unknown, or a parent index is out of range.
     """
-    if hasattr(history, "history"):  # a SearchResult ranks, but does not prune, by length
+    if hasattr(history, "history"):  # a SearchResult ranks by length, but does not prune by it
         length_exponent = history.length_exponent if length_exponent is None else length_exponent
         join = history.join if join is None else join
         history = history.history
@@ -115,7 +115,7 @@ def spec(
         tree = grow(one, length_exponent=length_exponent, threshold=threshold)
         done = _finish(one, tree, join)
         wanted = reference[seq] if reference is not None and seq < len(reference) else None
-        if wanted is not None and (tree.nbest or ids):  # one that is held has no result yet
+        if wanted is not None and (tree.nbest or ids):  # a held run has no result yet
             done["reference"] = told(whole, seq, wanted, tree)
         if not live or ids:
             best_of = following.told(steps, seq, tree, lambda token, step: names_of[step](token), ids)
@@ -142,7 +142,7 @@ def spec(
 
 
 def _steps(history: Any, fields: dict[str, Any]) -> list[Mapping[str, Any]]:
-    """One dict of fields per step, whatever the search was given as."""
+    """One dict of fields per step, for any form of the input."""
     if history is None:
         known = (*_FIELDS, "ended", *_CANDIDATES)
         unknown = [name for name in fields if name not in known]
@@ -202,7 +202,7 @@ def _complete(index: int, step: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _array(index: int, name: str, value: Any) -> np.ndarray:
-    """A field as [batch, entry] or [entry]; of a Tensor, whose dims have no order, the batch comes first."""
+    """A field as [batch, entry] or [entry]; for a Tensor, whose dims have no order, the batch comes first."""
     if not isinstance(value, Tensor) or len(value.dims) < 2:
         return host(value)
     named = NamedArray.of(value)
@@ -246,7 +246,7 @@ def _check(index: int, step: dict[str, np.ndarray], before: dict[str, np.ndarray
 
 
 class _Names:
-    """The text of each token, found once."""
+    """The text of each token, cached."""
 
     def __init__(self, labels: Sequence[str] | None, blank: int | None):
         self._labels, self._blank = labels, blank
@@ -303,7 +303,7 @@ def _cut(
     ids: bool,
     blockers: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """The best candidates that were cut."""
+    """The best cut candidates."""
     if "cand_tokens" not in step:
         return []
     scores = step["cand_scores"][seq].astype(np.float64)
@@ -333,13 +333,13 @@ def _whole(values: np.ndarray) -> list[int]:
 
 
 def _numbers(scores: np.ndarray) -> list[float | None]:
-    """Scores for JSON; None for a slot without hypothesis (probability 0)."""
+    """Scores for JSON; None for an empty slot (probability 0)."""
     finite, rounded = np.isfinite(scores), np.round(scores.astype(np.float64), _DIGITS).tolist()
     return rounded if finite.all() else [score if ok else None for score, ok in zip(rounded, finite.tolist())]
 
 
 def _trim(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The steps without those at the end in which only other sequences of the batch went on."""
+    """The steps without trailing ones in which only other sequences of the batch continued."""
     while len(steps) > 1:
         before, last = steps[-2]["ended"], steps[-1]
         if not all(score is None or before[parent] for parent, score in zip(last["parents"], last["scores"])):
@@ -349,6 +349,6 @@ def _trim(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _finish(seq: dict[str, Any], tree: BeamTree, join: str) -> dict[str, Any]:
-    """Add the path of the winner, its text, and what there is to say of each hypothesis."""
+    """Add the winner's path, its text, and the notes on each hypothesis."""
     path = tree.nbest[0].path() if tree.nbest else []
     return {**tell(seq, tree), "best": [[node.step, node.slot] for node in path], "result": prefix(path, join)}

@@ -28,12 +28,12 @@ def text(spec: Any) -> str:
 
 
 def prefix(path: Sequence[TreeNode], join: str = " ") -> str:
-    """The tokens of a path as one text, without a closing mark like </s> at its end (unless that is all)."""
+    """The tokens of a path as one text, without an end mark such as </s> (unless that is all)."""
     return join.join(tokens_of(path))
 
 
 def tokens_of(path: Sequence[TreeNode]) -> list[str]:
-    """The tokens of a path likewise."""
+    """The tokens of a path, likewise as a list."""
     tokens = [node.token for node in path if node.written]
     closed = len(tokens) > 1 and path[-1].state in ("ended", "dropped") and is_mark(tokens[-1])
     return tokens[:-1] if closed else tokens
@@ -43,7 +43,7 @@ _LONGEST_PERIOD, _LEAST_TIMES = 12, 3
 
 
 def circles(path: Sequence[TreeNode], join: str) -> str:
-    """Say what a path repeats at least three times in a row, of several the longest stretch; "" if nothing."""
+    """A note on the longest sequence that a path repeats at least three times in a row; "" if there is none."""
     tokens = tokens_of(path)
     most = 0
     said = ""
@@ -60,12 +60,12 @@ def circles(path: Sequence[TreeNode], join: str) -> str:
 
 
 def join_labels(labels: Sequence[str], join: str) -> str:
-    """The labels of a reference as one text, without a closing mark."""
+    """The labels of a reference as one text, without an end mark."""
     return join.join(labels[:-1] if len(labels) > 1 and is_mark(labels[-1]) else labels)
 
 
 def is_mark(token: str) -> bool:
-    """Whether a token is a mark such as `</s>` or `<eos>` and no text."""
+    """Whether a token is a mark such as `</s>` or `<eos>` rather than text."""
     return len(token) > 2 and token.startswith("<") and token.endswith(">")
 
 
@@ -94,7 +94,7 @@ def _sequence(spec: Any, seq: dict[str, Any]) -> str:
 
 
 def apart(arms: Arms) -> str:
-    """Say where two searches part, and which is which."""
+    """A sentence on where two searches diverge, and which is which."""
     a, b = (line(name) for name in arms.names)
     where = (
         f"the same up to step {arms.at - 1}, apart from step {arms.at} on"
@@ -105,7 +105,7 @@ def apart(arms: Arms) -> str:
 
 
 def of_smaller(seq: Mapping[str, Any]) -> list[str]:
-    """Sentences on the largest of the smaller beams that loses the best hypothesis, and the next one that does not."""
+    """Sentences on the largest smaller beam that loses the best hypothesis, and the next one that keeps it."""
     beams = seq.get("smaller") or []
     lost = max((index for index, one in enumerate(beams) if "lost" in one), default=-1)
     return [line(one["text"]) for one in beams[max(lost, 0) : lost + 2]]
@@ -139,20 +139,20 @@ def _nbest_table(tree: BeamTree, exponent: float, join: str, live: bool) -> list
 
 
 def remark(tree: BeamTree, node: TreeNode, live: bool) -> str:
-    """The remark on a hypothesis in the n-best list."""
+    """The note on a hypothesis in the n-best list."""
     won = (node.step, node.slot) in tree.ends
     words = ["best so far" if live else "winner"] if won else []
     return ", ".join(words if node.state == "ended" else [*words, "not complete"])
 
 
 def telling(cuts: Sequence[Cut]) -> list[Cut]:
-    """The best candidate that was cut; if it had no part in the contest, also the best one that had."""
+    """The best cut candidate; if it was not ranked, also the best ranked one."""
     first = next((cut for cut in cuts if cut.why not in ("blocked", "merged")), None)
     return [cut for cut in cuts if cut is first or cut is cuts[0]]
 
 
 def _step_table(tree: BeamTree, steps: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line per step with as many slots as fit, and below it the best candidates that were cut, and of the winner the best labels."""
+    """A line per step with as many slots as fit, followed by the best cut candidates and, for the winner, the best labels."""
     nodes = tree.nodes[:_MAX_STEPS]
     most, best = max(len(row) for row in nodes), tree.won
     heads = [f"slot {slot}" for slot in range(most)]
@@ -187,7 +187,7 @@ def _step_table(tree: BeamTree, steps: Sequence[Mapping[str, Any]]) -> list[str]
 def _in_turn(
     nodes: Sequence[Sequence[TreeNode | None]], split: int, most: int
 ) -> tuple[list[list[TreeNode | None]], list[str]]:
-    """The slots of two searches in turn, the best of both first; and their names."""
+    """The slots of two searches interleaved, the best of both first; and their names."""
     order = sorted(range(most), key=lambda slot: (slot % split, slot))
     heads = [f"{'AB'[slot >= split]} {slot % split}" for slot in order]
     return [[row[slot] if slot < len(row) else None for slot in order] for row in nodes], heads

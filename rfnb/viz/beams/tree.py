@@ -1,15 +1,15 @@
-"""The decisions of a beam search, read off the `beams` spec of one sequence: states, verdicts, the n-best list.
+"""The decisions of a beam search, derived from the `beams` spec of one sequence: states, verdicts, the n-best list.
 
-The spec says it too (`tell`), so that `widgets/src/beams/tree.ts` only has to link the nodes, and to find words for each.
-Scores are natural-log probabilities, summed over steps; a slot with score None holds no hypothesis.
+They are stored in the spec too (`tell`), so that `widgets/src/beams/tree.ts` only links the nodes and words the verdicts.
+Scores are natural-log probabilities, summed over steps; a slot with score None is empty.
 
 A node (a hypothesis after one step) is in one of these states:
 
-- `alive`: it leads to a hypothesis that is still there at the end, or it is one;
-- `ended`: it is complete after this step, and stays in the result;
-- `carried`: it was complete before, and only keeps its place in the beam;
-- `dropped`: it was complete, and lost its place later;
-- `dead`: all that continued it was cut.
+- `alive`: it leads to a hypothesis that survives to the end, or is one;
+- `ended`: it is complete after this step, and is in the result;
+- `carried`: it was already complete, and only occupies its slot;
+- `dropped`: it was complete, and lost its slot later;
+- `dead`: all its continuations were cut.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from rfnb.viz.visible import visible
 @dataclass(slots=True)
 class TreeNode:
     """One hypothesis after one step. `gain`: natural-log probability of its last token alone (None without a parent score).
-    `written`: whether the token is one; in a search over alignments a hypothesis may stay as it is.
-    `parts`: what `gain` is made of, by the names in `Tree.parts`. `left`: whether it was complete and left the beam for the result."""
+    `written`: whether it added a label; in a search over alignments a hypothesis may not change. `parts`: the
+    components of `gain`, as named in `Tree.parts`. `left`: whether it was complete and left the beam for the result."""
 
     step: int
     slot: int
@@ -41,11 +41,11 @@ class TreeNode:
     written: bool = True
     parts: Sequence[float] = ()
     left: bool = False
-    length: int = 0  # how many labels are along its path
-    labels: int = 0  # the number of the labels along its path, equal for equal labels
+    length: int = 0  # the number of labels along its path
+    labels: int = 0  # an id of the labels along its path, equal for equal labels
 
     def path(self) -> list[TreeNode]:
-        """The nodes from the first step to this one, without those that only keep their place."""
+        """The nodes from the first step to this one, without those that only occupy a slot."""
         node: TreeNode | None = self
         nodes: list[TreeNode] = []
         while node is not None:
@@ -66,12 +66,12 @@ class Cut:
     gain: float
     rank: int
     verdict: str
-    why: str | None = None  # if not by its rank
+    why: str | None = None  # the reason, if not its rank
     parts: Sequence[float] = ()
-    arm: str = ""  # where both arms have the same parents: the letter of its own
-    margin: float | None = None  # to the last survivor, below 0 if behind; None if that says nothing
-    number: int = 0  # in the list of the spec
-    into: int | None = None  # the slot of the hypothesis that it became a part of
+    arm: str = ""  # if both arms share parents: the letter of its arm
+    margin: float | None = None  # distance to the last survivor, below 0 if behind; None if not meaningful
+    number: int = 0  # index in the list of the spec
+    into: int | None = None  # the slot of the hypothesis that it was merged into
 
 
 @dataclass
@@ -82,22 +82,22 @@ class BeamTree:
     cuts: list[list[Cut]]  # by step, best first
     best: list[tuple[int, int]]  # path of the winner: (step, slot)
     nbest: list[TreeNode]  # complete hypotheses and those still open at the end, best first
-    parts: list[str]  # of what the scores are made, if it is more than one log probability
-    width: int  # hypotheses in the beam at most, without those that left it
-    arms: Arms | None = None  # of two searches in one
+    parts: list[str]  # names of the score components, if there is more than one log probability
+    width: int  # maximal number of hypotheses in the beam, without those that left it
+    arms: Arms | None = None  # for two searches in one
 
     @property
     def won(self) -> set[tuple[int, int]]:
-        """The places that a winner came through: of two arms those of both."""
+        """The slots on a winner's path; for two arms, those of both."""
         return {*self.best, *(self.arms.best if self.arms else ())}
 
     @property
     def ends(self) -> list[tuple[int, int]]:
-        """The places where the winners end."""
+        """The (step, slot) at which the winners end."""
         return [path[-1] for path in (self.best, self.arms.best if self.arms else []) if path]
 
     def rivals(self, node: TreeNode) -> list[TreeNode]:
-        """The hypotheses of its search in its step, itself among them."""
+        """The hypotheses of its search in its step, including itself."""
         arms = self.arms
         row = [other for other in self.nodes[node.step] if other]
         return row if arms is None else [other for other in row if arms.arm_of(other) == arms.arm_of(node)]
@@ -110,12 +110,12 @@ class Arms:
     at: int
     split: int
     names: tuple[str, str]
-    last: tuple[int, int]  # the last step of each
-    best: list[tuple[int, int]]  # path of the winner of B; that of A is that of the tree
+    last: tuple[int, int]  # the last step of each arm
+    best: list[tuple[int, int]]  # the winner's path of B; that of A is in the tree
 
     @staticmethod
     def of(seq: dict[str, Any]) -> Arms | None:
-        """The arms of a sequence, if it has any."""
+        """The arms of a sequence, or None."""
         told = seq.get("arms")
         if not told:
             return None
@@ -123,11 +123,11 @@ class Arms:
         return Arms(told["at"], told["split"], tuple(told["names"]), tuple(told["ends"]), best)
 
     def arm_of(self, node: TreeNode) -> int | None:
-        """The number of the arm that a node is in; None if it is in both."""
+        """The index of a node's arm; None if it is in both."""
         return None if node.step < self.at else int(node.slot >= self.split)
 
     def tag(self, node: TreeNode) -> str:
-        """The same as a letter; "" for what is in both."""
+        """The letter of a node's arm; "" if it is in both."""
         arm = self.arm_of(node)
         return "" if arm is None else "AB"[arm]
 
@@ -151,7 +151,7 @@ def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float 
 
 
 def tell(seq: dict[str, Any], tree: BeamTree) -> dict[str, Any]:
-    """The sequence of a spec with what its tree says of each hypothesis, and of the candidates that it has."""
+    """The sequence of a spec with the verdicts of its tree on each hypothesis and candidate."""
     steps = []
     for step, row, cuts in zip(seq["steps"], tree.nodes, tree.cuts, strict=True):
         told = list(step.get("cuts", []))
@@ -166,7 +166,7 @@ def tell(seq: dict[str, Any], tree: BeamTree) -> dict[str, Any]:
 
 
 def rating(node: TreeNode, length_exponent: float) -> float:
-    """The number that the n-best list is sorted by: score / length ** exponent (Wu et al. 2016, section 7, without its constants)."""
+    """The sort key of the n-best list: score / length ** exponent (Wu et al. 2016, section 7, without its constants)."""
     try:
         return float(node.score / float(max(node.length, 1)) ** float(length_exponent))
     except OverflowError:
@@ -203,7 +203,7 @@ def _link(steps: list[dict[str, Any]], blank: str | None) -> list[list[TreeNode 
 
 
 def _carries(steps: list[dict[str, Any]], nodes: list[list[TreeNode | None]]) -> bool:
-    """Whether complete hypotheses keep their place in the beam (else they leave it for a pool)."""
+    """Whether complete hypotheses keep their slot in the beam (else they move to a pool)."""
     for index in range(1, len(steps)):
         ended = steps[index - 1]["ended"]
         kept = [node.parent.slot for node in nodes[index] if node and node.parent]
@@ -218,7 +218,7 @@ def _states(nodes: list[list[TreeNode | None]], steps: list[dict[str, Any]], *, 
     for row in nodes:
         for node in row:
             if node and node.parent and steps[node.step - 1]["ended"][node.parent.slot]:
-                node.state, node.token = "carried", node.parent.token  # that of several sources is any
+                node.state, node.token = "carried", node.parent.token  # any of several end labels
     for index in range(end, -1, -1):
         for node in nodes[index]:
             if node is None:
@@ -235,7 +235,7 @@ def _states(nodes: list[list[TreeNode | None]], steps: list[dict[str, Any]], *, 
 
 
 def _told_states(nodes: list[list[TreeNode | None]], steps: list[dict[str, Any]]) -> None:
-    """The states that the spec has: two searches in one have been told theirs."""
+    """The states stored in the spec, for two searches in one."""
     for row, step in zip(reversed(nodes), reversed(steps)):
         for node in row:
             if node:
@@ -244,7 +244,7 @@ def _told_states(nodes: list[list[TreeNode | None]], steps: list[dict[str, Any]]
 
 
 def rank_of(tree: BeamTree, node: TreeNode) -> int:
-    """The place of a hypothesis in its step by score, from 1."""
+    """The rank of a hypothesis in its step by score, from 1."""
     present = sorted(tree.rivals(node), key=lambda other: (-other.score, other.slot))
     return next(rank for rank, other in enumerate(present, 1) if other is node)
 
@@ -255,7 +255,7 @@ def verdict_of(tree: BeamTree, node: TreeNode) -> str:
     rank, behind = rank_of(tree, node), max(other.score for other in present) - node.score
     place = f"rank {rank} of {len(present)}, " + ("the best" if rank == 1 else f"{behind:.2f} nats behind the best")
     following = tree.cuts[node.step + 1] if node.step + 1 < len(tree.cuts) else []
-    cut = next((cut for cut in following if cut.parent is node), None)  # the best of its continuations that were cut
+    cut = next((cut for cut in following if cut.parent is node), None)  # its best cut continuation
     if node.state == "carried":
         first = node
         while first.parent and first.state == "carried":
@@ -282,19 +282,21 @@ def _cuts(
     *,
     told: bool,
 ) -> list[list[Cut]]:
-    """The candidates that were cut.
+    """The cut candidates.
 
     Args:
-        told: What the spec says of each holds: of two searches in one its rank is not that in its step.
+        told: Whether to use the verdicts in the spec: for two searches in one, a rank is not that in the step.
     """
     out, numbers = [], _number_labels(nodes)
     for index, step in enumerate(steps):
         ends = step.get("ends") or [0.0] * len(nodes[index])
-        kept = [node.score - (ends[node.slot] or 0.0) for node in nodes[index] if node]  # as they were ranked
+        kept = [
+            node.score - (ends[node.slot] or 0.0) for node in nodes[index] if node
+        ]  # the scores as they were ranked
         row, rank, by_rank = [], len(kept), step.get("by_rank", True)
         for number, cut in enumerate(step.get("cuts", [])):
             parent, why = nodes[index - 1][cut["parent"]] if index else None, cut.get("why")
-            if why not in ("blocked", "merged"):  # these had no part in the contest
+            if why not in ("blocked", "merged"):  # these were not ranked
                 rank += 1
             if cut["score"] is None or (index and parent is None):
                 continue
@@ -320,7 +322,7 @@ def _cuts(
 
 
 def _number_labels(nodes: list[list[TreeNode | None]]) -> dict[tuple[int, str], int]:
-    """Give each node the length of its path and the number of the labels along it; these by that of the path before and the next label."""
+    """Set the path length of each node and the id of its labels, determined by the id of its parent and the next label."""
     numbers: dict[tuple[int, str], int] = {}
     for row in nodes:
         for node in row:
@@ -333,7 +335,7 @@ def _number_labels(nodes: list[list[TreeNode | None]]) -> dict[tuple[int, str], 
 
 
 def _same_labels(row: list[TreeNode | None], labels: int | None) -> int | None:
-    """The slot of the hypothesis that a candidate was merged with; None: of none that was kept."""
+    """The slot of the hypothesis that a candidate was merged into; None if that was not kept."""
     return next((node.slot for node in row if node and node.labels == labels), None)
 
 
@@ -351,12 +353,12 @@ def cut_verdict(
     """The reason why a candidate did not go on, and by how much, e.g. "cut: rank 6, 0.83 nats behind the last survivor".
 
     Args:
-        kept: The scores of what survived, as it was ranked.
-        why: If not by its rank.
-        into: The slot of what it was merged with.
-        threshold: That of the search.
-        by_rank: Whether the best were kept; samples are not.
-        by: What has forbidden it, if that is known.
+        kept: The scores of the survivors, as ranked.
+        why: The reason, if not its rank.
+        into: The slot of the hypothesis that it was merged into.
+        threshold: The threshold of the search.
+        by_rank: Whether the best were kept; False for sampling.
+        by: The constraint that forbade it, if known.
     """
     if why == "merged":
         return "merged: part of " + ("another hypothesis" if into is None else f"slot {into}") + " with the same labels"
@@ -378,7 +380,7 @@ def cut_verdict(
 
 
 def nats(value: float) -> str:
-    """A difference of scores with as many digits as it takes to see that it is one."""
+    """A difference of scores with enough digits to be nonzero."""
     return f"{value:.5f} nats" if 0 < value < 0.005 else f"{value:.2f} nats"
 
 
@@ -391,5 +393,5 @@ def _nbest(nodes: list[list[TreeNode | None]], length_exponent: float, arms: Arm
 
 
 def grown(head: Any, seq: Any) -> BeamTree:
-    """The tree of a sequence of a spec, as its head says."""
+    """The tree of a sequence of a spec, with the options in its head."""
     return grow(seq, length_exponent=head.get("length_exponent") or 0.0, threshold=head.get("threshold"))

@@ -19,7 +19,7 @@ _NUMBERS = ("depth", "ticks")
 
 
 def problem(spec: Any) -> str | None:
-    """The fault as a sentence; None if it can be drawn. `widgets/src/branches/check.ts` says the same."""
+    """The problem as a sentence; None if it can be drawn. `widgets/src/branches/check.ts` does the same."""
     head = spec.head
     branches = head.get("branches")
     if not isinstance(branches, list) or not branches:
@@ -58,7 +58,7 @@ def _branch(branch: Any, index: int) -> str | None:
 
 
 def page(spec: Any) -> list[str]:
-    """All of it."""
+    """The whole page."""
     head, pair = spec.head, chosen(spec.head)
     found = [title(line(title_of(spec))), img(rail(head, WIDE)), _list(head["branches"])]
     if pair is None:

@@ -1,5 +1,5 @@
-"""The `branches` view as a drawing: the runs as lines over their steps, then the chosen pair: results below each other, searches in one
-picture, attention and states of A, B and A - B.
+"""The `branches` view as a drawing: the runs as lines over their steps, then the chosen pair: results one above the other,
+searches in one picture, attention and states of A, B and A - B.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHAPES = {"done": "dot", "stopped": "square", "failed": "cross"}
 
 
 def drawing(spec: Any, width: float) -> Drawing:
-    """All of it as one drawing."""
+    """The whole view as one drawing."""
     head = spec.head
     made = Drawing(width, 0)
     title = labels.fitted(title_of(spec), width, 14, bold=True)
@@ -73,8 +73,9 @@ def _wrapped(text: str, width: float) -> list[str]:
 
 
 def rail(head: dict[str, Any], width: float) -> Drawing:
-    """Each run as a line over its steps, from the step in which it leaves the one above; a ring is a change, the mark at its end how it
-    ended."""
+    """Each run as a line over its steps, from the step in which it branches off; a ring is a change, and the mark at the
+    end shows how it ended.
+    """
     branches = head["branches"][:_MOST]
     ticks = max(1, *(branch["ticks"] for branch in branches))
     room = max(80.0, min(360.0, width * 0.4))
@@ -120,7 +121,7 @@ def rail(head: dict[str, Any], width: float) -> Drawing:
 
 
 def _result(result: dict[str, Any], width: float) -> Drawing:
-    """The labels of both below each other; what is not the same is framed, with its edit."""
+    """The labels of both, one above the other; differences are framed, with their edit."""
     cells = result["columns"][:_MOST_CELLS]
     made = Drawing(width, 18, alt=f"{line(str(result['label']))}: {of_result(result)}.")
     made.add(labels.within(0, 8, minus(f"{result['label']}: {of_result(result)}"), width, bold=True))
@@ -143,7 +144,7 @@ def _result(result: dict[str, Any], width: float) -> Drawing:
 
 
 def difference(views: Views, width: float) -> Drawing:
-    """A, B and A - B: side by side if there is room for that, else below each other. Of states A - B alone: each is a page by itself."""
+    """A, B and A - B: side by side if there is room, else one below the other. For states only A - B: each would fill a page."""
     if views.both.head.get("same"):
         return sentence(SAME, width)
     sides = [("A", views.a), ("B", views.b), ("A − B", pictured(views.both))]

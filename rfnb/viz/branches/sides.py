@@ -1,4 +1,4 @@
-"""The views of two runs side by side: of both searches one, of attention and states each side and their difference."""
+"""The views of two runs side by side: both searches in one; attention and states of each side and their difference."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rfnb.viz.rounding import significant
 from rfnb.viz.spec import Spec
 
 KINDS = ("beams", "attention", "states")
-_OPEN = 2  # views of both that fit on a screen, the search and what it looked at; the rest unfolds
+_OPEN = 2  # views of both that fit on a screen: the search and what it attended to; the rest is folded
 SAME = "A and B are the same wherever both have something."
 _SIGNS = "Above 0: more in A; below 0: more in B."
 _OF_A_SLOT = ("slots", "before", "notes", "remark", "sums")
 
 
 def sides_of(trace: Any) -> list[Spec]:
-    """The views of a recording that can be compared, by `head.key`."""
+    """The views of a recording that can be compared, keyed by `head.key`."""
     parts = parts_of(trace_spec(trace, live=False))
     return [_best_alone(part) for part in parts if part.kind in KINDS and not part.head.get("fault")]
 
 
 def _best_alone(part: Spec) -> Spec:
-    """The view without slots: those of two searches in one picture are no slots of either."""
+    """The view without slots: in a picture of two searches they belong to neither."""
     entries = [(name, part.head[name]) for name in ("maps", "tracks") if name in part.head]
     bare: dict[str, Any] = {
         name: [{key: value for key, value in entry.items() if key not in ("slots", "before")} for entry in listed]
@@ -39,9 +39,9 @@ def _best_alone(part: Spec) -> Spec:
 
 
 def of_both(a: Sequence[Spec], b: Sequence[Spec], names: Sequence[str]) -> list[Spec]:
-    """The views of both sides in one, as they stand below each other: searches in one picture, of attention and states A - B.
+    """The views of both sides combined, in order: searches in one picture, A - B for attention and states.
 
-    Of a kind what differs most comes first, what is the same in both at the end of all; `folded` is what is not in sight at first.
+    Within a kind the largest difference comes first; views that are equal on both sides come last. `folded` views are closed at first.
     """
     others = {part.head.get("key"): part for part in b}
     found: list[tuple[int, float, str, Spec]] = []
@@ -76,7 +76,7 @@ def missing(a: Sequence[Spec], b: Sequence[Spec]) -> list[str]:
 
 
 def _attention(a: Spec, b: Spec) -> Spec | None:
-    """A - B of each map: the rows and columns that both have."""
+    """A - B of each map, over the rows and columns that both have."""
     seqs: list[dict[str, Any]] = []
     maps: list[dict[str, Any]] = []
     blocks: dict[str, np.ndarray] = {}
@@ -112,7 +112,7 @@ def _attention(a: Spec, b: Spec) -> Spec | None:
 
 
 def _states(a: Spec, b: Spec) -> Spec | None:
-    """A - B of each track, in the steps that both have."""
+    """A - B of each track, over the steps that both have."""
     seqs = [
         {
             "label": one["label"],
@@ -149,16 +149,16 @@ def _states(a: Spec, b: Spec) -> Spec | None:
 
 
 def _minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a - b where both have something; NaN elsewhere."""
+    """a - b where both have values; NaN elsewhere."""
     full = together([a[None], b[None]], np.nan)
     with np.errstate(invalid="ignore", over="ignore"):
         made = full[0] - full[1]
-    made[(full[0] == full[1]) & np.isinf(full[0])] = 0  # equal infinities are no difference
+    made[(full[0] == full[1]) & np.isinf(full[0])] = 0  # equal infinities do not differ
     return made
 
 
 def _most(made: Spec) -> float:
-    """The end of the scale of a difference: how much there is to it."""
+    """The upper end of the scale of a difference: its magnitude."""
     ranges = [entry["range"] for entry in (made.head, *made.head.get("tracks", [])) if "range" in entry]
     return float(max((high for _, high in ranges), default=0.0))
 
@@ -168,7 +168,7 @@ def _title(a: Spec, most: float) -> str:
 
 
 def _scale(most: float) -> list[float]:
-    """Both ends of a scale, with two digits: -0.99997 is no number for a ramp."""
+    """Both ends of a scale, with two digits: -0.99997 is not a readable label."""
     if not most:
         return [-1.0, 1.0]
     step = 10.0 ** (math.floor(math.log10(most)) - 1)
@@ -185,7 +185,7 @@ def _said(most: float) -> dict[str, Any]:
 
 
 def _both(a: Sequence[str], b: Sequence[str], count: int) -> list[str]:
-    """The labels of both, where they differ with a bar between."""
+    """The labels of both, separated by a bar where they differ."""
     return [one if one == other else f"{one}|{other}" for one, other in zip(a[:count], b[:count])]
 
 
@@ -193,11 +193,11 @@ def _place(entry: Mapping[str, Any]) -> Any:
     return entry.get("label"), tuple(entry.get("at") or ()), entry.get("step")
 
 
-_SAME = ("tokens", "parents", "ended", "scores")  # as they are written, in five digits
+_SAME = ("tokens", "parents", "ended", "scores")  # as stored, with five digits
 _FILL: dict[str, Any] = {
     "tokens": "", "parents": 0, "scores": None, "ended": False, "states": None, "left": False, "ends": 0.0,
 }  # fmt: skip
-_STATES = ("dead", "dropped", "carried", "alive", "ended")  # what is in both arms leads to the better end of the two
+_STATES = ("dead", "dropped", "carried", "alive", "ended")  # a node in both arms gets the better of the two
 
 
 def merged(a: Mapping[str, Any], b: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def merged(a: Mapping[str, Any], b: Mapping[str, Any], names: Sequence[str]) -> 
 
 
 def parting(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> int | None:
-    """The first step in which two searches keep different hypotheses or scores; None if there is none."""
+    """The first step in which two searches keep different hypotheses or scores, or None."""
     for index, (one, other) in enumerate(zip(a, b)):
         if any(one[name] != other[name] for name in _SAME):
             return index
@@ -242,13 +242,13 @@ def _merged(a: Mapping[str, Any], b: Mapping[str, Any], names: Sequence[str]) ->
 
 
 def _plain(seq: Mapping[str, Any]) -> dict[str, Any]:
-    """A sequence without what is of one search alone: the reference, smaller beams."""
+    """A sequence without fields about one search: the reference, smaller beams."""
     steps = [{name: value for name, value in step.items() if name != "inside"} for step in seq["steps"]]
     return {**{name: value for name, value in seq.items() if name not in ("reference", "smaller")}, "steps": steps}
 
 
 def _trunk(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
-    """A step of both: each hypothesis has the better of its two ends."""
+    """A step that both share: each hypothesis gets the better of its two states."""
     states = [
         max(filter(None, pair), key=_STATES.index, default=None)
         for pair in zip(a.get("states") or [], b.get("states") or [])
@@ -257,10 +257,10 @@ def _trunk(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arms(sides: Sequence[Mapping[str, Any]], split: int, apart: bool, parts: bool) -> dict[str, Any]:
-    """A step of two arms: the slots of A, filled up to `split`, then those of B.
+    """A step of two arms: the slots of A, padded to `split`, then those of B.
 
     Args:
-        apart: Whether the step before has two arms too.
+        apart: Whether the previous step also has two arms.
     """
     a, b = sides
     count = len(b.get("tokens", ()))
@@ -274,7 +274,7 @@ def _arms(sides: Sequence[Mapping[str, Any]], split: int, apart: bool, parts: bo
     if parts:
         numbers = max(len(side.get("parts") or ()) for side in sides)
         step["parts"] = [[*_row(a, index, split), *_row(b, index, count)] for index in range(numbers)]
-    tags = ("", "") if apart else ("A", "B")  # before they part, both hang under the same
+    tags = ("", "") if apart else ("A", "B")  # before they diverge, both have the same parents
     cuts = [_moved_cuts(a, 0, 0, tags[0]), _moved_cuts(b, before, split, tags[1])]
     longest = max(map(len, cuts))
     step["cuts"] = [side[index] for index in range(longest) for side in cuts if index < len(side)]
@@ -282,7 +282,7 @@ def _arms(sides: Sequence[Mapping[str, Any]], split: int, apart: bool, parts: bo
         step["by_rank"] = False
     nexts = [_next(a, 0, split if apart else None), _next(b, before, count if apart else None)]
     following = nexts[0] | nexts[1]
-    if not apart:  # both are told of the same hypotheses: what is of one of them alone has no name
+    if not apart:  # both have the same parents, so fields of one arm have no unique key
         following = {
             slot: best for slot, best in following.items() if all(each.get(slot, best) == best for each in nexts)
         }
@@ -310,7 +310,7 @@ def _moved_cuts(side: Mapping[str, Any], before: int, here: int, tag: str) -> li
 
 
 def _next(side: Mapping[str, Any], before: int, slots: int | None) -> dict[str, Any]:
-    """The best labels by slot of the step before; those of all slots are those of each of its arm."""
+    """The best labels by slot of the previous step; those of "all" are expanded to the slots of the arm."""
     found = side.get("next") or {}
     if "all" in found and slots is not None:
         return {str(slot + before): found["all"] for slot in range(slots)}

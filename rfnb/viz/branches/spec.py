@@ -1,10 +1,11 @@
-"""The `branches` view: the runs of a tree, and any two of them beside each other.
+"""The `branches` view: the runs of a tree, and any two of them side by side.
 
-    rf.show(run.tree())                     # all of them; the newest beside the run that it leaves
+    rf.show(run.tree())                     # all of them; the newest beside its parent
     rf.show(rf.compare_runs(run, branch))        # these two first
 
-The spec knows all runs, and of the pairs as many as a page has room for: a pair has what is said of both, results with their edits,
-and views: of both searches one, of attention and states A, B and A - B. The widget draws the same spec in `widgets/src/branches/`.
+The spec has all runs, and as many pairs as a page has room for. A pair has notes, results with their edits, and views:
+both searches in one; A, B and A - B for attention and states. The widget draws the same spec in
+`widgets/src/branches/`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,8 @@ from rfnb.viz.branches.sides import missing, of_both, sides_of
 from rfnb.viz.group.spec import join
 from rfnb.viz.spec import Spec
 
-MOST_PAIRS = 6  # all of four runs
-_MANY = (
-    4000  # events of two recordings: to compare the values of more takes seconds, and is done for the first pair alone
-)
+MOST_PAIRS = 6  # enough for all pairs of four runs
+_MANY = 4000  # events of two recordings: beyond, comparing values takes seconds, and is done only for the first pair
 _MOST_SEQS, _MOST_COLUMNS, _MOST_TICKS = 16, 200, 400
 
 
@@ -34,11 +33,11 @@ def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Sp
 
     Args:
         value: A `Tree` or a `Comparison`.
-        pairs: So many pairs of runs, at most, can be looked at without a kernel.
+        pairs: Maximal number of pairs that are available without a kernel.
 
     Raises:
         TypeError: If it is something else.
-        ValueError: If `pairs` is no number of pairs.
+        ValueError: If `pairs` is not a valid number.
     """
     if (whole(pairs) or 0) < 1:
         raise value_error(
@@ -87,7 +86,7 @@ def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Sp
 
 
 def beside_each_other(a: Run, b: Run) -> Spec:
-    """The views of two runs of one tree in one: a tree of both searches, maps and strips A - B."""
+    """The views of two runs of one tree combined: a tree of both searches, maps and strips A - B."""
     tree = a.tree()
     one, other = (sides_of(tree[run.name].trace) for run in (a, b))
     head: dict[str, Any] = {"title": "", "live": False, "link": f"{a.name} | {b.name}", "batch": ""}
@@ -95,7 +94,7 @@ def beside_each_other(a: Run, b: Run) -> Spec:
 
 
 class _Sides:
-    """The views of each branch, made once."""
+    """The views of each branch, cached."""
 
     def __init__(self, branches: Sequence[Branch]):
         self._branches = branches
@@ -108,7 +107,7 @@ class _Sides:
 
 
 def _with(part: Spec, **more: Any) -> Spec:
-    """A part with more in its head. The parts follow each other, and nothing else on the page."""
+    """A part with more fields in its head."""
     return Spec(part.kind, {**part.head, **more}, part.blocks)
 
 
@@ -150,7 +149,7 @@ def _entry(branch: Branch, depth: int, numbers: dict[str, int]) -> dict[str, Any
 
 
 def _score(outcome: Outcome) -> float | None:
-    """The sum of the scores of all sequences, if they are known."""
+    """The sum of the scores of all sequences, if known."""
     known = [score for score in outcome.scores if score is not None]
     return round(sum(known), 5) if known and len(known) == len(outcome.scores) else None
 
@@ -158,7 +157,7 @@ def _score(outcome: Outcome) -> float | None:
 def _pairs(
     branches: Sequence[Branch], numbers: dict[str, int], first: tuple[int, int] | None, most: int
 ) -> Iterator[tuple[int, int]]:
-    """The pairs that are made: the chosen one as it was given, each branch with its parent, then those that are next to each other."""
+    """The pairs to include: the chosen one in its order, each branch with its parent, then neighbours."""
     wanted = [first] if first else []
     wanted += [(numbers[branch.parent], index) for index, branch in enumerate(branches) if branch.parent is not None]
     wanted += [(i, i + gap) for gap in range(1, len(branches)) for i in range(len(branches) - gap)]

@@ -1,6 +1,6 @@
-"""The `branches` view as text: the tree, then the chosen pair: what is said of it, results with their edits, the views of both.
+"""The `branches` view as text: the tree, then the chosen pair: notes, results with their edits, the views of both.
 
-`chosen` and `views_of` say which these are, for the picture and the page, too.
+`chosen` and `views_of` select them, also for the picture and the page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST_BRANCHES, _LONGEST = 40, 200
 
 
 def text(spec: Any) -> str:
-    """All of it."""
+    """The whole view."""
     head = spec.head
     lines = [line(title_of(spec)), *_tree(head["branches"][:_MOST_BRANCHES])]
     more = len(head["branches"]) - _MOST_BRANCHES
@@ -35,7 +35,7 @@ def text(spec: Any) -> str:
 
 
 def of_result(result: Any) -> str:
-    """The edits of a result, counted, and both scores."""
+    """The number of edits in a result, and both scores."""
     found = result.get("counts") or {}
     counts = [f"{found[letter]} {word}" for letter, word in WORDS.items() if letter in found]
     alone = f"only in {result['only']}" if result.get("only") else "not aligned"
@@ -46,7 +46,7 @@ def of_result(result: Any) -> str:
 
 
 def rest_of(pair: Any) -> list[str]:
-    """The number of the results that are not shown, as a sentence; none where all are."""
+    """A sentence with the number of omitted results; empty if all are shown."""
     return [f"and {pair['rest']} more sequences"] if pair.get("rest") else []
 
 
@@ -66,11 +66,11 @@ def _tree(branches: list[dict[str, Any]]) -> list[str]:
 
 
 class Views(NamedTuple):
-    """The views of one thing that both runs have.
+    """Matching views of both runs.
 
     Attributes:
         both: Both searches in one, or A - B.
-        a, b: Each side; None: `both` has them.
+        a, b: Each side; None if `both` contains them.
     """
 
     both: Spec
@@ -79,7 +79,7 @@ class Views(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The title of the side, or of both."""
+        """The title of the side, or of both sides."""
         return str((self.a or self.both).head.get("title") or self.both.kind)
 
 

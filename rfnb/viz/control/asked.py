@@ -1,4 +1,4 @@
-"""A question that a page asks a run, why it did not say what was expected, and its answer, found in the background."""
+"""A page's question why a run did not produce an expected output, answered in the background."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rfnb.control.why_not import Tries, WhyNot, answer
 
 
 class WhyAsked:
-    """A question of why a run did not say what was expected, as of `rf.why_not`, and its answer; then what the margin is due to.
+    """A question why a run did not produce an expected output, as in `rf.why_not`, with its answer; then the attribution of the margin.
 
     Args:
-        changed: Called, in any thread, when there is more of an answer.
+        changed: Called, in any thread, when the answer grows.
     """
 
     def __init__(self, run: Run, expected: str, seq: int, changed: Callable[[], None]):
@@ -48,13 +48,13 @@ class WhyAsked:
             tries.stop()
 
     def stop(self) -> None:
-        """Try nothing more."""
+        """Stop the search for an answer."""
         self.stopped = True
         if self._tries is not None:
             self._tries.stop()
 
     def told(self) -> dict[str, Any]:
-        """The answer so far, for a page: a sentence, what the margin is due to, and each repair with whether it makes a branch."""
+        """The answer so far, for a page: a sentence, the attribution of the margin, and each repair with whether it can become a branch."""
         why = self.why
         text = self._refused or ("" if why is None else why.text)
         repairs = [] if why is None else [[each.words, each.step is not None and each.tried] for each in why.repairs]

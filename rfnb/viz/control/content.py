@@ -1,4 +1,4 @@
-"""The `control` view as a page: what is said of the run, without buttons that do nothing."""
+"""The `control` view as a page: a description of the run, without buttons, which would not work."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rfnb.viz.markup import Bold, inline, items
 
 
 def page(spec: Any) -> list[str]:
-    """A run in a few lines."""
+    """The run in a few lines, as HTML."""
     (first, *others), title = lines_of(spec.head), str(spec.head["title"])
     top = f"<p>{inline(Bold(title))}{inline(first.removeprefix(title))}</p>"
     return [top, items(others)] if others else [top]
 
 
 def text(spec: Any) -> str:
-    """A run in a few lines."""
+    """The run in a few lines."""
     return "\n".join(f"{'  ' if number else ''}{line}" for number, line in enumerate(lines_of(spec.head)))
 
 
 def lines_of(head: dict[str, Any]) -> list[str]:
-    """The lines that are said of a run where nothing can be done with it."""
+    """The lines that describe a run where it cannot be controlled."""
     live = ["It went on after this was written."] if head["live"] and head["state"] != "paused" else []
     out = [" ".join([f"{head['title']}: {head['words']}", *live])]
     if head["state"] in ("running", "pausing", "stopping") and head["at"]:
@@ -45,7 +45,7 @@ _LINE, _LONGEST = 18.0, 200
 
 
 def drawing(spec: Any, width: float) -> Drawing:
-    """A run in a few lines."""
+    """The run in a few lines, as a drawing."""
     lines = [line for text in lines_of(spec.head) for line in text.split("\n")]
     made = Drawing(width, _LINE * len(lines) + 8, " ".join(labels.short(line, _LONGEST) for line in lines))
     for number, line in enumerate(lines):

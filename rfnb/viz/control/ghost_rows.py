@@ -1,4 +1,4 @@
-"""The attention rows of a ghost: where it would look, for the maps of a page."""
+"""The attention rows of a ghost (a hypothetical continuation), for the maps of a page."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from rfnb.control.ghosts import Ghost
 from rfnb.viz.of_search import Followed, searches_of
 
-_MOST = 20_000  # weights that a page gets of a ghost: it comes and goes with the pointer
+_MOST = 20_000  # weights sent to a page per ghost, which appears and disappears with the pointer
 
 
 def rows_of(ghost: Ghost) -> list[dict[str, Any]]:
-    """The weights of each label of its lane, map by map: [{path, fixed, rows}]; [] where there are none, or too many."""
+    """The weights of each label of its lane, map by map: [{path, fixed, rows}]; [] if there are none, or too many."""
     trace, (_, lane) = ghost.run.trace, ghost.lane()
     if not ghost.rows or trace is None or lane is None:
         return []

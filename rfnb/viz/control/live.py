@@ -1,8 +1,8 @@
-"""RunView: the view of a run that is held. It follows one run of a tree of branches, and obeys the pages that show it.
+"""RunView: the view of a held run. It follows one run of a tree of branches, and takes commands from the pages that show it.
 
-The picture goes the way of all live views (`viz/pump.py`). The state of the run goes to the pages besides, as a message, as soon as it
-changes and at most ten times a second: a large picture must not hold up the buttons. What a page asks is queued (`control/commands.py`),
-so a handler of messages waits for nothing.
+The picture is updated like all live views (`viz/pump.py`). The state of the run is also sent to the pages as a message,
+as soon as it changes and at most ten times a second: a large picture must not delay the buttons. Commands of a page are
+queued (`control/commands.py`), so a message handler never waits.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ from rfnb.viz.view import Send, View
 
 controls = Pump()
 _shown: weakref.WeakSet[RunView] = weakref.WeakSet()
-_LONGEST = 2000  # letters of what was expected
+_LONGEST = 2000  # characters of an expected output
 _MOVING = ("running", "pausing", "stopping")
 
 
 class RunView:
-    """Shows a run, and lets pages hold it.
+    """Shows a run, and lets pages control it.
 
     Args:
         run: Any run of its tree of branches.
-        budget: As of `View`.
-        alone: Whether what it records is not shown.
-        **options: Of the view of its trace.
+        budget: See `View`.
+        alone: Whether to hide its recordings.
+        **options: Options of the view of its trace.
 
     Attributes:
-        run: The run that is followed now.
-        view: What is displayed.
+        run: The run that is shown now.
+        view: The displayed view.
     """
 
     def __init__(self, run: Run, *, budget: int | None = None, alone: bool = False, **options: Any):
         self.run, self._options, self._alone = run, options, alone
-        self._beside: Run | None = None  # another run of the tree, with which it is compared
+        self._beside: Run | None = None  # another run of the tree to compare with
         self._ghosts = Ghosts(lambda message: self.view.say(message))
         self._heard_of: weakref.WeakSet[Run] = weakref.WeakSet()
-        self._drawn: tuple[Any, Spec] | None = None  # the last spec of the trace, and of what
+        self._drawn: tuple[Any, Spec] | None = None  # the last spec of the trace, and its key
         self._said: dict[str, Any] | None = None
-        self._ended: Run | None = None  # whose end the stored output has
+        self._ended: Run | None = None  # the run whose end the stored output shows
         self._asked: WhyAsked | None = None
         self._pages = set[str]()
         self.view = View(self._spec(), budget=budget, hear=self._hear)
-        self._watch(run)  # which draws it, so there has to be a view
-        pump.put(self.view, self._draw)  # what has come in between
+        self._watch(run)  # which draws it, so the view must exist
+        pump.put(self.view, self._draw)  # changes in the meantime
         self._hear_of_all()
-        controls.put(self, self._say)  # how far it is, also to a page that is not heard
+        controls.put(self, self._say)  # progress, also for a page that is not connected
         _shown.add(self)
         _settle_after_cells()
 
@@ -80,7 +80,7 @@ class RunView:
         self._changed()
 
     def settle(self) -> None:
-        """Let what the notebook stores be the end of a run that is over."""
+        """Store the end of a finished run in the notebook."""
         if self.run.state in OVER and self._ended is not self.run:
             pump.finish(self.view, self._draw)
 
@@ -92,25 +92,25 @@ class RunView:
         pump.put(self.view, self._draw, self._holds_up_nothing)
 
     def _holds_up_nothing(self) -> bool:
-        """Whether no step is waiting for what is drawn: the run stands, or takes its time."""
+        """Whether drawing delays no step: the run is paused, or slow."""
         return self.run.state not in _MOVING or 0 < self.run.speed <= 20
 
     def _hear_of_all(self) -> None:
-        """Hear of each run of the tree when it changes; of one that is new the run that it branches from tells."""
+        """Subscribe to changes of each run in the tree; the parent reports new runs."""
         for run in runs_of(self.run.root):
             if run not in self._heard_of:
                 self._heard_of.add(run)
                 run._gate.on_change(self._changed)
 
     def _changed(self) -> None:
-        """Something has changed; called in any thread, also that of the run, and while the view is being made."""
+        """Handle a change; called in any thread, including that of the run, and while the view is being made."""
         if "view" not in self.__dict__:
-            return  # what has come in between is drawn then
+            return  # it is drawn at the end
         controls.put(self, self._say)
         pump.put(self.view, self._draw, self._holds_up_nothing)
 
     def _leave_what_is_gone(self) -> None:
-        """Go back to the run that a branch was made of, if it was taken back because its change could not be made."""
+        """Return to the parent of a branch that was taken back because its change could not be made."""
         there = set(runs_of(self.run.root))
         if self._beside not in there:
             self._beside = None
@@ -120,7 +120,7 @@ class RunView:
         if gone is not self.run:
             self.follow(gone)
 
-    # -- what pages get ----------------------------------------------------------------------------------------------------
+    # -- messages to pages -----------------------------------------------------------------------------------------------------
 
     def _state(self) -> Spec:
         made = spec(self.run, beside=self._beside, note=_note(), changed=self._changed)
@@ -128,7 +128,7 @@ class RunView:
         return made
 
     def _say(self) -> None:
-        """Tell the pages the state; of the branches, which may be many, only what they were not told last."""
+        """Send the state to the pages; of the branches, which may be many, only those that changed since the last message."""
         self._hear_of_all()
         head, known = self._state().head, self._said or {}
         if {**head, "serial": 0} != known:
@@ -169,16 +169,16 @@ class RunView:
             state.head["vocab"] = vocab
         link = f"run {self.run.root.number}"
         if other is not None:
-            link += " beside another"  # which has hypotheses of its own
+            link += " beside another"  # it has its own hypotheses
         head = {**shown.head, "title": "", "live": state.live or self._more(), "link": link, "ordered": True}
         return join(head, [state, *self._parts(parts_of(shown), beside=other is not None)])
 
     def _more(self) -> bool:
-        """Whether more comes that is not of the run."""
+        """Whether updates are pending that do not come from the run."""
         return False
 
     def _parts(self, parts: Sequence[Spec], *, beside: bool) -> list[Spec]:
-        """The views below the state, of all that a run has, or of two beside each other."""
+        """The views below the state: all that a run has, or two runs side by side."""
         return list(parts) if beside else in_order(parts)
 
     def _looked(self, page: str, there: bool) -> None:
@@ -191,12 +191,12 @@ class RunView:
             self._ask(asked.expected, asked.seq)
 
     def _ask(self, expected: str | None, seq: int = 0) -> None:
-        """Ask why this was not said, and nothing that was asked before."""
+        """Ask why this was not produced; earlier questions are dropped."""
         if self._asked is not None:
             self._asked.stop()
         self._asked = WhyAsked(self.run, expected, seq, self._changed) if expected else None
 
-    # -- what pages ask ----------------------------------------------------------------------------------------------------
+    # -- commands of pages -----------------------------------------------------------------------------------------------------
 
     def _hear(self, content: dict[str, Any], send: Send) -> None:
         if content.get("rfnb") != "do":
@@ -204,7 +204,7 @@ class RunView:
         asked = {name: value for name, value in content.items() if name not in ("rfnb", "id", "run")}
 
         def answer(said: str | None) -> None:
-            self._leave_what_is_gone()  # before the page hears of it
+            self._leave_what_is_gone()  # before the page gets its answer
             send({"rfnb": "did", "id": content.get("id"), "said": said})
 
         if asked.get("do") in ("look", "unlook"):
@@ -222,13 +222,13 @@ class RunView:
             answer(f"This was asked of another branch. {self.run.name} is shown now.")
         else:
             branch = obey(self.run, asked, answer)
-            if branch is not None and not branch.then:  # what was made by hand goes on beside what is shown
+            if branch is not None and not branch.then:  # a manual change runs next to the shown run
                 self.follow(branch)
             self._leave_what_is_gone()  # it may have been taken back already
         self._changed()
 
     def _why(self, asked: Mapping[str, Any]) -> str | None:
-        """Ask for what was expected, or make a branch of one of the repairs that were found."""
+        """Ask about an expected output, or make a branch of one of the found repairs."""
         expected, seq, number = asked.get("expected"), asked.get("seq", 0), asked.get("number")
         if asked["do"] == "why":
             if not isinstance(expected, str) or not isinstance(seq, int) or len(expected) > _LONGEST:
@@ -244,7 +244,7 @@ class RunView:
         return None
 
     def _show(self, number: Any, *, beside: bool) -> str | None:
-        """Follow a run of the tree, or show it beside the one that is followed."""
+        """Show a run of the tree, or compare it with the shown one."""
         try:
             run = run_numbered(self.run, number)
         except ValueError as error:
@@ -257,12 +257,12 @@ class RunView:
 
 
 def hands_of(run: Run) -> Hands:
-    """The ways from views of a run to its steps."""
+    """The links from rows in views of a run to its steps."""
     return Hands(run.place_of, run.changes, edits=run._holder.model_edits.has_model)
 
 
 def in_order(parts: Sequence[Spec]) -> list[Spec]:
-    """The views of a run in an order that does not depend on what came first: what a hand can change, by kind; then the rest, folded."""
+    """The views of a run in a fixed order: views with editable values by kind; then the rest, folded."""
     rank = lambda part: KINDS.index(part.kind) if part.kind in KINDS and _has_hands(part) else len(KINDS)  # noqa: E731
     if all(rank(part) == len(KINDS) for part in parts):
         return list(parts)
@@ -278,21 +278,21 @@ def _has_hands(part: Spec) -> bool:
 
 
 class Ghosts:
-    """The ghosts that pages look at: begun and ended when they ask, and told as they go on.
+    """The ghosts that pages request: started and stopped on request, with progress messages.
 
     Args:
-        say: Tells all pages something.
+        say: Sends a message to all pages.
     """
 
     def __init__(self, say: Callable[[dict[str, Any]], None]):
         self._say = say
         self._there: dict[Any, Ghost] = {}
-        self._in_turn: dict[Any, Callable[[], None]] = {}  # what begins each that waits for its turn
-        self._turn: Any = None  # whose it is
-        self._lock = threading.Lock()  # of these two: a ghost ends in its own thread
+        self._in_turn: dict[Any, Callable[[], None]] = {}  # queued ghosts -> the function that starts each
+        self._turn: Any = None  # the key of the running one
+        self._lock = threading.Lock()  # guards these two, since a ghost ends in its own thread
 
     def hear(self, run: Run, number: Any, asked: Mapping[str, Any], answer: Callable[[str | None], None]) -> None:
-        """Begin or end a ghost at a page's request; those requested `in_turn` run one after another, and only their ends are reported."""
+        """Start or stop a ghost at a page's request; those requested `in_turn` run one after another, and only their ends are reported."""
         fields = {name: value for name, value in asked.items() if name not in ("do", "in_turn")}
         if asked["do"] == "unghost":
             self._end(fields.get("of"))
@@ -311,11 +311,11 @@ class Ghosts:
     def _begin(self, run: Run, number: Any, fields: Mapping[str, Any]) -> None:
         ghost = self._there[number] = Ghost(run, **fields)
         ghost.on_change(lambda: self._tell(number, ghost))
-        if ghost.is_over:  # already
+        if ghost.is_over:  # it ended already
             self._tell(number, ghost)
 
     def _next(self) -> None:
-        """Begin the ghost that has waited longest, if none is running in turn."""
+        """Start the ghost that has waited longest, unless another one is running."""
         with self._lock:
             if self._turn is not None or not self._in_turn:
                 return
@@ -328,11 +328,11 @@ class Ghosts:
             self._end(number)
 
     def _refuse(self, number: Any, error: Exception) -> None:
-        """Tell why there is nothing to tell."""
+        """Report why a ghost cannot run."""
         self._say({"rfnb": "ghost", "of": number, "name": "", "over": True, "refused": said(error), "lane": None})
 
     def _end(self, number: Any) -> None:
-        """Forget a ghost, which is over or not looked at any more."""
+        """Forget a ghost that ended or is no longer shown."""
         ghost = self._there.pop(number, None)
         if ghost is not None:
             ghost.stop()
@@ -350,7 +350,7 @@ class Ghosts:
             controls.drop(key)
             try:
                 self._tell_now(number, ghost)
-            except Exception as error:  # the page waits for an answer, and the next one for its turn
+            except Exception as error:  # the page waits for an answer, and the next ghost for its turn
                 self._refuse(number, error)
             self._end(number)
 
@@ -360,13 +360,13 @@ class Ghosts:
         self._say({"rfnb": "ghost", "of": number, **told, **({"attention": rows} if rows else {})})
 
 
-_told: weakref.WeakKeyDictionary[Run, int] = weakref.WeakKeyDictionary()  # of runs that are displayed, before this cell
+_told: weakref.WeakKeyDictionary[Run, int] = weakref.WeakKeyDictionary()  # displayed in earlier cells
 
 
 def display_run(run: Run) -> None:
-    """Display a run that is the last line of a cell.
+    """Display a run that is the last expression of a cell.
 
-    `run.step()` gives the run: where that is displayed already, a line is enough, and one view of it.
+    `run.step()` returns the run: if it is already displayed, one line of text is enough.
     """
     if run in _told and _told[run] != run.told:
         print(text(spec(run)).splitlines()[0])
@@ -376,7 +376,7 @@ def display_run(run: Run) -> None:
 
 
 def _settle_after_cells() -> None:
-    """Let what a cell leaves in the notebook, when it is done, be no older than that."""
+    """When a cell is done, make its stored output at least as new as the cell's end."""
     shell = display.shell()
     if shell is not None and not getattr(shell, "_rfnb_settles", False):
         shell._rfnb_settles = True
@@ -392,7 +392,7 @@ def _settle(*_: Any) -> None:
 
 @cache
 def _note() -> str:
-    """A sentence for the toolbar; "": all of it works."""
+    """A note for the toolbar about limitations of the host; "" if there are none."""
     if "google.colab" in sys.modules:
         return "Colab hears buttons and shows what changes only while no other cell runs, or in a cell with run.wait(poll=True)."
     version = _ipykernel()
@@ -407,7 +407,7 @@ def _note() -> str:
 
 
 def _ipykernel() -> tuple[int, int] | None:
-    """The version of the kernel that this runs in, or None."""
+    """The version of the running ipykernel, or None."""
     if "ipykernel.kernelapp" not in sys.modules:
         return None
     major, minor = sys.modules["ipykernel"].__version__.split(".")[:2]

@@ -1,4 +1,4 @@
-"""The `control` view: a run that is held, with what it does and what can be done with it.
+"""The `control` view: the state of a held run, and the commands available.
 
     rf.show(run)
 
@@ -24,14 +24,14 @@ OVER = ("done", "failed", "stopped")
 
 
 def spec(run: Run, *, beside: Run | None = None, note: str = "", changed: Callable[[], None] = lambda: None) -> Spec:
-    """The spec of a run as it is now.
+    """The spec of a run in its current state.
 
     Args:
-        beside: Another run of its tree, with which it is compared.
+        beside: Another run of its tree to compare with.
         note: The limitations of the host, as text.
-        changed: Called, in any thread, when more is known of its branches.
+        changed: Called, in any thread, when its branches change.
     """
-    number = next(_serial)  # before anything is read: what has a higher one is newer
+    number = next(_serial)  # before anything is read: a higher number is newer
     state = state_of(run)
     at, steps = run._gate.at, run._holder.steps
     tick = at.tick if at is not None else len(steps) - 1
@@ -68,16 +68,16 @@ def spec(run: Run, *, beside: Run | None = None, note: str = "", changed: Callab
 
 _MOST_SEQS = 16
 _MOST_RUNS = 200
-_MOST_ABOVE = 50  # of a run that is shown, those that it is a branch of
+_MOST_ABOVE = 50  # ancestors of a shown run
 _kept: weakref.WeakKeyDictionary[Run, tuple[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
 
 
 def entries(root: Run, shown: Iterable[Run], changed: Callable[[], None]) -> tuple[list[dict[str, Any]], str]:
-    """Describe each run of a tree for a page; of very many the newest, and say where the others are.
+    """Describe each run of a tree for a page; in a very large tree the newest, with a note on where the others are.
 
     Args:
-        shown: Those that are described in any case, with what they are branches of.
-        changed: Called, in any thread, when there is more to tell than now.
+        shown: Runs that are always described, with their ancestors.
+        changed: Called, in any thread, when the description changes.
     """
     runs, note = list(runs_of(root)), ""
     if len(runs) > _MOST_RUNS:
@@ -109,12 +109,12 @@ def _entry(run: Run, changed: Callable[[], None]) -> dict[str, Any]:
 
 
 def _results(run: Run, state: str, changed: Callable[[], None]) -> dict[str, Any]:
-    """Give the results of a run, sequence by sequence, beside those of its parent; {}: there are none yet."""
+    """The results of a run, sequence by sequence, beside those of its parent; {} before there are any."""
     if state != "done":
         return {}
     base = None if run.parent is None or state_of(run.parent) == "failed" else _plain(run.parent)
     if base is not None:
-        base.on_change(changed)  # before it is asked whether it is over
+        base.on_change(changed)  # before it is asked whether it has ended
     key = None if base is None else (base.run.number, base.run.state)
     there = _kept.get(run)
     if there is not None and there[0] == key:
@@ -143,11 +143,11 @@ def _results(run: Run, state: str, changed: Callable[[], None]) -> dict[str, Any
 def _plain(run: Run) -> Any:
     try:
         once_only(run)
-    except RuntimeError:  # it would do more than to tell
+    except RuntimeError:  # the call would do more than read
         return None
     return plain_end(run)
 
 
 def _where_it_leaves(run: Run, tick: int) -> StepPlace | None:
-    """Find the step in which a branch leaves its parent; None: it has not come to it."""
+    """The step in which a branch diverges from its parent; None if it has not reached it."""
     return run._holder.places[tick] if tick < len(run.steps) else None

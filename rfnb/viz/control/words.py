@@ -12,11 +12,11 @@ from rfnb.control.held_step import Length
 from rfnb.control.run import Run
 
 _OURS = str(Path(__file__).parents[2]) + os.sep
-_MOST = 300  # letters of an error
+_MOST = 300  # characters of an error
 
 
 def state_of(run: Run) -> str:
-    """The state of a run; besides those of `run.state`: "pausing" and "stopping", before the step that it makes is done."""
+    """The state of a run; in addition to those of `run.state`: "pausing" and "stopping", until its current step is done."""
     mode, state = run._gate.mode, run.state
     if state == "running" and mode in ("paused", "stopping"):
         return "pausing" if mode == "paused" else mode
@@ -24,7 +24,7 @@ def state_of(run: Run) -> str:
 
 
 def words_of(run: Run, state: str) -> str:
-    """The state in a sentence. It does not change with each step, so that it can be said aloud."""
+    """The state as a sentence, constant over steps so that a screen reader can read it."""
     begun = run._holder.steps
     steps = count(len(begun), "step")
     if state == "paused":
@@ -45,7 +45,7 @@ def words_of(run: Run, state: str) -> str:
 
 
 def counter(last: tuple[str, int] | None, of: Length | None) -> str:
-    """The step counter: "step 3 of 14" of the loop that runs; steps count from 0, as in code and in all views."""
+    """The step counter: "step 3 of 14" of the current loop; steps count from 0, as in code and in all views."""
     if last is None:
         return "no step yet"
     end = "" if of is None or of.steps is None else f" of {of.steps}" if of.exact else f" of at most {of.steps}"
@@ -53,7 +53,7 @@ def counter(last: tuple[str, int] | None, of: Length | None) -> str:
 
 
 def error_text(error: BaseException | None, frames: TracebackType | None) -> str:
-    """An error as a line: what Python says last, and where in the code of who wrote the function."""
+    """An error in one line: its message, and its location in the user's code."""
     said = "".join(traceback.format_exception_only(error)).strip() if error is not None else ""
     said = said if len(said) <= _MOST else said[: _MOST - 1] + "…"
     summary: Any = traceback.extract_tb(frames)
@@ -63,7 +63,7 @@ def error_text(error: BaseException | None, frames: TracebackType | None) -> str
 
 
 def count(number: int, word: str) -> str:
-    """A number of things."""
+    """A count with its noun."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 

@@ -1,4 +1,4 @@
-"""The `curves` view: what is wrong with a spec of it, and its page."""
+"""The `curves` view: validation of its spec, and its page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of
 
 
 def problem(spec: Any) -> str | None:
-    """The fault of the spec, as a sentence; None if it can be drawn."""
+    """The problem with the spec, as a sentence; None if it can be drawn."""
     series = spec.head.get("series")
     if not isinstance(series, list):
         return "These curves cannot be drawn: the list of series is missing."
@@ -35,7 +35,7 @@ def problem(spec: Any) -> str | None:
 
 
 def missing(spec: Any) -> str:
-    """The words for a view with nothing in it; "" for any other."""
+    """The text for an empty view; "" for any other."""
     return "" if any(len(spec.blocks[entry["x"]]) for entry in spec.head["series"]) else none_yet(spec, "points")
 
 
@@ -44,24 +44,24 @@ def page(spec: Any) -> list[str]:
     made = picture(drawing_of(spec))
     if (
         sum(map(len, made)) > _MOST_PICTURE
-    ):  # lines of noise: a range takes less, and the data beside the picture need the room
+    ):  # a range takes less than lines of noise, and the data beside the picture needs the room
         made = picture(drawing_of(spec, WIDE, True))
     return [title(title_of(spec)), *made]
 
 
-_MOST_PICTURE = 54_000  # letters: 40 kB as base64
+_MOST_PICTURE = 54_000  # characters: 40 kB as base64
 _MOST_BARS, _LEAST_BARS, _MOST_LABEL, _MOST_SERIES = 40, 16, 24, 24
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnCurve:
-    """One series: x and y as float64, and its index of the best point (None if there is none).
+    """One series: x and y as float64, and the index of its best point, or None.
 
     Attributes:
-        style: Which of the runs.
-        panel: The name of the panel that it shares with series of other labels.
-        gap: Two points farther apart than this have no line between them.
-        strip: Whether it is a row of cells among others, not a line.
+        style: The index of its run.
+        panel: The name of its panel, if it shares one with series of other labels.
+        gap: Points farther apart than this are not connected.
+        strip: Whether it is drawn as a row of cells instead of a line.
     """
 
     label: str
@@ -84,16 +84,16 @@ class DrawnCurve:
 
     @property
     def known(self) -> np.ndarray:
-        """The indices of the points that have a number."""
+        """The indices of the points with a finite or infinite value."""
         return np.flatnonzero(np.isfinite(self.y))
 
     @property
     def own(self) -> str:
-        """The name that tells it from the others of its panel."""
+        """The name that distinguishes it within its panel."""
         return self.label if self.run is None else self.run
 
     def spans(self) -> tuple[np.ndarray, np.ndarray]:
-        """The x from which, and up to which, each point stands for its neighbourhood."""
+        """The x interval that each point represents."""
         half = np.minimum(np.diff(self.x), self.gap) / 2
         ends = half[:1] if len(half) else np.ones(1)
         before, after = np.r_[ends, half], np.r_[half, half[-1:] if len(half) else ends]
@@ -108,7 +108,7 @@ class DrawnCurve:
 
 
 def text(spec: Any) -> str:
-    """The series below each other, over the same axis of steps."""
+    """The series one below the other, over a common axis of steps."""
     head = spec.head
     curves = curves_of(spec)
     steps = np.unique(np.concatenate([curve.x for curve in curves]))
@@ -116,7 +116,7 @@ def text(spec: Any) -> str:
     lines = [f"{title_of(spec)}: {head['x']} {first} to {last}{', running' if spec.live else ''}"]
     shown = curves[:_MOST_SERIES]
     left = min(_MOST_LABEL, max(width_of(curve.name) for curve in shown))
-    for span in (False, True):  # what is said is shorter where a bar is a point
+    for span in (False, True):  # the text is shorter if each bar is a point
         words = [values_text(curve, shortened(head["x"], 20), span=span) for curve in shown]
         room = WIDTH - left - 6 - max(width_of(text) for text in words)
         edges = np.linspace(steps[0], steps[-1], min(max(_LEAST_BARS, min(_MOST_BARS, room)), len(steps)) + 1)
@@ -134,7 +134,7 @@ def text(spec: Any) -> str:
 
 
 def curves_of(spec: Any) -> list[DrawnCurve]:
-    """The series of a spec without fault."""
+    """The series of a valid spec."""
     runs = [str(run) for run in spec.head.get("runs") or []]
     return [_curve(entry, spec.blocks, runs) for entry in spec.head["series"]]
 
@@ -143,7 +143,7 @@ def values_text(curve: DrawnCurve, x_name: str, *, span: bool = False) -> str:
     """The first, last and best value as text.
 
     Args:
-        span: Whether the least and the largest are said as well, where they are none of these.
+        span: Whether to add the minimum and maximum, if they are not among these.
     """
     if not len(curve.y):
         return "no points"
@@ -158,12 +158,12 @@ def values_text(curve: DrawnCurve, x_name: str, *, span: bool = False) -> str:
 
 
 def odd(curve: DrawnCurve, x_name: str) -> list[str]:
-    """The values that are no numbers: "NaN since step 390", "2 infinite, first at step 7"."""
+    """The values that are not finite: "NaN since step 390", "2 infinite, first at step 7"."""
     return odd_in(curve.x, curve.y, x_name)
 
 
 def odd_in(x: np.ndarray, y: np.ndarray, x_name: str) -> list[str]:
-    """The same of arrays of x and y."""
+    """The same for arrays of x and y."""
     said = []
     for words, where in (("NaN", np.isnan(y)), ("infinite", np.isinf(y))):
         at = np.flatnonzero(where)
@@ -175,13 +175,13 @@ def odd_in(x: np.ndarray, y: np.ndarray, x_name: str) -> list[str]:
 
 
 def since_nan(curve: DrawnCurve) -> int | None:
-    """The index since which nothing is a number any more, if that is more than the last point."""
+    """The index from which on all values are NaN, if that is more than the last point."""
     bad = np.flatnonzero(np.isnan(curve.y))
     return int(bad[0]) if len(bad) > 1 and len(bad) == len(curve.y) - bad[0] else None
 
 
 def between(low: float, high: float) -> tuple[str, str]:
-    """Both ends of a range with four significant digits, with more where they would be the same."""
+    """Both ends of a range with four significant digits, or with more if they would be equal."""
     for digits in range(4, 17):
         low_, high_ = number(low, digits), number(high, digits)
         if low == high or low_ != high_:
@@ -227,15 +227,15 @@ def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray], runs: list[str]
 
 
 def column_of(curve: DrawnCurve, edges: np.ndarray) -> np.ndarray:
-    """The column of bars that each point is in."""
+    """The column of bars for each point."""
     return np.clip(np.searchsorted(edges, curve.x, side="right") - 1, 0, len(edges) - 2)
 
 
 def _bars(curve: DrawnCurve, edges: np.ndarray, others: list[DrawnCurve]) -> str:
-    """One bar per column: the mean of the points in it, between two points what a straight line has; blank in gaps.
+    """One bar per column: the mean of its points, linearly interpolated between points; blank in gaps.
 
     Args:
-        others: What has the same scale, the curve itself among them: its runs.
+        others: All curves on the same scale, including this one.
     """
     known = curve.known
     if not len(known):
@@ -280,18 +280,18 @@ _STRETCHES = (
     3,
     2,
     1,
-)  # a panel has about a thousand columns of pixels
+)  # a panel has about a thousand pixel columns
 
 
 def thin(spec: Spec, room: Room) -> Spec:
-    """The spec with as many points as there is room for."""
+    """The spec with as many points as fit."""
     return finest(
         _STRETCHES, lambda stretches: _thinned(spec, stretches), lambda many: room.most if many <= 1024 else room.easy
     )
 
 
 def points_between(spec: Spec, low: float, high: float) -> Spec:
-    """The points of each series from one x to another, and the nearest one on each side, to which its line goes."""
+    """The points of each series in a range of x, plus the nearest neighbour on each side, for the line."""
     blocks = dict(spec.blocks)
     for entry in spec.head["series"]:
         x, y = spec.blocks[entry["x"]], spec.blocks[entry["y"]]
@@ -320,7 +320,7 @@ def _thinned(spec: Spec, stretches: int) -> Spec:
 
 
 def _words(thinned: list[dict[str, Any]], count: int) -> str:
-    """The sentence on what the page has of how many points: "Of each 21 of 300 points ..."."""
+    """A sentence on how many of how many points the page has: "Of each 21 of 300 points ..."."""
     most = max(thinned, key=lambda entry: int(entry["every"]))
     which = "" if len(thinned) == count else f" in {len(thinned)} of {count} series"
     up_to = "up to " if len({entry["every"] for entry in thinned}) > 1 else ""
@@ -331,8 +331,8 @@ def _words(thinned: list[dict[str, Any]], count: int) -> str:
 
 
 def kept(y: np.ndarray, every: int) -> np.ndarray:
-    """The indices of the points that stay: of each stretch the ends, the least and the largest number, an infinity of each sign, the
-    first that is no number, and those beside its first and its last number, where nothing but gaps may be.
+    """The indices of the points to keep: in each block the ends, the minimum and maximum, an infinity of each sign, the
+    first NaN, and the neighbours of its first and last number, which may border a gap.
     """
     starts = np.arange(0, len(y), every)
     padded = np.full(len(starts) * every, np.nan, np.float64)
@@ -344,7 +344,7 @@ def kept(y: np.ndarray, every: int) -> np.ndarray:
     parts = (
         np.where(numbers, stretches, np.inf).argmin(1),
         np.where(numbers, stretches, -np.inf).argmax(1),
-        (np.isnan(stretches) & inside).argmax(1),  # the first one, or the first point
+        (np.isnan(stretches) & inside).argmax(1),  # the first NaN, or the first point
         (stretches == np.inf).argmax(1),
         (stretches == -np.inf).argmax(1),
         np.maximum(numbers.argmax(1) - 1, 0),  # before the first number

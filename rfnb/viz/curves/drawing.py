@@ -1,6 +1,6 @@
-"""The `curves` view as a drawing: panels under one axis of steps, many of them three abreast.
+"""The `curves` view as a drawing: panels over a common axis of steps, three per row if there are many.
 
-Series that share a panel are distinguished by dashes, marks and a legend, not by colour alone.
+Series in one panel are distinguished by dashes, marks and a legend, not by colour alone.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from rfnb.viz.drawing.ticks import Ticks, x_ticks, y_ticks
 from rfnb.viz.kinds import title_of
 
 _MOST_PANELS, _MOST_SHARED = 12, 8
-_MOST_ROWS, _ABREAST, _BESIDE = 6, 560.0, 18.0  # of more panels three are abreast, where there is room
+_MOST_ROWS, _ABREAST, _BESIDE = 6, 560.0, 18.0  # more panels than this are laid out three per row, if there is room
 _ROW, _MOST_STRIP = 11.0, 40  # of a strip
 _TITLE, _LEGEND, _AXIS, _RIGHT = 24.0, 16.0, 20.0, 14.0
-# Of different lengths, so that dash and mark together tell 20 lines apart.
+# Of different lengths, so that dash and mark together distinguish 20 lines.
 _DASHES: list[tuple[float, float] | None] = [None, (6.0, 3.0), (2.0, 2.0), (11.0, 3.0)]
 _MEAN = "The line of very many points is their mean, with the range behind it"
 _MARKS = ["dot", "square", "up", "cross", "down"]
 
 
 def drawing(spec: Any, width: float, coarse: bool = False) -> Drawing:
-    """The curves as a drawing of this width.
+    """The curves as a drawing with this width.
 
     Args:
-        coarse: Whether the lines of many points are their range and mean, which take less than noise.
+        coarse: Whether to draw dense lines as range and mean, which take fewer bytes than noise.
     """
     x_name = str(spec.head["x"])
     curves = curves_of(spec)
@@ -72,7 +72,7 @@ def drawing(spec: Any, width: float, coarse: bool = False) -> Drawing:
 
 
 def _x_scale(panels: list[Plot], count: int) -> Ticks:
-    """The axis of x of all panels: from the first to the last point."""
+    """The x axis of all panels: from the first to the last point."""
     curves = [curve for panel in panels for curve in panel.curves if len(curve.x)]
     ends = [float(end) for curve in curves for end in (curve.x[0], curve.x[-1])]
     return x_ticks(min(ends), max(ends), count, whole=all((curve.x == np.round(curve.x)).all() for curve in curves))
@@ -80,11 +80,11 @@ def _x_scale(panels: list[Plot], count: int) -> Ticks:
 
 @dataclass
 class Plot:
-    """Series that share a plot: usually one.
+    """The series in one plot; usually one.
 
     Attributes:
-        curves: Those that are drawn as lines.
-        among: All, of which the range is drawn.
+        curves: The series drawn as lines.
+        among: All series, whose range is drawn.
     """
 
     name: str
@@ -98,18 +98,18 @@ class Plot:
 
     @property
     def alone(self) -> bool:
-        """Whether it has one series, which is of no run."""
+        """Whether it has one series without a run."""
         return len(self.among) == 1 and self.among[0].run is None
 
     def styled(self) -> list[tuple[DrawnCurve, int | None]]:
-        """Each line with the number of its style; None for one alone."""
+        """Each line with the index of its style; None for a single line."""
         if self.alone:
             return [(self.curves[0], None)]
         return [(curve, index if curve.run is None else curve.style) for index, curve in enumerate(self.curves)]
 
 
 def panels_of(curves: list[DrawnCurve]) -> list[Plot]:
-    """A panel for what shares one, for the runs of one label, and for each other series."""
+    """A panel for each group of series: those that share one, the runs of one label, and each other series."""
     groups: dict[Any, list[DrawnCurve]] = {}
     for index, curve in enumerate(curves):
         key = (curve.panel,) if curve.panel is not None else index if curve.run is None else curve.label
@@ -127,7 +127,7 @@ def panels_of(curves: list[DrawnCurve]) -> list[Plot]:
 
 @dataclass(frozen=True)
 class _PlotBox:
-    """The box of a plot, and its axis of x."""
+    """The box of a plot, and its x axis."""
 
     left: float
     top: float
@@ -138,7 +138,7 @@ class _PlotBox:
 
     @property
     def pixels(self) -> float:
-        """The width that a range, and a mean, has a value for."""
+        """The number of horizontal units per value of a range or mean."""
         return 8.0 if self.coarse else 1.0
 
     def is_dense(self, points: int) -> bool:
@@ -165,12 +165,14 @@ def _scale(panel: Plot, tall: float) -> Ticks | None:
 
 
 def _strip(made: Drawing, panel: Plot, scale: Ticks, place: _PlotBox) -> None:
-    """A row of cells for each series: as dark as the value is far from the least, or from 0 where some are below it."""
+    """A row of cells per series: shaded by the distance from the minimum, or from 0 if some values are negative."""
     count = int(place.width // 2)
     cells = np.full((len(panel.curves), count), np.nan)
     for row, curve in zip(cells, panel.curves):
         low, high = (np.clip(place.x.shares(end) * count, 0, count) for end in curve.spans())
-        for at in np.argsort(np.abs(curve.y), kind="stable"):  # of those that share a cell, the one farthest from 0
+        for at in np.argsort(
+            np.abs(curve.y), kind="stable"
+        ):  # the value farthest from 0 is drawn last in a shared cell
             row[int(low[at]) : max(int(low[at]) + 1, round(float(high[at])))] = curve.y[at]
     signed = bool((cells < 0).any())
     most = float(np.nanmax(np.abs(cells), initial=0)) or 1.0
@@ -208,20 +210,20 @@ def _draw(made: Drawing, panel: Plot, scale: Ticks | None, place: _PlotBox) -> N
     crowded = len(panel.among) > len(panel.curves)
     if crowded:
         _range(made, panel.among, place, scale, max(2.0, place.pixels))
-        place = replace(place, coarse=True)  # lines of noise over each other would hide each other
+        place = replace(place, coarse=True)  # overlapping lines of noise would hide each other
     for curve, style in panel.styled():
         _curve(made, curve, place, scale, style, crowded=crowded)
 
 
 def look(style: int | None) -> tuple[str, tuple[float, float] | None, str]:
-    """The colour, the dash and the mark of a style."""
+    """The colour, dash and mark of a style."""
     if style is None:
         return "accent", None, "dot"
     return f"hue{style % 8}", _DASHES[style % len(_DASHES)], _MARKS[style % len(_MARKS)]
 
 
 def _legend(made: Drawing, panel: Plot, top: float, width: float, x_name: str) -> None:
-    """Put the names of the lines of a panel, how they are drawn and their last values above it; adds its height."""
+    """Draw the legend above a panel: names, line styles and last values of the lines; increases its height."""
     if panel.alone or panel.strip:
         return
     at = 0.0
@@ -267,7 +269,7 @@ def _title(made: Drawing, panel: Plot, y: float, x_name: str) -> None:
 
 
 def _values(curve: DrawnCurve, x_name: str) -> list[tuple[str, str, bool]]:
-    """The texts at the right of the title: text, colour, whether bold."""
+    """The texts to the right of the title: text, colour, whether bold."""
     if not len(curve.y):
         return []
     out = [(text, "warn", False) for text in odd(curve, labels.short(x_name))]
@@ -308,7 +310,7 @@ def _curve(
         if len(where):
             made.add(Marks("warn", [(float(x), at) for x in where], 4.0, shape))
     bad = since_nan(curve)
-    if bad is not None and style is not None:  # the others go on
+    if bad is not None and style is not None:  # the others continue
         made.add(Marks("warn", [(float(xs[at]), float(ys[at])) for at in curve.known[-1:]], 4.0, "cross"))
     elif bad is not None:
         start = float(xs[bad])
@@ -335,7 +337,7 @@ def _range(
         low[at] = np.minimum(low[at], np.minimum.reduceat(y, starts))
         high[at] = np.maximum(high[at], np.maximum.reduceat(y, starts))
         blank[_columns(curve, place, pixels, np.flatnonzero(~np.isfinite(curve.y)))] = True
-    # Between two points as a line has it, but for what is no number.
+    # Linear between two points, except at NaN.
     is_known = low <= high
     known = np.flatnonzero(is_known)
     points = np.flatnonzero(is_known | blank)
@@ -357,14 +359,14 @@ def _range(
 
 
 def _columns(curve: DrawnCurve, place: _PlotBox, pixels: float, of: np.ndarray | None = None) -> np.ndarray:
-    """The column of each point, by default of each that has a number, for columns of the given width."""
+    """The column of each point, by default of each valid one, for columns of the given width."""
     count = max(1, int(place.width // pixels))
     x = curve.x[curve.known if of is None else of]
     return np.clip((place.x.shares(x) * count).astype(np.int64), 0, count - 1)
 
 
 def _means(curve: DrawnCurve, place: _PlotBox, pixels: float) -> tuple[np.ndarray, np.ndarray]:
-    """The mean x and y of the points of each column; NaN where there are none."""
+    """The mean x and y of the points in each column; NaN if there are none."""
     column, count = _columns(curve, place, pixels), max(1, int(place.width // pixels))
     known = np.maximum(np.bincount(column, minlength=count), 1)
     x, y = (np.bincount(column, values[curve.known], count) / known for values in (curve.x, curve.y))

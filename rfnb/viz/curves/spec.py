@@ -1,11 +1,11 @@
-"""The `curves` view: numbers over the steps of a training, in panels under one axis of steps.
+"""The `curves` view: values over the steps of a training, in panels over a common axis of steps.
 
-What has one unit shares a panel, and so do names that differ in a number or in "train", "valid", "test" only.
+Series with the same unit share a panel, and so do names that differ only in a number or in "train", "valid", "test".
 
     rf.viz.curves({"loss": [4.6, 3.1, 2.2]})                                  # steps 0, 1, 2
     rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)], "rate": (steps, rates)})   # points, or an array of x and one of y
-    rf.viz.curves({"train": {"loss": train}, "valid": {"loss": valid}})       # runs: what has one name shares a panel
-    view = rf.viz.curves({"loss": []}, live=True).show()                      # then view.update(curves(...).spec) while it trains
+    rf.viz.curves({"train": {"loss": train}, "valid": {"loss": valid}})       # runs: equal labels share a panel
+    view = rf.viz.curves({"loss": []}, live=True).show()                      # then view.update(curves(...).spec) during training
 
 The widget draws the same spec in `widgets/src/curves/`.
 """
@@ -45,7 +45,7 @@ _FALLING = (
 )
 _NEUTRAL = ("learning rate", "lr", "momentum", "beam size", "batch size", "epoch")
 _PART = re.compile(r"(?<![a-z])(train(ing)?|valid(ation)?|val|dev|test|eval)(?![a-z])[ _/.:-]*", re.IGNORECASE)
-_FEW = 6  # series that are all seen at one glance
+_FEW = 6  # series that can be taken in at a glance
 
 
 def spec(
@@ -61,21 +61,22 @@ def spec(
     """The spec of curves.
 
     Args:
-        series: By label: a list of (x, y), an array of shape (points, 2), a tuple of an array of x and one of y, or only the y (then x is
-            0, 1, 2, ...). NaN and None are gaps. Points are put into the order of x. Series may have different x, and none yet. Or
-            runs: by the name of a run (a seed, "train" and "valid") such a dict; series of one label share a panel.
-        x: What x counts, for the axis.
+        series: By label: a list of (x, y), an array of shape (points, 2), a tuple of an array of x and one of y, or
+            only the y (x is then 0, 1, 2, ...). NaN and None are gaps. Points are sorted by x. Series may have different x,
+            and may be empty. Or runs: a dict of such dicts by the name of a run (a seed, "train" and "valid"); equal labels
+            share a panel.
+        x: The name of the x axis.
         units: By label: the unit of y, e.g. "%" or "nats".
-        best: By label: "min", "max" or None: which point is marked as the best. Default: by the label, "max" for accuracy and the like,
-            "min" for losses and errors, else None: a small gradient norm is not the best one.
-        log: Labels of the series that start with a logarithmic axis; the widget has a button for it. Default: those of three decades
-            and more whose largest value is 30 times the median.
-        live: Whether more may come.
+        best: By label: "min", "max" or None: which point to mark as the best. Default: by the label, "max" for accuracy
+            and the like, "min" for losses and errors, else None: a small gradient norm is not the best one.
+        log: Labels of the series with a logarithmic axis; the widget has a button to switch. Default: those that span
+            at least three decades and whose maximum is at least 30 times the median.
+        live: Whether more data may arrive.
 
     Raises:
-        TypeError: If series is no dict, a series holds no numbers, or some are runs and some are not.
+        TypeError: If series is not a dict, a series is not numeric, or runs and series are mixed.
         ShapeError: If x and y of a series differ in length, or points are not pairs.
-        ValueError: If an x is not finite, units, best or log name a series that is not there, or best is none of "min", "max" and None.
+        ValueError: If an x is not finite, units, best or log name an unknown series, or best is not "min", "max" or None.
     """
     if not isinstance(series, Mapping):
         raise type_error(
@@ -102,7 +103,7 @@ def spec(
         if (run, label) in named
     }
     broken = {label for (_, label), (_, ys) in points.items() if is_broken(ys)}
-    if len(labels) > _FEW:  # what is broken is the first to be seen
+    if len(labels) > _FEW:  # broken series must be seen first
         points = dict(sorted(points.items(), key=lambda item: item[0][1] not in broken))
     chosen = {label for (_, label), (_, ys) in points.items() if is_logarithmic(ys)} if log is None else {*asked}
     panels = {} if None not in runs else _panels(labels, units)
@@ -124,12 +125,12 @@ def spec(
 
 
 def is_broken(ys: np.ndarray) -> bool:
-    """Whether a series has infinities, or ends in what is no number, and is not empty."""
+    """Whether a nonempty series has infinities, or ends in NaN."""
     return bool(np.isinf(ys).any()) or (len(ys) > 1 and bool(np.isnan(ys[-2:]).all()))
 
 
 def is_logarithmic(ys: np.ndarray) -> bool:
-    """Whether a logarithmic axis shows more: over three decades, the largest value 30 times the median."""
+    """Whether a logarithmic axis shows more: over three decades, and the maximum is 30 times the median."""
     known = ys[np.isfinite(ys)]
     return (
         bool(len(known))
@@ -139,7 +140,7 @@ def is_logarithmic(ys: np.ndarray) -> bool:
 
 
 def _panels(labels: list[str], units: Mapping[str, str]) -> dict[str, str]:
-    """The names of the panels that several series share, by label: those of one unit, or of names that are alike."""
+    """The panel names of series that share a panel, by label: those with one unit, or with similar names."""
     groups: dict[tuple[str, str], list[str]] = {}
     for label in labels:
         unit = str(units.get(label, ""))
@@ -153,19 +154,19 @@ def _panels(labels: list[str], units: Mapping[str, str]) -> dict[str, str]:
 
 
 def _alike(label: str) -> str:
-    """The name without its numbers and its part of the data: "loss" of "valid loss", "run #" of "run 7"."""
+    """The name without its numbers and data split: "loss" for "valid loss", "run #" for "run 7"."""
     return re.sub(r"\d+", "#", _PART.sub("", label[:200])).strip(" _/.:-") or label
 
 
 def _not_logarithmic(entries: list[dict[str, Any]], blocks: dict[str, np.ndarray]) -> str:
-    """The series that a logarithmic axis was asked for and that have none, as a sentence."""
+    """A sentence on the series for which a logarithmic axis was requested but is impossible."""
     low = {entry["label"]: int((blocks[entry["y"]] <= 0).sum()) for entry in entries if entry["log"]}
     said = [f"{label} ({count} value{'s' * (count != 1)} of 0 or less)" for label, count in low.items() if count]
     return f"A logarithmic axis cannot show {', '.join(said)}: linear." if said else ""
 
 
 def _runs(series: Mapping[str, Any]) -> dict[str | None, Mapping[str, Any]]:
-    """The series by run; under None where they are of no run."""
+    """The series by run; under None without runs."""
     nested = [label for label, points in series.items() if isinstance(points, Mapping)]
     if not nested:
         return {None: series}
@@ -181,7 +182,7 @@ def _runs(series: Mapping[str, Any]) -> dict[str | None, Mapping[str, Any]]:
 
 
 def _points(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
-    """x and y as float64, in the order of x."""
+    """x and y as float64, sorted by x."""
     if isinstance(points, tuple) and len(points) == 2 and all(_is_many(part) for part in points):
         xs, ys = (_numbers(label, part) for part in points)
         if len(xs) != len(ys):
@@ -228,7 +229,7 @@ def _pairs(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_many(value: Any) -> bool:
-    """Whether it is several numbers; a tensor or array without axes is one."""
+    """Whether it is several numbers; a 0-d tensor or array is one."""
     if isinstance(value, (str, bytes)):
         return False
     shape = getattr(value, "shape", None)
@@ -258,13 +259,13 @@ def _no_numbers(label: str, value: Any) -> TypeError:
 
 
 def _as_block(xs: np.ndarray) -> np.ndarray:
-    """int32 for steps: float32 cannot count beyond 16 777 216."""
+    """int32 for steps: float32 is exact only up to 16 777 216."""
     whole = (xs == np.round(xs)).all() and (np.abs(xs) < 2**31).all()
     return xs.astype(np.int32) if whole else _narrow(xs)
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:
-    """float32, or float64 where that is not enough: a number would be infinite or 0, a whole one another, or two of them the same."""
+    """float32, or float64 if float32 would overflow, underflow, change an integer, or merge two values."""
     with np.errstate(over="ignore"):
         made = values.astype(np.float32)
     other = made != values

@@ -1,4 +1,4 @@
-"""The `diff` view as a page: what is said, its picture, and what else is to be said."""
+"""The `diff` view as a page: summary, picture, and notes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rfnb.viz.terminal import WIDTH, aligned, bar, clip, width_of
 
 
 def problem(spec: Any) -> str:
-    """The fault; empty if it can be drawn."""
+    """The problem with the spec; "" if it can be drawn."""
     cannot = "This diff cannot be drawn:"
     head = spec.head
     for name in ("rows", "cols", "hints", "pairs", "searches", "results", "notes", "next", "names"):
@@ -134,7 +134,7 @@ _MOST_ROWS, _MOST_LABEL, _MOST_BARS = 24, 28, 32
 
 
 def text(spec: Any) -> str:
-    """All of a diff."""
+    """The whole diff as text."""
     head = spec.head
     parts = [f"{title_of(spec)}: {head['said']}", *(f"  {hint}" for hint in head["hints"]), head["limit"]]
     parts += table(spec)
@@ -143,14 +143,14 @@ def text(spec: Any) -> str:
 
 
 def share(log: np.ndarray | float) -> np.ndarray:
-    """The place on the ramp of a difference: 0 of what is the same, a tenth for a thousandth of the tolerance, 1 for 100,000 of it."""
+    """The colour ramp position of a difference: 0 if equal, 0.1 for a thousandth of the tolerance, 1 for 100,000 times the tolerance."""
     with np.errstate(invalid="ignore"):
         seen = np.where(log == -np.inf, 0.0, np.clip(0.1 + 0.9 * (log + 3) / 8, 0.1, 1.0))
     return np.asarray(np.where(np.isnan(log), np.nan, seen), np.float64)
 
 
 def table(spec: Any) -> list[str]:
-    """The paths as lines: bars over the steps, where they differ first, how much."""
+    """The paths as lines: bars over the steps, the first difference, and its size."""
     head = spec.head
     rows = [index for index, row in enumerate(head["rows"]) if row["first"] is not None] or range(len(head["rows"]))
     shown = list(rows)[:_MOST_ROWS]
@@ -185,7 +185,7 @@ def _words(head: Any, most: np.ndarray, index: int) -> list[str]:
 
 
 def _bars(log: np.ndarray, room: int) -> str:
-    """One bar per column, the largest of its steps: "·" the same bit for bit, blank where there is nothing, "!" another label."""
+    """One bar per column, the largest difference of its steps: "·" equal bit for bit, blank without values, "!" a different label."""
     every = -(-len(log) // room)
     out = ""
     for start in range(0, len(log), every):
@@ -208,7 +208,7 @@ _MAPS = ("log", "abs")
 
 
 def thin(spec: Spec, room: Room) -> Spec:
-    """The first difference keeps its values as long as anything does; those of other places are asked for."""
+    """The first difference keeps its values longest; those of other steps can be requested."""
     head, blocks, said = spec.head, dict(spec.blocks), []
     maps = {name: blocks[name] for name in _MAPS if name in blocks}
     pairs = [pair["block"] for pair in head["pairs"] if pair.get("block") in blocks]

@@ -1,4 +1,6 @@
-"""The `diff` view as a drawing: steps by paths, coloured by how much they differ, how it grows, and both values of the first difference."""
+"""The `diff` view as a drawing: steps by paths, coloured by the size of the difference, its growth, and both values of the
+first difference.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from rfnb.viz.pool import bounds
 
 _MOST_ROWS, _ROW, _CELL, _MOST_LABEL = 40, 16.0, 30.0, 180.0
 _GROWTH, _STRIP, _MAP = 70.0, 26.0, 150.0
-_FIRST = 46.0  # for the word beside the row of the first difference
-_DECADES = (-3.0, 5.0)  # of the curve
+_FIRST = 46.0  # for the note beside the row of the first difference
+_DECADES = (-3.0, 5.0)  # of the growth curve
 
 
 def drawing(spec: Any, width: float) -> Drawing:
-    """A diff as a drawing of this width."""
+    """A diff as a drawing with this width."""
     head = spec.head
     if not head["rows"] or not head["cols"]:
         return sentence(head["said"], width)
@@ -39,7 +41,7 @@ def drawing(spec: Any, width: float) -> Drawing:
 
 
 def rows_of(head: Any) -> list[int]:
-    """The paths that are drawn: all, or of many those that differ."""
+    """The paths to draw: all, or those that differ if there are many."""
     rows = list(range(len(head["rows"])))
     if len(rows) > _MOST_ROWS:
         rows = sorted(sorted(rows, key=lambda index: head["rows"][index]["first"] is None)[:_MOST_ROWS])
@@ -79,7 +81,7 @@ def _timeline(made: Drawing, spec: Any, shown: list[int]) -> None:
 
 
 def _scale(made: Drawing, at: float) -> None:
-    """The ramp with its numbers: the same, the tolerance, 100,000 of it."""
+    """The colour ramp with its numbers: equal, the tolerance, 100,000 times the tolerance."""
     end = at
     ticks = [("≤ 1/1000", 0.1), ("1", float(share(0.0))), ("≥ 10⁵", 1.0)]
     for word, where in ticks:
@@ -90,7 +92,7 @@ def _scale(made: Drawing, at: float) -> None:
 
 
 def _growth(made: Drawing, spec: Any, row: int) -> None:
-    """The curve of one path over the steps, with the line of the tolerance."""
+    """The difference of one path over the steps, with a line at the tolerance."""
     head, log = spec.head, spec.blocks["log"][0][row]
     made.height += 12
     label = f"{labels.short(head['rows'][row]['label'], 60)}: difference over the steps"
@@ -127,7 +129,7 @@ def _growth(made: Drawing, spec: Any, row: int) -> None:
 
 
 def _pair(made: Drawing, spec: Any, pair: Any) -> None:
-    """Both values and their difference: as maps side by side, a vector as strips one below the other."""
+    """Both values and their difference: maps side by side, a vector as strips one below the other."""
     a, b = spec.blocks[pair["block"]]
     with np.errstate(all="ignore"):
         apart = np.where(a == b, 0, a - b)

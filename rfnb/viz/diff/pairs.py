@@ -1,4 +1,4 @@
-"""The places of a diff in its picture, and the two values at one: pooled to a small map, each cell that of the largest difference."""
+"""The cells of a diff's picture, and the two values at one of them: pooled to a small map of the largest differences."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class PathStep:
     """One path in one step.
 
     Attributes:
-        row, col: Of the picture.
-        value: The value there that differs most.
-        log: log10 of its difference in tolerances.
-        max_abs: The largest absolute difference; NaN, where only one is NaN.
-        differs: Whether that is a difference.
-        first: Whether the run begins to differ here.
+        row, col: Position in the picture.
+        value: The value that differs most there.
+        log: log10 of its difference, in units of the tolerance.
+        max_abs: The largest absolute difference; NaN if only one is NaN.
+        differs: Whether it counts as a difference.
+        first: Whether it is the first difference of the run.
     """
 
     row: int
@@ -43,12 +43,12 @@ class PathStep:
 
 
 def places_of(d: Diff, paths: Sequence[str]) -> tuple[list[str], list[PathStep]]:
-    """The labels of the columns in the order in which the run came to them, and the places of all values."""
+    """The labels of the columns in the order in which the run reached them, and the positions of all values."""
     number = {path: index for index, path in enumerate(paths)}
     cols: dict[Any, int] = {}
     found: dict[tuple[int, int], list[Row]] = {}
     for row in d.rows:
-        if row.path not in number or not (row.numbers.cells or row.differs):  # nothing that both have
+        if row.path not in number or not (row.numbers.cells or row.differs):  # nothing comparable
             continue
         ident = row.ident
         key = (ident.run, ident.steps) if ident.steps else (ident.call, ())
@@ -68,7 +68,7 @@ def places_of(d: Diff, paths: Sequence[str]) -> tuple[list[str], list[PathStep]]
 
 
 def _log(row: Row) -> float:
-    """The difference in tolerances, as log10."""
+    """log10 of the difference in units of the tolerance."""
     if row.differs and row.status not in ("values", "hypotheses"):
         return math.inf
     units, limit = row.numbers.units, row.tolerance.units
@@ -88,9 +88,9 @@ def _label(key: tuple[int, tuple[int, ...]]) -> str:
 
 
 def pair_of(d: Diff, row: Row) -> tuple[np.ndarray, dict[str, Any]] | None:
-    """Both values as float32 [side, row, col], and what they are: name, dims, the indices of further dims, how much was pooled.
+    """Both values as float32 [side, row, col], and a description: name, dims, indices in further dims, pooling factors.
 
-    Of more than two dims the innermost two stay, at the cell that differs most. What is no cell is NaN in both.
+    With more than two dims, the innermost two are kept, at the cell that differs most. Cells outside the values are NaN in both.
     """
     pair = d.pair(row)
     if pair is None or not pair.a.size:
@@ -122,7 +122,7 @@ def pair_of(d: Diff, row: Row) -> tuple[np.ndarray, dict[str, Any]] | None:
 
 
 def _pooled(values: np.ndarray, apart: np.ndarray, down: int, across: int) -> np.ndarray:
-    """Both values of the cell of each block that differs most."""
+    """Both values at the cell of each block that differs most."""
     if down == across == 1:
         return values
     rows, cols = -(-apart.shape[0] // down), -(-apart.shape[1] // across)
@@ -136,17 +136,17 @@ def _pooled(values: np.ndarray, apart: np.ndarray, down: int, across: int) -> np
 
 
 def note_source(spec: Spec, d: Diff, places: list[PathStep]) -> None:
-    """Keep what a spec was made of as long as there is the spec."""
+    """Remember the source of a spec as long as the spec is alive."""
     _sources[spec] = d, places
 
 
 def source_of(spec: Spec) -> tuple[Diff, list[PathStep]] | None:
-    """The Diff that a spec was made of, and its places; None: it was loaded."""
+    """The Diff of a spec, and its cells; None for a loaded spec."""
     return _sources.get(spec)
 
 
 def asked(source: tuple[Diff, list[PathStep]], name: str) -> np.ndarray | None:
-    """A block that a page asks for: `pair/ROW/COL`, and `pair/ROW/COL/size` [3] with its rows and cols, and 1 if it was pooled."""
+    """The block for a page's request: `pair/ROW/COL`, and `pair/ROW/COL/size` [3] with its rows and cols, and 1 if it was pooled."""
     parts = name.split("/")
     if len(parts) not in (3, 4) or parts[0] != "pair" or not all(part.isdecimal() for part in parts[1:3]):
         return None

@@ -1,10 +1,11 @@
-"""The spec of two recordings beside each other: where they differ over steps and modules, and some of their values.
+"""The spec of two recordings side by side: their differences over steps and modules, and some of their values.
 
-The block `log` [1, path, step] is log10 of the largest difference there in tolerances: 0 is as much as the tolerance, minus infinity
-the same bit for bit, infinity what numbers do not say, NaN: nothing to compare. `abs` is the largest absolute difference, infinity or
-NaN where only one of both is that.
-A pair is a block [side, row, col] of both values along the same axes: those of the first difference, of the first and the largest of
-each path, and of others while there are few. Further ones are asked for by `pair/ROW/COL` (`rfnb/viz/diff/pairs.py`).
+The block `log` [1, path, step] is log10 of the largest difference, in units of the tolerance: 0 equals the tolerance,
+-inf is bitwise equality, inf a non-numeric difference, NaN nothing to compare. `abs` is the largest absolute
+difference, infinity or NaN if only one side is.
+A pair is a block [side, row, col] of both values along the same axes: at the first difference, at the first and the
+largest of each path, and at others while there are few. A page requests further ones by `pair/ROW/COL`
+(`rfnb/viz/diff/pairs.py`).
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ def spec(value: Any, other: Any = None, *, title: str = "", **options: Any) -> S
     Args:
         value: A Diff, or the first recording.
         other: The second one.
-        options: Of `rf.diff`.
+        options: Options of `rf.diff`.
 
     Raises:
-        TypeError: A Diff and something else.
+        TypeError: If `value` is a Diff and `other` is given.
     """
     if isinstance(value, Diff) and (other is not None or options):
         raise type_error(
@@ -80,7 +81,7 @@ def spec(value: Any, other: Any = None, *, title: str = "", **options: Any) -> S
 
 
 def _headline(row: Row) -> str:
-    """The first difference as one reads it first, where it is one of numbers; the whole of it is in the card below."""
+    """The first difference in short form, if it is numeric; the card below has the full form."""
     numbers = row.numbers
     if not np.isfinite(numbers.units) or not numbers.max_abs:
         return ""
@@ -89,7 +90,7 @@ def _headline(row: Row) -> str:
 
 
 def _paths(d: Diff) -> list[str]:
-    """The paths with values; of very many those that differ, and then as many others as there is room for."""
+    """The paths with values; if there are too many, those that differ, then as many others as fit."""
     found = [path for path, each in d.by_path.items() if _has_values(each)]
     if len(found) <= _MOST_ROWS:
         return found
@@ -109,9 +110,9 @@ def _maps(places: list[PathStep], rows: int, cols: int) -> tuple[np.ndarray, np.
 
 
 def _entry(path: str, own: list[PathStep]) -> dict[str, Any]:
-    """One path: its label, where it differs first and most."""
+    """One path: its label, its first and its largest difference."""
     differ = [place for place in own if place.differs]
-    in_numbers = [place for place in differ if place.max_abs or place.log < np.inf]  # else in a text, or in dims
+    in_numbers = [place for place in differ if place.max_abs or place.log < np.inf]  # not a difference in text or dims
     worst = max(in_numbers, key=lambda place: (to_order(place.max_abs), place.log), default=None)
     return {
         "label": path or (own[0].value.ident.kind if own else "-"),
@@ -126,7 +127,7 @@ def _entry(path: str, own: list[PathStep]) -> dict[str, Any]:
 def _pairs(
     d: Diff, of_row: list[list[PathStep]], first: PathStep | None, blocks: dict[str, np.ndarray]
 ) -> list[dict[str, Any]]:
-    """The values of the first difference, of the first and the largest one of each path, and then of others."""
+    """The values at the first difference, at the first and the largest of each path, then at others."""
     wanted: dict[tuple[int, int], PathStep] = {} if first is None else {(first.row, first.col): first}
     rows = [differ for own in of_row if (differ := [place for place in own if place.differs])]
     for own in rows:
@@ -147,14 +148,14 @@ def _pairs(
 
 
 def words_of(d: Diff, row: Row) -> str:
-    """A difference in a sentence."""
+    """A difference as a sentence."""
     return (
         f"{diff_text.place(row)}: {diff_text.what(d, row)}" if row.differs else f"{diff_text.place(row)}: no difference"
     )
 
 
 def _results(d: Diff) -> list[dict[str, Any]]:
-    """The results of searches that are other ones, with their edits."""
+    """The results of searches that differ, with their edits."""
     found: list[dict[str, Any]] = []
     for search in d.searches:
         for seq in search.seqs:

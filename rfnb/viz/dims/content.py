@@ -11,16 +11,16 @@ from rfnb.viz.markup import code, sentences, title
 from rfnb.viz.markup import table as html_table
 from rfnb.viz.terminal import WIDTH, aligned, width_of
 
-_DEEPEST = 40  # levels that rows are indented by
+_DEEPEST = 40  # maximal indentation of rows
 
 
 def _indent(row: dict[str, Any]) -> int:
-    """The level of a row; a damaged spec may say any."""
+    """The level of a row; a damaged spec may contain any value."""
     return min(row.get("indent", 0), _DEEPEST)
 
 
 def problem(spec: Any) -> str | None:
-    """The fault of the head of a `dims` spec, as a sentence; None if it can be drawn."""
+    """The problem with the head of a `dims` spec, as a sentence; None if it can be drawn."""
     head = spec.head
     if not isinstance(head.get("dims"), list) or not isinstance(head.get("rows"), list):
         return "These dims cannot be drawn: the lists of dims and rows are missing."
@@ -82,7 +82,7 @@ def _tensors(head: dict[str, Any]) -> str:
 
 
 def _table(titles: list[str], rows: list[list[str]]) -> str:
-    """A table without the columns in which nothing is said."""
+    """A table without its empty columns."""
     keep = [column for column in range(len(titles)) if any(row[column] for row in rows)]
     return html_table([[row[column] for column in keep] for row in rows], [titles[column] for column in keep])
 
@@ -143,7 +143,7 @@ def _rows(head: dict[str, Any]) -> list[str]:
     whole = aligned([[*first, *second] for first, second in zip(out, details)], _MOST_DIMS)
     if max(width_of(line, WIDTH + 1) for line in whole) <= WIDTH:
         return whole
-    # Too wide for a terminal: what is said of the values is below.
+    # Too wide for a terminal: the statistics follow below.
     lines = []
     for row, first, second in zip(head["rows"], aligned(out, _MOST_DIMS), details):
         said = ", ".join(filter(None, second))
@@ -157,7 +157,7 @@ def _kind(row: dict[str, Any], space: str) -> list[str]:
 
 
 def _spread(row: dict[str, Any], short: dict[int, str], columns: dict[int, int], widths: list[int]) -> str:
-    """Like `table.compact`, with each dim under its column."""
+    """Like `table.compact`, with each dim in its column."""
     cells = ["" for _ in widths]
     for axis, dim in enumerate(row["dims"]):
         cells[columns[dim]] = short[dim] + (", " if axis < len(row["dims"]) - 1 else "]")

@@ -1,4 +1,4 @@
-"""The `dims` view as a drawing: the dims with their lengths, then a row per tensor, equal dims below each other."""
+"""The `dims` view as a drawing: the dims with their lengths, then a row per tensor, with equal dims in one column."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rfnb.viz.rounding import minus
 
 _ROW, _CHIP, _GAP = 22.0, 18.0, 14.0
 _MOST_ROWS, _MOST_DIMS, _MOST_BARS = 40, 16, 48
-_LONGEST = 40  # letters of a name
-_PAPER = 700.0  # a page is as wide as this, and scrolls where that is too narrow; paper and axes do not
+_LONGEST = 40  # characters of a name
+_PAPER = 700.0  # a page has this width, and scrolls if the window is narrower; paper and axes do not
 
 
 def drawing(spec: Any, width: float) -> Drawing:
-    """The dims as a drawing; wider where its columns need that."""
+    """The dims as a drawing; wider if its columns need it."""
     head = {**spec.head, "rows": folded(spec.head)}
     made = Drawing(0, 0)
     names = table.names_of(head["dims"])
@@ -64,7 +64,7 @@ def _failure(made: Drawing, failure: str, width: float) -> None:
 
 
 def _chip(made: Drawing, x: float, y: float, id_: int, text: str, *, ragged: bool = False) -> float:
-    """A dim with its glyph, its middle at the height y; returns where it ends."""
+    """Draw a dim with its glyph, vertically centred at y; returns its right end."""
     width = fonts.width(text, 11) + 28
     hue = _hue(id_)
     made.add(Rect(x, y - _CHIP / 2, width, _CHIP, "paper", hue, 1.0, 2.0 if ragged else _CHIP / 2))
@@ -73,7 +73,7 @@ def _chip(made: Drawing, x: float, y: float, id_: int, text: str, *, ragged: boo
 
 
 def _hue(id_: int) -> str:
-    """The hue of a dim: after 8 dims they are shifted against the glyphs, so that the pair stays distinct."""
+    """The hue of a dim: shifted against the glyphs after 8 dims, so that the pair stays unique."""
     return f"hue{(id_ + 3 * (id_ // 8)) % 8}"
 
 
@@ -143,7 +143,7 @@ def _rows(made: Drawing, head: dict[str, Any], chips: dict[int, str], width: flo
 
 
 def _texts(row: dict[str, Any]) -> list[str]:
-    """The dtype, device, bytes and values of a row."""
+    """The dtype, device, bytes and statistics of a row."""
     device = row.get("device") or ""
     return [
         row.get("dtype") or "",

@@ -1,4 +1,4 @@
-"""The dims that a spec names, numbered in the order in which they come up."""
+"""The dims in a spec, numbered in order of appearance."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class Entries:
     """The *dim entries* of a spec.
 
     Attributes:
-        entries: So far, each at the place that its `id` says.
+        entries: The entries so far, indexed by their `id`.
     """
 
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
         self._ids: dict[int, int] = {}
-        self._alive: list[Dim] = []  # keeps the identities valid while we number them
+        self._alive: list[Dim] = []  # keeps the dims alive, so that their ids stay unique
 
     def id_of(self, dim: Dim, kind: str | None = None) -> int:
         """The number of a dim.
 
         Args:
-            kind: Of a dim that does not know its own.
+            kind: The kind of a dim without one.
         """
         if id(dim) not in self._ids:
             self._ids[id(dim)] = len(self.entries)
@@ -43,13 +43,13 @@ class Entries:
 
 
 def name_of(dim: Dim) -> str:
-    """The name of a dim in a view: that of a derived one is its arithmetic, without the signs of rounding, which `origin_of` says."""
+    """The name of a dim in a view: a derived dim's is its arithmetic, without rounding marks, which are in `origin_of`."""
     return dim.name if dim.expr is None else _sum(dim.expr)
 
 
 def origin_of(dim: Dim) -> str | None:
-    """The origin of a dim as text: the arithmetic of a derived dim, the op that made it, and where; whether its name was guessed; None
-    for one that user code made directly.
+    """The origin of a dim as text: the arithmetic of a derived dim, the op that made it, and where; whether its name was
+    guessed. None for one that user code made directly.
     """
     if dim.guessed or dim.remark:
         return "; ".join(filter(None, [dim.remark, 'guessed: rf.record(dims={"path": [...]}) says it' * dim.guessed]))
@@ -89,7 +89,7 @@ def _factor(factor: Any, *, alone: bool = False) -> str:
 
 
 def _rounds(expr: algebra.Sum) -> set[str]:
-    """The ways ("up", "down") in which divisions in it round."""
+    """The directions ("up", "down") in which divisions in it round."""
     found = set()
     for _, factors in expr:
         for factor in factors:

@@ -1,6 +1,6 @@
-"""The dims that an error is about: the operands that its message names, the dims that clash, where each was made, what would mend it.
+"""The dims of an error: the operands in its message, the dims that clash, where each was made, and what would fix it.
 
-A message has its operands as text; the tensors and dims themselves are found in the frames that the error came through.
+A message has its operands as text; the tensors and dims themselves are found in the frames of the traceback.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from rfnb.viz.dims.spec import spec as dims_spec
 from rfnb.viz.spec import Spec
 
 _MOST_FRAMES = 80
-_MARK = re.compile(
-    r"(\([^()\[\]]*\)|#\d+)(?=[<=])"
-)  # what tells dims of one name apart in a message: (train.py:12), #2
+_MARK = re.compile(r"(\([^()\[\]]*\)|#\d+)(?=[<=])")  # distinguishes dims of one name in a message: (train.py:12), #2
 
 
 def spec_of_error(error: BaseException) -> Spec | None:
-    """The dims view of what did not fit; None where that is not in the frames any more."""
+    """The dims view of the mismatch; None if the tensors are no longer in the frames."""
     parts = parts_of(error)
     if parts is None:
         return None
@@ -35,7 +33,7 @@ def spec_of_error(error: BaseException) -> Spec | None:
     if not dims:
         return None
     shown = list(dict.fromkeys(dims))
-    # Dims that only the message names follow those of the operands.
+    # Dims that appear only in the message follow those of the operands.
     made = dims_spec({**operands, **{f"dim {number}": dim for number, dim in enumerate(shown)}}, values=False)
     clash = _clash(list(operands.values()), shown)
     numbers = _numbers(made, operands, shown)
@@ -50,7 +48,7 @@ def spec_of_error(error: BaseException) -> Spec | None:
 
 
 def _values(error: BaseException) -> Iterator[Any]:
-    """The tensors and dims in the frames that it came through, the innermost first."""
+    """The tensors and dims in the frames of the traceback, innermost first."""
     frames = []
     trace = error.__traceback__
     while trace is not None:
@@ -63,7 +61,7 @@ def _values(error: BaseException) -> Iterator[Any]:
 
 
 def _operands(rows: list[tuple[str, str]], tensors: list[Tensor]) -> dict[str, Tensor]:
-    """The tensor that has the dims of a row, for each row of the message that shows dims."""
+    """The tensor for each row of the message that shows dims."""
     found: dict[str, Tensor] = {}
     for label, text in rows:
         plain = _MARK.sub("", text)
@@ -76,7 +74,7 @@ def _operands(rows: list[tuple[str, str]], tensors: list[Tensor]) -> dict[str, T
 
 
 def _named(rows: list[tuple[str, str]], dims: list[Dim], known: list[Dim]) -> list[Dim]:
-    """The dims that rows name beside the operands."""
+    """The dims in rows other than operands."""
     words = {
         word for _, text in rows if not text.startswith("[") for word in _MARK.sub("", text).replace(",", " ").split()
     }
@@ -84,7 +82,7 @@ def _named(rows: list[tuple[str, str]], dims: list[Dim], known: list[Dim]) -> li
 
 
 def _clash(operands: list[Tensor], dims: list[Dim]) -> set[Dim]:
-    """The dims that are different though they look alike: of one name or one size, and not in one operand."""
+    """The dims that differ though they look alike: same name or size, and not in one operand."""
     several = len(operands) > 1
     left = [dim for dim in dims if not (several and all(dim in tensor.dims for tensor in operands))]
     return {
@@ -102,7 +100,7 @@ def _size(dim: Dim) -> int | None:
 
 
 def _numbers(made: Spec, operands: dict[str, Tensor], shown: list[Dim]) -> dict[Dim, int]:
-    """The number of each dim among the entries, which are in the order in which they are met first."""
+    """The index of each dim among the entries, which are in order of appearance."""
     numbers: dict[Dim, int] = {}
 
     def meet(dim: Dim) -> None:

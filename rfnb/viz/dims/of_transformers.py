@@ -1,6 +1,6 @@
-"""Rows of what models of transformers give and take, in a `dims` spec: outputs by field, key-value caches, what a tokenizer has made.
+"""Rows for inputs and outputs of transformers models in a `dims` spec: outputs by field, key-value caches, tokenizer outputs.
 
-transformers is not imported. The names of axes are those that its documentation has for the fields; the view says so.
+transformers is not imported. The names of axes are those in its documentation; the view says so.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from rfnb.core.tensor import Tensor
 REMARK = "Axes are named by the fields they are in: names= gives them others."
 _CACHE = ["batch", "head", "source", "feature"]
 _MOST_TOKENS = 24
-# Version 5.24 of transformers has renamed the second to the first, as input and as output.
+# Version 5.24 of transformers renamed the second to the first, in inputs and outputs.
 CACHE_NAMES = ("cache", "past_key_values")
-# What the name of a field ends with: the names of its axes, by their number.
+# Suffix of a field name -> the names of its axes, by index.
 _FIELDS: dict[str, dict[int, list[str]]] = {
     "attentions": {4: ["batch", "head", "target", "source"]},
     "hidden_states": {3: ["batch", "time", "feature"]},
@@ -34,12 +34,12 @@ _FIELDS: dict[str, dict[int, list[str]]] = {
 
 
 def is_model_output(value: Any) -> bool:
-    """Whether it is a ModelOutput: a dict of the fields that a model gives."""
+    """Whether it is a ModelOutput: a dict of the output fields of a model."""
     return _is(value, "ModelOutput")
 
 
 def is_encoding(value: Any) -> bool:
-    """Whether it is what a tokenizer gives: for a batch, or of the package tokenizers for one text."""
+    """Whether it is the output of a tokenizer, for a batch, or for one text with the package tokenizers."""
     return _is(value, "BatchEncoding") or _is_encoding_of_one(value)
 
 
@@ -48,13 +48,13 @@ def _is_encoding_of_one(value: Any) -> bool:
 
 
 def is_cache(value: Any) -> bool:
-    """Whether it holds keys and values of earlier positions, by layer."""
+    """Whether it is a key-value cache, by layer."""
     return _is(value, "Cache") and (hasattr(value, "layers") or hasattr(value, "self_attention_cache"))
 
 
 def cache_in(values: Any) -> Any:
-    """The cache of keys and values among inputs by name or in an output; None if there is none."""
-    # What is asked for by its old name warns, so nothing is that is not there.
+    """The key-value cache among inputs by name or in an output, or None."""
+    # Access by the old name warns, so check first that the field exists.
     there = dict(values.items()) if isinstance(values, Mapping) else getattr(values, "__dict__", {})
     return next((value for name in CACHE_NAMES if (value := there.get(name)) is not None), None)
 
@@ -66,17 +66,17 @@ def _is(value: Any, name: str) -> bool:
 
 
 def field_axes(field: str | None, count: int) -> list[str] | None:
-    """The names of the axes of an array in a field; None if they are not known.
+    """The names of the axes of an array in a field, or None.
 
     Args:
-        count: How many axes it has.
+        count: The number of its axes.
     """
     found = [of for end, of in _FIELDS.items() if field is not None and field.endswith(end)]
     return found[0].get(count) if found else None
 
 
 def add_cache(rows: Any, label: str | None, value: Any, indent: int) -> None:
-    """Put keys and values of each layer into the rows."""
+    """Add rows for the keys and values of each layer."""
     if label is not None:
         rows.heading(label, indent, note=type(value).__name__)
         indent += 1
@@ -94,7 +94,7 @@ def add_cache(rows: Any, label: str | None, value: Any, indent: int) -> None:
 
 
 def add_encoding(rows: Any, value: Any, indent: int) -> None:
-    """Put the fields of an encoding into the rows, its attention mask as lengths, and the tokens of each sequence."""
+    """Add rows for the fields of an encoding, with its attention mask as lengths, and the tokens of each sequence."""
     if _is_encoding_of_one(value):
         given = {"ids": value.ids, "attention_mask": value.attention_mask}
         encodings = [value]
@@ -119,8 +119,8 @@ def _tensor(rows: Any, array: Any, ids: Any, mask: Any, known: list[Any]) -> Ten
     """A field with its dims.
 
     Args:
-        ids: The array that says which axes are batch and time: the mask, else the tokens.
-        known: The dims of it, if there are some already. A field of other sizes has at most the batch of it.
+        ids: The array that defines the batch and time axes: the mask, else the tokens.
+        known: Its dims, if they exist already. A field with other sizes shares at most its batch dim.
     """
     shape = tuple(array.shape)
     same = ids is not None and shape[: ids.ndim] == tuple(ids.shape)
@@ -138,7 +138,7 @@ def _tensor(rows: Any, array: Any, ids: Any, mask: Any, known: list[Any]) -> Ten
 
 
 def _array(item: Any) -> Any:
-    """The field as an array; lists of different lengths are padded with 0. None if it is none."""
+    """The field as an array; lists of different lengths are padded with 0. None if it is not numeric."""
     if foreign.is_array(item):
         return item
     try:

@@ -1,9 +1,9 @@
-"""The `dims` view: which dims tensors have, aligned so that a missing or permuted one is visible at a glance.
+"""The `dims` view: the dims of tensors, aligned so that a missing or permuted one is visible at a glance.
 
     rf.show(x), rf.show(time)                     # a Tensor, a Dim
     rf.viz.dims({"query": q, "keys": k})          # several tensors
-    rf.viz.dims(trace), rf.viz.dims(model)        # the dims in and out of each module; the parameters of a module
-    rf.viz.dims(array, names="batch feature")     # a plain array, of whatever library; a packed sequence; a nested tensor
+    rf.viz.dims(trace), rf.viz.dims(model)        # input and output dims of each module; the parameters of a module
+    rf.viz.dims(array, names="batch feature")     # an array of any library; a packed sequence; a nested tensor
     rf.show(torch.nn.LSTM(3, 4))                  # the parameters of a torch module, as the tree of its modules
 
 The widget draws the same spec in `widgets/src/dims/`.
@@ -43,16 +43,16 @@ def spec(
     """The spec of the dims of `value`.
 
     Args:
-        value: A Tensor, a Dim, a list or (nested) dict of them, a Trace or list of its module events, a Module (then its
-            parameters), a torch module, an array of any library, or what a model of transformers gives or takes; or a list, tuple or
-            dict of such.
-        names: Names of the axes of an array, or of all arrays in a list or dict: as of `rf.named`, one per axis. Default: those that it
-            knows itself, else axis0, axis1, ...
-        values: Whether to look at the values for the statistics; on a GPU that waits for them. Default: yes; of a torch module only if it
-            is not large and on the CPU.
-        title: Default says what `value` is.
-        live: Whether more may come.
-        failure: The message of an error that these dims led to; shown above them.
+        value: A Tensor, a Dim, a list or (nested) dict of them, a Trace or list of its module events, a Module (its
+            parameters), a torch module, an array of any library, or an input or output of a transformers model; or a list,
+            tuple or dict of these.
+        names: Names of the axes of an array, or of all arrays in a list or dict, as in `rf.named`. Default: those that
+            the array has, else axis0, axis1, ...
+        values: Whether to compute statistics of the values, which waits for a GPU. Default: True; for a torch module
+            only if it is small and on the CPU.
+        title: Default: a description of `value`.
+        live: Whether more data may arrive.
+        failure: The message of an error about these dims; shown above them.
 
     Raises:
         ShapeError: If `names` does not fit the array.
@@ -85,7 +85,7 @@ _NO_NAMES = 'The axes of the arrays have no names: names="batch time feature" gi
 
 
 def _one_tensor(value: Any, names: Any) -> Tensor | None:
-    """The value as a Tensor, to show its values: if it is one, or a small array; None else."""
+    """The value as a Tensor, to show its values, if it is one or a small array; else None."""
     if isinstance(value, Tensor):
         return value
     if foreign.knows_axes(value):
@@ -100,13 +100,13 @@ def _one_tensor(value: Any, names: Any) -> Tensor | None:
 
 
 class _Rows:
-    """Collects rows and the dims that they name."""
+    """Collects rows and their dims."""
 
     def __init__(self, values: bool, names: Any = None):
         self.values, self.names = values, names
         self.rows: list[dict[str, Any]] = []
-        self.remarks: dict[str, None] = {}  # in order, each once
-        self.field: str | None = None  # of an output of a model, which says what the axes of arrays in it are
+        self.remarks: dict[str, None] = {}  # in order, without duplicates
+        self.field: str | None = None  # of a model output, which determines the axes of arrays in it
         self._axes: dict[tuple[str, int, int], int] = {}
         known = Entries()
         self.entries, self.id_of = known.entries, known.id_of
@@ -164,11 +164,11 @@ class _Rows:
             for index, item in enumerate(items):
                 name = getattr(
                     item, "name", None
-                )  # of a Tensor or Dim; that of a torch tensor is a method in old versions
+                )  # for a Tensor or Dim; in old versions it is a method of a torch tensor
                 self.add(name if isinstance(name, str) and name else f"[{index}]", item, indent + (label is not None))
         elif label is not None and (value is None or isinstance(value, (str, int, float))):
             self.heading(label, indent, note=str(value))
-        elif label is not None:  # in a dict or list: what else is there
+        elif label is not None:  # other items of a dict or list
             self.heading(label, indent, note=f"{type(value).__name__}, which has no dims")
         else:
             raise type_error(
@@ -186,12 +186,12 @@ class _Rows:
         self.rows.append({"label": label, "indent": indent, "dims": dims, **empty, **more})
 
     def tensor(self, label: str, tensor: Tensor, indent: int, *, template: bool = False) -> None:
-        """One row. `template`: that it has no values goes without saying."""
+        """One row. `template`: do not note that it has no values."""
         ids = [self.id_of(dim, "feature" if dim is tensor.feature_dim else None) for dim in tensor.dims]
         sparse = None if tensor.sparse_dim is None else self.id_of(tensor.sparse_dim)
         stats = stats_of(tensor) if self.values else None
         if stats and sparse is not None:
-            stats["mean"] = None  # of indices it says nothing
+            stats["mean"] = None  # the mean of indices has no meaning
         note = "template" if tensor.raw_tensor is None and not template else _mixed(tensor) if stats else ""
         more = {"dtype": str(tensor.dtype), "device": tensor.device, "bytes": bytes_of(tensor)}
         self.row(label, indent, ids, note=note, sparse=sparse, stats=stats, **more)
@@ -209,7 +209,7 @@ class _Rows:
         self.array_row(label, array, indent, self.named_axes(found, array.shape), note=note)
 
     def named_axes(self, names: Sequence[str], shape: Sequence[int]) -> list[int]:
-        """The numbers of axes of arrays without dims: those of one name and size are one, but not within one array."""
+        """The ids of axes of arrays without dims: equal names and sizes are identified, except within one array."""
         out: list[int] = []
         for axis, (name, size) in enumerate(zip(names, shape)):
             key = name, int(size), list(names[:axis]).count(name)
@@ -225,11 +225,11 @@ class _Rows:
     def array_row(
         self, label: str, array: Any, indent: int, dims: list[int], *, note: str = "", again: bool = False
     ) -> None:
-        """One row of an array; `again`: it is there already, so neither bytes nor values are said once more."""
+        """One row for an array; `again`: it is already shown, so bytes and statistics are not repeated."""
         refused = foreign.refusal(array)
         looked_at = self.values and refused is None and not again and math.prod(array.shape) <= MOST_CELLS
         stats = None
-        if looked_at or not hasattr(array, "dtype"):  # a table of pandas has one for each column
+        if looked_at or not hasattr(array, "dtype"):  # a pandas table has one per column
             values = _numbers(array)
             stats = None if values is None or not looked_at else array_stats(values)
             array = array if hasattr(array, "dtype") or values is None else values
@@ -240,7 +240,7 @@ class _Rows:
         self.row(label, indent, dims, dtype=dtype, device=device, stats=stats, bytes=size and int(size), note=note)
 
     def parameters(self, named: Iterable[tuple[str, Any]]) -> None:
-        """The parameters of a module, under the path of the module that owns them."""
+        """The parameters of a module, grouped by the path of the module that owns them."""
         shown: set[str] = set()
         for path, tensor in named:
             parts = path.split(".")
@@ -248,7 +248,7 @@ class _Rows:
             self.tensor(parts[-1], tensor, len(parts) - 1)
 
     def _owners(self, parts: list[str], shown: set[str], indent: int = 0) -> None:
-        """The headings of all that a path is inside of, where they are not there yet."""
+        """Add missing headings for the ancestors of a path."""
         for depth in range(1, len(parts)):
             owner = ".".join(parts[:depth])
             if owner not in shown:
@@ -256,7 +256,7 @@ class _Rows:
                 self.heading(parts[depth - 1], depth - 1 + indent)
 
     def calls(self, events: Iterable[Any]) -> None:
-        """Dims in and out of each module that was called; equal calls (the steps of a loop) once, with their number."""
+        """Input and output dims of each called module; equal calls (the steps of a loop) once, with their count."""
         first: dict[str, int] = {}
         calls: dict[tuple[Any, ...], list[Any]] = {}
         for index, event in enumerate(events):
@@ -267,7 +267,7 @@ class _Rows:
         shown: set[str] = set()
 
         def order(path: str) -> tuple[int, ...]:
-            # Depth first, in the order of the calls: an event comes when its module returns, so a parent comes after its parts.
+            # Depth first, in the order of the calls: an event is sent when its module returns, so a parent follows its parts.
             parts = path.split(".")
             return tuple(first[".".join(parts[: depth + 1])] for depth in range(len(parts)))
 
@@ -286,7 +286,7 @@ class _Rows:
 
 
 def _numbers(array: Any) -> np.ndarray | None:
-    """The values of an array on the host; None if these are no real numbers."""
+    """The values of an array on the host; None if they are not real numbers."""
     try:
         values = foreign.host_array(array, "dims")
     except TypeError:
@@ -295,7 +295,7 @@ def _numbers(array: Any) -> np.ndarray | None:
 
 
 def _is_state_dict(value: Mapping[Any, Any]) -> bool:
-    """Whether arrays are called by the paths of modules."""
+    """Whether it is a dict of arrays by module path."""
     return any("." in str(name) for name in value) and all(
         isinstance(name, str) and foreign.is_array(item) for name, item in value.items()
     )
@@ -310,7 +310,7 @@ def _signature(event: Any) -> tuple[Any, ...]:
 
 
 def _mixed(tensor: Tensor) -> str:
-    """The remark that the statistics of a tensor are over its padding too, since it does not say which frames are real."""
+    """A note that the statistics of a tensor include its padding, since it does not know its real frames."""
     for dim in tensor.dims:
         lacking = [over.name for over in dim.length_dims if over not in tensor.dims] if dim.has_padding() else []
         if lacking:

@@ -1,4 +1,4 @@
-"""The `dims` spec as a table: distinct names, one column per dim. `widgets/src/dims/layout.ts` is the same in TypeScript."""
+"""The `dims` spec as a table: unique names, one column per dim. `widgets/src/dims/layout.ts` is the same in TypeScript."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from rfnb.viz.rounding import percent, significant
 
-GLYPHS = "●■▲◆★✚▼⬟"  # with one of 8 hues each in the widget; the glyph alone is enough
-_OWN_COLUMNS = 6  # up to so many dims each dim has a column to itself
+GLYPHS = "●■▲◆★✚▼⬟"  # the widget adds one of 8 hues each; the glyph alone is enough
+_OWN_COLUMNS = 6  # up to this many dims, each has its own column
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -39,12 +39,12 @@ def sizes_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
 
 
 def about(entry: dict[str, Any]) -> str:
-    """The facts on a dim beside its size: that it clashes, its kind, where it was made."""
+    """Facts about a dim apart from its size: whether it clashes, its kind, where it was made."""
     return ", ".join(filter(None, ["clashes" if entry.get("clash") else "", entry.get("kind"), entry.get("origin")]))
 
 
 def columns_of(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
-    """The column of each dim, such that rows of equal order align; with many dims, those that never meet share columns."""
+    """The column of each dim, such that rows of equal order align; with many dims, dims that never occur together share columns."""
     order = _order(rows)
     if len(order) <= _OWN_COLUMNS:
         return {dim: column for column, dim in enumerate(order)}
@@ -60,7 +60,7 @@ def columns_of(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
 
 
 def _order(rows: Sequence[dict[str, Any]]) -> list[int]:
-    """All dims, such that as many rows as possible have theirs in this order; earlier rows count more."""
+    """An order of all dims that as many rows as possible agree with; earlier rows have priority."""
     follow: dict[int, set[int]] = {}
     for dims in dict.fromkeys(tuple(row["dims"]) for row in rows):
         for dim in dims:
@@ -78,7 +78,7 @@ def _order(rows: Sequence[dict[str, Any]]) -> list[int]:
 
 
 def _leads(follow: dict[int, set[int]], start: int, end: int) -> bool:
-    """Whether `end` has to come after `start`."""
+    """Whether `end` must come after `start`."""
     seen, todo = {start}, [start]
     while todo:
         for dim in follow[todo.pop()]:
@@ -89,13 +89,13 @@ def _leads(follow: dict[int, set[int]], start: int, end: int) -> bool:
 
 
 def is_permuted(row: dict[str, Any], columns: dict[int, int]) -> bool:
-    """Whether the axes of a row are in another order than the columns."""
+    """Whether the axes of a row are not in the order of the columns."""
     places = [columns[dim] for dim in row["dims"]]
     return places != sorted(places)
 
 
 def stored(row: dict[str, Any], columns: dict[int, int], names: dict[int, str]) -> str:
-    """`stored as [...]` if the axes are in another order than the columns."""
+    """`stored as [...]` if the axes are not in the order of the columns."""
     return f"stored as {compact(row, names)}" if is_permuted(row, columns) else ""
 
 
@@ -105,7 +105,7 @@ def compact(row: dict[str, Any], names: dict[int, str]) -> str:
 
 
 def remarks(row: dict[str, Any], names: dict[int, str], order: str) -> str:
-    """The remarks on a row, what is wrong with its values before others.
+    """Notes on a row, problems with its values first.
 
     Args:
         order: The order of its dims as text, if it differs.
@@ -116,7 +116,7 @@ def remarks(row: dict[str, Any], names: dict[int, str], order: str) -> str:
 
 
 def waste(lengths: Sequence[int]) -> float:
-    """Share of the cells that are padding, 0 to 1."""
+    """Fraction of cells that are padding, 0 to 1."""
     cells = len(lengths) * max(lengths, default=0)
     return 1 - sum(lengths) / cells if cells else 0.0
 
@@ -127,14 +127,14 @@ def waste_text(lengths: Sequence[int]) -> str:
 
 
 def bars(lengths: Sequence[int], most: int = 24) -> str:
-    """The lengths as a small bar chart in text."""
+    """The lengths as a small text bar chart."""
     top = max(lengths, default=0)
     shown = "".join(_BARS[round(7 * length / top)] if top else _BARS[0] for length in lengths[:most])
     return shown + ("…" if len(lengths) > most else "")
 
 
 def lengths_text(lengths: Sequence[int], most: int = 8) -> str:
-    """The lengths, of many only the first ones."""
+    """The lengths, shortened if there are many."""
     return ", ".join(map(str, lengths[:most])) + (f", ... ({len(lengths)} in all)" if len(lengths) > most else "")
 
 
@@ -158,7 +158,7 @@ def number_text(value: float | None) -> str:
 
 
 def stats_text(stats: dict[str, Any] | None) -> str:
-    """`min -1 mean 0.1 max 2`; of one value only that."""
+    """`min -1 mean 0.1 max 2`; for one value only that value."""
     if not stats:
         return ""
     if not stats["valid"]:
@@ -178,7 +178,7 @@ def alarm_text(stats: dict[str, Any] | None) -> str:
 
 
 def padding_text(stats: dict[str, Any] | None) -> str:
-    """The share of a tensor that is padding, and what lies there that is no number, or nothing if none is."""
+    """The fraction of a tensor that is padding, and the NaN and infinities there, or nothing."""
     if not stats or stats["cells"] == stats["valid"]:
         return ""
     odd = f" with {stats['padding_odd']} NaN or inf" if stats.get("padding_odd") else ""
@@ -186,17 +186,17 @@ def padding_text(stats: dict[str, Any] | None) -> str:
 
 
 def has_legend(head: dict[str, Any]) -> bool:
-    """Whether there is more to say of the dims than the rows do."""
+    """Whether the dims have facts beyond those in the rows."""
     return not head["rows"] or any(
         entry.get("lengths") or entry.get("kind") or entry.get("origin") for entry in head["dims"]
     )
 
 
-Fold = dict[str, int]  # first: the number of its heading; rows: in one of the repeats; count: of the repeats
+Fold = dict[str, int]  # first: the index of its heading; rows: in one repeat; count: of repeats
 
 
 def folds_of(rows: Sequence[dict[str, Any]], entries: Sequence[dict[str, Any]]) -> list[Fold]:
-    """The repeats, also inside of the first of others. Those of one are next to each other, and have a number as label."""
+    """The repeats, including nested ones in the first of each. Repeats are adjacent and have numbers as labels."""
     dims = {entry["id"]: (entry["name"], entry["size"], str(entry["lengths"])) for entry in entries}
     keys = [_key(row, dims) for row in rows]
     found: list[Fold] = []
@@ -217,7 +217,7 @@ def folds_of(rows: Sequence[dict[str, Any]], entries: Sequence[dict[str, Any]]) 
 
 
 def folded(head: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows without those that are the same again; a heading says how often."""
+    """The rows without repeats; a heading has their count."""
     rows: list[dict[str, Any] | None] = list(head["rows"])
     for fold in head.get("folds") or []:
         first, size, count = fold["first"], fold["rows"], fold["count"]
@@ -262,6 +262,6 @@ def _alike(rows: Sequence[dict[str, Any]], keys: list[Any], first: int, other: i
 
 def _key(row: dict[str, Any], dims: dict[int, Any]) -> Any:
     sparse = None if row["sparse"] is None else dims[row["sparse"]]
-    odd = [(row["stats"] or {}).get(name) for name in ("nan", "inf", "padding_odd")]  # never hidden in a fold
+    odd = [(row["stats"] or {}).get(name) for name in ("nan", "inf", "padding_odd")]  # never hide these in a fold
     about = row["dtype"], row["device"], row["note"], sparse, odd
     return row["label"], row["indent"], [dims[dim] for dim in row["dims"]], *about

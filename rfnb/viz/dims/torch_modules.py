@@ -1,7 +1,7 @@
-"""The parameters of a torch module as rows of a `dims` spec: the tree of its modules, each with its parameters and their sizes.
+"""The parameters of a torch module as rows of a `dims` spec: the tree of its modules, with parameters and sizes.
 
-torch is not imported: a module says all of this itself. What torch does not know, whether two axes of the same name and size are the same
-dim, is drawn as if they were, and the view says so.
+torch is not imported: a module provides all of this itself. Whether two axes with the same name and size are the same
+dim is unknown; they are drawn as if they were, and the view says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rfnb.viz.dims.table import bytes_text
 
 REMARK = "Axes are named by the types of their modules. torch knows no dims: two of the same name and size are drawn as one and may be two."
 NOT_LOOKED_AT = "The values are not looked at, since they are many or on a GPU: values=True does."
-MOST_CELLS = 1 << 25  # of all parameters; beyond, their values are not looked at unless that is asked for
+MOST_CELLS = 1 << 25  # parameters; beyond, values are read only on request
 _WRAPPERS = {"OptimizedModule": ("_orig_mod", "compiled"), "DistributedDataParallel": ("module", "distributed")}
 _WRAPPERS |= {"DataParallel": ("module", "on several devices"), "FullyShardedDataParallel": ("module", "sharded")}
 
@@ -41,23 +41,23 @@ def title_of(module: Any) -> str:
 
 
 def values_looked_at(module: Any) -> bool:
-    """True if values are read without being requested: for a large model this takes seconds, and on a GPU it waits."""
+    """Whether values are read by default: for a large model this takes seconds, and on a GPU it waits."""
     parameters = [tensor for tensor in module.parameters() if not _lazy(tensor)]
     here = all(tensor.device.type in ("cpu", "meta") for tensor in parameters)
     return here and sum(tensor.numel() for tensor in parameters) <= MOST_CELLS
 
 
 def add_module(rows: Any, module: Any) -> None:
-    """Put the tree of a module into the rows.
+    """Add rows for the tree of a module.
 
     Args:
-        rows: What collects them: `row`, `heading`, `named_axis`, `array_row`.
+        rows: The collector, with `row`, `heading`, `named_axis`, `array_row`.
     """
     _ModuleRows(rows).add(unwrapped(module)[0], "", 0)
 
 
 class _ModuleRows:
-    """The rows so far, so that what is shared is said. The objects are kept: an id is that of a living one."""
+    """The rows so far, to detect sharing. Objects are kept alive, since ids are only unique among living objects."""
 
     def __init__(self, rows: Any):
         self.rows = rows
@@ -123,12 +123,12 @@ _NORMS = re.compile(r"(Layer|RMS|Group|Batch|Instance)Norm(\d?d)?$")
 
 
 def parameter_axes(module: Any, name: str, shape: Sequence[int], path: str = "") -> list[str] | None:
-    """A name for each axis of a parameter or buffer; None if they are not known.
+    """A name for each axis of a parameter or buffer, or None.
 
     Args:
-        module: The one that has it.
-        name: What it is called there.
-        path: Of it in the model: a table of positions is called so.
+        module: The owner.
+        name: Its attribute name.
+        path: Its path in the model, by which a table of positions is recognised.
     """
     for kind in kinds_of(module):
         find = _BY_TYPE.get(kind)
@@ -143,7 +143,7 @@ def parameter_axes(module: Any, name: str, shape: Sequence[int], path: str = "")
 
 
 def kinds_of(module: Any) -> list[str]:
-    """The names of the classes of a module, its own first; a scripted one says what it was."""
+    """The names of the classes of a module, most derived first; a scripted module knows its original class."""
     original = getattr(module, "original_name", None)
     if isinstance(original, str):
         return [original]
@@ -226,7 +226,7 @@ def _prelu(module: Any, name: str) -> list[str] | None:
 
 _BY_TYPE: dict[str, Callable[[Any, str], list[str] | None]] = {
     "Linear": _linear,
-    "transformers.Conv1D": _linear_transposed,  # of GPT-2: a Linear whose weight lies the other way round
+    "transformers.Conv1D": _linear_transposed,  # in GPT-2: a Linear with a transposed weight
     "Bilinear": _bilinear,
     "Embedding": _embedding,
     "EmbeddingBag": _embedding,

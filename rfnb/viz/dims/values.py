@@ -1,4 +1,4 @@
-"""The lines of the `dims` view about the values of a tensor: bytes, and statistics over its real frames (never the padding)."""
+"""The lines of the `dims` view about values: bytes, and statistics over real frames (never the padding)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_CELLS = 1 << 26  # beyond this, values are not copied to the host just to b
 
 
 def bytes_of(tensor: Any) -> int | None:
-    """Bytes of the raw array, padding included; None if a size or the dtype is not known."""
+    """Bytes of the raw array, including padding; None if a size or the dtype is unknown."""
     width = _width(tensor.dtype)
     if width is None or not all(dim.is_dim_known() for dim in tensor.dims):
         return None
@@ -27,10 +27,11 @@ def bytes_of(tensor: Any) -> int | None:
 
 
 def stats_of(tensor: Any) -> dict[str, Any] | None:
-    """Statistics for the spec; None for a template, an empty or a very large tensor, and for values that are no numbers.
+    """Statistics for the spec; None for a template, an empty, very large or non-numeric tensor.
 
-    `min`, `max`, `mean` are over the finite real values (None if there are none); `nan` and `inf` count; `cells` counts all cells,
-    `valid` those that are no padding, `padding_odd` NaN and infinity in the padding, if there are any.
+    `min`, `max`, `mean` are over the finite real values (None if there are none); `nan` and `inf` are counts; `cells`
+    counts all cells, `valid` those outside the padding, `padding_odd` NaN and infinity in the padding, if there are
+    any.
     """
     raw = tensor.raw_tensor
     if raw is None or refusal(raw) or int(np.prod([dim.extent for dim in tensor.dims], dtype=np.int64)) > MOST_CELLS:
@@ -60,7 +61,7 @@ def array_stats(values: np.ndarray, mask: np.ndarray | None = None) -> dict[str,
 
 
 def valid_mask(dims: Sequence[Dim]) -> np.ndarray | None:
-    """True for real frames, broadcastable to the axes of `dims`; None if nothing is padding."""
+    """True for real frames, broadcastable to the axes of `dims`; None without padding."""
     mask: np.ndarray | None = None
     for dim in dims:
         if not dim.has_padding() or not all(other in dims for other in dim.length_dims):
@@ -71,7 +72,7 @@ def valid_mask(dims: Sequence[Dim]) -> np.ndarray | None:
 
 
 def lengths_of(dim: Dim) -> list[int] | None:
-    """The lengths of a ragged dim, one per sequence; None for a dim without."""
+    """The lengths of a ragged dim, one per sequence; None for other dims."""
     if dim.is_static() or dim.lengths is None or not dim.length_dims:
         return None
     mask = valid_mask(dim.length_dims)
@@ -88,11 +89,11 @@ def _width(dtype: str | None) -> int | None:
         return None
 
 
-MOST, MOST_COLUMNS, MOST_DIMS = 400, 24, 3  # cells, cells in a row
+MOST, MOST_COLUMNS, MOST_DIMS = 400, 24, 3  # cells, cells per row, dims
 
 
 def values_table(tensor: Any, ids: list[int]) -> tuple[dict[str, Any] | None, dict[str, np.ndarray]]:
-    """The head of the table and its blocks; None for a scalar, which says its value, and for a tensor that is not small."""
+    """The head of the table and its blocks; None for a scalar, whose value is in the row, and for a large tensor."""
     sizes = [dim.extent for dim in tensor.dims]
     if not 1 <= len(sizes) <= MOST_DIMS or not 0 < np.prod(sizes) <= MOST or sizes[-1] > MOST_COLUMNS:
         return None, {}
@@ -117,7 +118,7 @@ def values_table(tensor: Any, ids: list[int]) -> tuple[dict[str, Any] | None, di
 
 
 def tables(spec: Any) -> Iterator[tuple[str, list[list[str]]]]:
-    """(what is the same for all of a table, its rows with their coordinates): the last dim goes to the right."""
+    """(the fixed coordinates of a table, its rows with their coordinates): the last dim runs to the right."""
     table = spec.head.get("table")
     if not table:
         return
@@ -144,7 +145,7 @@ def tables(spec: Any) -> Iterator[tuple[str, list[list[str]]]]:
 
 
 def cell_text(value: float) -> str:
-    """Four significant digits; what is no number by its name."""
+    """Four significant digits; NaN and infinities by name."""
     if np.isnan(value):
         return "NaN"
     if np.isinf(value):
@@ -153,7 +154,7 @@ def cell_text(value: float) -> str:
 
 
 def lines(spec: Any) -> list[str]:
-    """The tables for terminals, of 80 columns."""
+    """The tables for terminals with 80 columns."""
     out: list[str] = []
     for title, rows in tables(spec):
         widths = [max(columns_of(row[column]) for row in rows) for column in range(len(rows[0]))]

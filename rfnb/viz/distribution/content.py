@@ -1,4 +1,4 @@
-"""The `distribution` view: what is wrong with a spec of it, and its page."""
+"""The `distribution` view: validation of its spec, and its page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_REFERENCE = {"reference": 2, "log_prob": 2, "rank": 2}
 
 
 def problem(spec: Any) -> str | None:
-    """The fault of the spec, as a sentence; None if it can be drawn."""
+    """The problem with the spec, as a sentence; None if it can be drawn."""
     head = spec.head
     if not isinstance(head.get("seqs"), list) or not isinstance(head.get("tokens"), dict):
         return "This distribution has no list of sequences, or no labels."
@@ -36,7 +36,7 @@ def problem(spec: Any) -> str | None:
 
 
 def missing(spec: Any) -> str:
-    """The words for a view with nothing in it; "" for any other."""
+    """The text for an empty view; "" for any other."""
     return "" if spec.head["seqs"] else none_yet(spec, "steps")
 
 
@@ -46,11 +46,11 @@ def page(spec: Any) -> list[str]:
 
 
 _WIDE, _MOST_STEPS, _MOST_SEQS = 80, 30, 4
-_NAME, _NAME_OF_SEQ = 8, 26  # the columns of the name of a step; where each is a sequence
+_NAME, _NAME_OF_SEQ = 8, 26  # columns for the name of a step; if each step is a sequence
 
 
 def text(spec: Any) -> str:
-    """The sequences below each other, their steps as lines."""
+    """The sequences one below the other, their steps as lines."""
     head = spec.head
     lines = [f"{title_of(spec)}: {head['vocab_dim']['name']}={head['vocab_dim']['size']}, {of_scores(head)}"]
     for seq in range(min(_MOST_SEQS, len(head["seqs"]))):
@@ -113,12 +113,12 @@ RIGHT, WRONG = "✓ right", "✗ wrong"
 
 
 class StepWords(NamedTuple):
-    """One step, ready to draw.
+    """The texts of one step.
 
     Attributes:
-        best: Labels with their probabilities, the best first; None in a step without numbers.
-        reference: The right label; None if there is none.
-        prob, loss, rank: Of the reference; loss in nats.
+        best: Labels with their probabilities, best first; None in a step without values.
+        reference: The right label, or None.
+        prob, loss, rank: Those of the reference; loss in nats.
     """
 
     name: str
@@ -132,7 +132,7 @@ class StepWords(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The words "✓ right" or "✗ wrong"; "" without a reference."""
+        """ "✓ right" or "✗ wrong"; "" without a reference."""
         return "" if not self.rank else RIGHT if self.rank == 1 else WRONG
 
 
@@ -160,7 +160,7 @@ def step_of(spec: Any, seq: int, step: int, most: int) -> StepWords:
 
 
 def of_seq(head: dict[str, Any], seq: int) -> str:
-    """The sum of a sequence: "4 of 5 right, 0.31 nats per label, perplexity 1.36"."""
+    """The summary of a sequence: "4 of 5 right, 0.31 nats per label, perplexity 1.36"."""
     entry = head["seqs"][seq]
     if not head.get("reference"):
         return ""
@@ -172,19 +172,19 @@ def of_seq(head: dict[str, Any], seq: int) -> str:
 
 
 def of_scores(head: dict[str, Any]) -> str:
-    """The kind of the scores, and whether that was said or found: "made of logits (as found)"."""
+    """The kind of scores, and whether it was given or detected: "made of logits (as found)"."""
     kind = KINDS.get(str(head.get("estimated_type")), "scores")
     return f"made of {kind}{' (as their sums tell)' if head.get('found') else ''}"
 
 
 def warnings(spec: Any, most: int = 4) -> list[str]:
-    """The faults of each sequence, as sentences; the first ones, and how many more."""
+    """The problems of each sequence, as sentences; the first ones, and the number of further ones."""
     out = [f"{seq['label']}: {seq['note']}." for seq in spec.head["seqs"] if seq.get("note")]
     return out if len(out) <= most + 1 else [*out[:most], f"The same in {len(out) - most} more sequences."]
 
 
 def shown_steps(spec: Any, seq: int, most: int) -> list[int]:
-    """The first steps, and where there are more of them those with a wrong label."""
+    """The first steps; if there are too many, also those with a wrong label."""
     length = min(int(spec.head["seqs"][seq]["len"]), spec.blocks["top"].shape[1])
     if length <= most:
         return list(range(length))
@@ -199,7 +199,7 @@ _BEST = (12, 8, 5, 3, 2, 1)
 
 
 def thin(spec: Spec, room: Room) -> Spec:
-    """The reference, its probability and its rank stay exact."""
+    """Keep fewer labels; the reference, its probability and its rank stay exact."""
     made = spec
     for most in _BEST:
         made = _fewer(spec, most)
@@ -243,7 +243,7 @@ def _first(spec: Spec, steps: int) -> Spec:
 
 
 def _with(spec: Spec, blocks: dict[str, np.ndarray], head: dict[str, Any], words: str) -> Spec:
-    """The spec with these blocks, and the labels that are still there."""
+    """The spec with these blocks, and only the labels that are still used."""
     there = [blocks["top"].ravel(), *([blocks["reference"].ravel()] if "reference" in blocks else [])]
     kept = {str(index) for index in np.unique(np.concatenate(there)).tolist()}
     tokens = {index: label for index, label in spec.head["tokens"].items() if index in kept}

@@ -1,4 +1,4 @@
-"""The `distribution` view as a drawing: a row per step, its probabilities as one bar of which each label has its part."""
+"""The `distribution` view as a drawing: a row per step, with its probabilities as a stacked bar."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rfnb.viz.drawing.theme import cell, on_cell
 _ROW, _BAR = 20.0, 14.0
 _MOST_SEQS, _MOST_STEPS, _MOST_LABELS = 4, 40, 12
 _LOSS = 70.0  # the bar of the loss and its number
-_FULL = 5.0  # nats that fill it
+_FULL = 5.0  # nats for a full bar
 
 
 def drawing(spec: Any, width: float) -> Drawing:
-    """The outputs as a drawing of this width."""
+    """The outputs as a drawing with this width."""
     head = spec.head
     seqs = min(_MOST_SEQS, len(head["seqs"]))
     made = Drawing(width, 0)
@@ -81,7 +81,7 @@ def _reference(made: Drawing, step: StepWords, columns: list[float], y: float, *
 
 
 def _bar(made: Drawing, step: StepWords, left: float, y: float) -> None:
-    """The parts of the best labels, that of the reference framed; the rest is hatched."""
+    """The segments of the best labels, with that of the reference framed; the rest is hatched."""
     wide, top = made.width - left - 1, y - _BAR / 2
     if step.best is None:
         made.add(Text(left + 4, y, "no numbers: NaN or infinity", 10, "warn"))

@@ -1,6 +1,6 @@
-"""The outputs of a recording as views: scores over a vocabulary that were offered with `rf.probe("outputs", log_probs=...)`.
+"""Outputs in a recording as views: scores over a vocabulary that were sent with `rf.probe("outputs", log_probs=...)`.
 
-rf.probe("outputs", logits=logits, reference=targets, axis=vocab)    # or log_probs=, probs=; in each step of a loop too
+rf.probe("outputs", logits=logits, reference=targets, axis=vocab)    # or log_probs=, probs=; also in each step of a loop
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def runs(events: Sequence[Any]) -> list[list[Any]]:
     found = runs_of(events)
     try:
         return one_after_the_other(found)
-    except Exception:  # of values that cannot be made any more: their part says so
+    except Exception:  # for values that cannot be computed any more; their part says so
         return found
 
 
@@ -59,9 +59,9 @@ def _outputs(
 
     Args:
         run: Its events.
-        labels_of: Gives the tokens along a dim, or None.
-        search: In whose steps it is.
-        names: Of the sequences of the batch.
+        labels_of: Returns the tokens along a dim, or None.
+        search: The search in whose steps it was recorded.
+        names: Names of the sequences of the batch.
     """
     values: Mapping[str, Any] = run[0].values
     name = next((name for name in _TYPES if isinstance(values.get(name), Tensor)), None)
@@ -73,7 +73,7 @@ def _outputs(
         if followed is not None and len(followed.inner) == 1:
             return _along(followed, run, _TYPES[name], title, live)
         return _whole(trace, run, name, title, labels_of, live, names)
-    except (DimError, ValueError) as error:  # of a probe of the user's own; the other views are drawn
+    except (DimError, ValueError) as error:  # a user's own probe; the other views are still drawn
         nothing = distribution_spec(
             np.zeros((0, 0, 0), np.float32), title=f"{title} — {str(error).splitlines()[0]}", live=live
         )
@@ -81,9 +81,10 @@ def _outputs(
 
 
 def one_after_the_other(runs: list[list[Any]]) -> list[list[Any]]:
-    """The runs of a path; one, where each is a single frame [batch, label]: a decoder in a Python loop, which calls its output layer in it.
+    """The runs of a path; merged into one if each is a single frame [batch, label], as for a decoder in a Python loop that
+    calls its output layer.
 
-    Without a dim of the steps these are one call of the model, since a classifier has such outputs in each of its calls.
+    Without a dim of steps they must be from one call of the model, since a classifier has such outputs in each call.
     """
     events = [event for run in runs for event in run]
     shapes = {_frame(event) for event in events}
@@ -95,7 +96,7 @@ def one_after_the_other(runs: list[list[Any]]) -> list[list[Any]]:
 
 
 def _frame(event: Any) -> Any:
-    """The sizes of the dims of a single frame, and its vocabulary, which others in a row have too; None of anything else."""
+    """The sizes of the dims of a single frame, and its vocabulary, by which frames are matched; None for anything else."""
     scores = _scores_of(event)
     axis = event.values.get("axis")
     if event.step is not None or scores is None or "reference" in event.values or axis not in scores.dims:
@@ -112,7 +113,7 @@ def _scores_of(event: Any) -> Tensor | None:
 
 
 def _frames(run: list[Any], name: str, step: Dim) -> Tensor:
-    """Frames of a run as one array {batch, step, label}."""
+    """The frames of a run as one array {batch, step, label}."""
     axis = run[0].values["axis"]
     dims = [dim for dim in run[0].values[name].dims if dim is axis or dim.kind == "batch"]
     shape = [dim.extent for dim in dims]
@@ -150,7 +151,7 @@ def _whole(
 
 
 def _along(followed: Followed, run: list[Any], estimated_type: str, title: str, live: bool) -> Spec | None:
-    """The scores that the best hypothesis of each sequence was chosen by, [seq, step, label]."""
+    """The scores from which the best hypothesis of each sequence was chosen, [seq, step, label]."""
     array = followed.array()
     if array is None:
         return None
@@ -173,7 +174,7 @@ def _along(followed: Followed, run: list[Any], estimated_type: str, title: str, 
 
 
 def _put_labels(made: Spec, words: Any) -> None:
-    """The tokens that were read in each step, where they are known: a list for each sequence, or one for all."""
+    """Set the tokens read in each step, if known: a list per sequence, or one for all."""
     seqs = made.head["seqs"]
     if not words:
         return

@@ -1,7 +1,7 @@
-"""Scores over a vocabulary: whether they are probabilities, their logs or logits, and what is shown of each row.
+"""Scores over a vocabulary: detect whether they are probabilities, log probabilities or logits, and summarise each row.
 
-The sums of the rows tell which of the three they are. Possible accidents (all values in 0 to 1 and no sum of 1, as after a softmax over
-another dim) are refused rather than taken for logits.
+The sums of the rows determine which of the three they are. Likely mistakes (all values within 0 to 1 but no sum of 1,
+as after a softmax over another dim) are refused rather than taken for logits.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import numpy as np
 from rfnb.core.errors import not_one_of, value_error
 
 KINDS = {"probs": "probabilities", "log-probs": "log probabilities", "logits": "logits"}
-_CHUNK = 1 << 18  # numbers that are looked at together
-_SORTED = 512  # a vocabulary up to this size is sorted whole
+_CHUNK = 1 << 18  # numbers processed at once
+_SORTED = 512  # a vocabulary up to this size is fully sorted
 _STRETCH = 64
-_LEAST = -750.0  # the log of what float64 has no number for
+_LEAST = -750.0  # exp of less underflows in float64
 _TINY = 1e-320
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreRows:
-    """The summary of rows of scores [row, label]: the best labels, and numbers that are sums over all of them.
+    """The summary of rows of scores [row, label]: the best labels, and sums over all labels.
 
     Attributes:
-        top: int32 [row, k], the labels with the best scores, of equal ones the first; -1 in a row with NaN.
+        top: int32 [row, k], the labels with the best scores, ties in order; -1 in a row with NaN.
         top_log_probs: float64 [row, k], natural logs.
         rest: float64 [row], the probability of all other labels.
         entropy: float64 [row], nats.
-        log_prob, rank: float64 and int32 [row] of the reference; NaN and 0 where there is none. Rank 1: it is the best label.
+        log_prob, rank: float64 and int32 [row], those of the reference; NaN and 0 without one. Rank 1 is the best label.
     """
 
     top: np.ndarray
@@ -42,13 +42,13 @@ class ScoreRows:
 
 
 def kind_of(scores: np.ndarray, given: str | None, *, half: bool = False) -> str:
-    """The kind of the scores [row, label], of `KINDS`: what was said, if it is true, else what the sums of the rows say.
+    """The kind of the scores [row, label], one of `KINDS`: as given, after a check, else detected from the sums of the rows.
 
     Args:
         half: Whether they were computed in 16 bits, so that sums are less exact.
 
     Raises:
-        ValueError: If it is not true, or the sums do not tell.
+        ValueError: If the check fails, or the sums are ambiguous.
     """
     if given is not None and given not in KINDS:
         raise not_one_of(f'distribution: estimated_type "{given}".', "estimated_type", given, KINDS)
@@ -114,7 +114,7 @@ def _rows(scores: np.ndarray, kind: str, reference: np.ndarray, top: int) -> Sco
     at = np.where(known, reference, 0)[:, None]
     own = np.take_along_axis(scores, at, -1) if scores.shape[1] else np.full((len(scores), 1), np.nan)
     before = np.arange(scores.shape[1]) < at
-    # The order of the scores themselves: right is what argmax says of them.
+    # The order of the scores themselves, so that it agrees with argmax.
     rank = 1 + (scores > own).sum(-1, dtype=np.int32) + ((scores == own) & before).sum(-1, dtype=np.int32)
     return ScoreRows(
         np.where(odd[:, None], -1, order).astype(np.int32),
@@ -129,14 +129,14 @@ def _rows(scores: np.ndarray, kind: str, reference: np.ndarray, top: int) -> Sco
 def _totals(
     scores: np.ndarray, kind: str, most: np.ndarray, odd: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The shift of each row from a log to that of a probability, the sum of its probabilities, and their entropy in nats."""
+    """The offset from scores to log probabilities per row, the sum of the probabilities, and their entropy in nats."""
     with np.errstate(divide="ignore", invalid="ignore"):
         if kind == "probs":
             probs = scores.astype(np.float64)
             logs = np.log(np.maximum(probs, _TINY))
             return np.zeros(len(probs)), probs.sum(-1), -_dot(probs, logs)
         shift = np.where(odd, 0.0, most) if kind == "logits" else np.zeros(len(scores))
-        # Of what is too small to count, e to it is 0, and so is its part of the entropy, also where it is -inf.
+        # exp of a very small score is 0, and so is its entropy term, even if the score is -inf.
         logs = np.maximum(scores - shift[:, None], _LEAST)
         probs = np.exp(logs)
         total = probs.sum(-1)
@@ -150,12 +150,12 @@ def _dot(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _best(scores: np.ndarray, top: int, odd: np.ndarray) -> np.ndarray:
-    """The labels with the largest scores of each row, of equal ones the first."""
+    """The labels with the largest scores of each row, ties in order."""
     count, size = scores.shape
     if size <= _SORTED or 4 * top >= size:
         return np.argsort(-scores, axis=-1, kind="stable")[:, :top]
     out = np.zeros((count, top), np.int64)
-    # The largest of each stretch: so many of them are above the least one wanted that few labels are looked at.
+    # The maximum of each block bounds the candidates, so that few labels are examined.
     whole = scores[:, : size - size % _STRETCH].reshape(count, -1, _STRETCH).max(-1)
     for row in np.flatnonzero(~odd):
         of = scores[row]
@@ -171,11 +171,11 @@ def _best(scores: np.ndarray, top: int, odd: np.ndarray) -> np.ndarray:
 
 
 def _usable(scores: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """The rows without NaN and +inf, their least and their largest score."""
+    """The rows without NaN and +inf, with their minimum and maximum score."""
     if not scores.size:
         return scores[:0], np.inf, -np.inf
     high = scores.max(-1)
-    fine = high < np.inf  # NaN is not
+    fine = high < np.inf  # False for NaN
     rows = scores if fine.all() else scores[fine]
     return rows, float(rows.min(initial=np.inf)), float(high[fine].max(initial=-np.inf))
 
@@ -189,7 +189,7 @@ def _log_sums(rows: np.ndarray) -> np.ndarray:
     out = []
     for at in _chunks(rows):
         most = rows[at].max(-1, keepdims=True).astype(np.float64)
-        with np.errstate(invalid="ignore"):  # nothing but -inf: NaN
+        with np.errstate(invalid="ignore"):  # a row of only -inf gives NaN
             out.append((most + np.log(np.exp(rows[at] - most).sum(-1, keepdims=True)))[:, 0])
     return np.concatenate([*out, []])
 

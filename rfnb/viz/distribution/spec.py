@@ -1,10 +1,10 @@
-"""The `distribution` view: what a model gives as output in each step, and whether that is right.
+"""The `distribution` view: the output distribution of a model in each step, and whether it is right.
 
-    rf.viz.distribution(log_probs, reference=targets)           # Tensors: dims, lengths and labels of the vocabulary are known
+    rf.viz.distribution(log_probs, reference=targets)           # Tensors know dims, lengths and labels of the vocabulary
     rf.viz.distribution(logits, reference=[2, 0, 1], labels=["a", "b", "c"])    # arrays {step, label} or {batch, step, label}
 
-The numbers of all labels stay with the caller; a spec has those of the best labels of each step and of the reference, exactly, and the
-probability of the rest. The widget draws the same spec in `widgets/src/distribution/`.
+A spec has the exact values of the best labels of each step and of the reference, and the total probability of the rest.
+The widget draws the same spec in `widgets/src/distribution/`.
 """
 
 from __future__ import annotations
@@ -52,27 +52,27 @@ def spec(
 
     Args:
         scores: {step, axis, ...} probabilities, their natural logs, or logits: a Tensor or an array; the output of a model of transformers;
-            or a tuple with an array {batch, axis} for each step, as `generate` gives its scores (a list has one per sequence).
+            or a tuple with an array {batch, axis} for each step, as in the scores of `generate` (a list has one per sequence).
         reference: The right label of each step: a Tensor sparse over the vocabulary, or indices or labels, a list for all sequences or a
-            list per sequence. An index below 0: none in this step.
-        estimated_type: "probs", "log-probs" or "logits", as of `rf.cross_entropy`. Default: what the sums over the labels tell; the view
-            says what was found.
-        axis: The dim of the vocabulary, a Dim or a name. Default: the one that the reference is sparse over, else the one with labels, else
-            the feature dim; of a plain array the last one.
-        step_dim: The dim of the steps. Default: what was recorded, else one with a telling name or lengths, else the only one that can be.
-            If there is none but a batch, that.
+            list per sequence. An index below 0 means no reference in this step.
+        estimated_type: "probs", "log-probs" or "logits", as in `rf.cross_entropy`. Default: detected from the sums over
+            the labels, and shown in the view.
+        axis: The dim of the vocabulary, a Dim or a name. Default: the sparse dim of the reference, else the dim with
+            labels, else the feature dim; for a plain array the last one.
+        step_dim: The dim of the steps. Default: that of the recording, else one with a characteristic name or lengths,
+            else the only candidate, which may be the batch.
         dims: Names of the axes of a plain array. Default: [batch,] [step,] label.
-        labels: Of the vocabulary. Default: those of its dim, else numbers.
+        labels: Labels of the vocabulary. Default: those of its dim, else numbers.
         lengths: Number of steps per sequence. Default: those of the dim, else of the reference.
         steps: Label of each step, or a list of labels per sequence. Default: numbers.
         names: One label per sequence.
-        top: How many of the best labels of each step are kept.
-        live: Whether more may come.
+        top: Number of best labels kept per step.
+        live: Whether more data may arrive.
 
     Raises:
-        DimError: If a dim that is given is none of the scores, or several could be meant.
+        DimError: If a given dim is not a dim of the scores, or the dim is ambiguous.
         ShapeError: If the scores, labels or lengths do not fit together.
-        ValueError: If the scores are not what was said, or may be any of the three.
+        ValueError: If the scores are not of the given kind, or their kind is ambiguous.
     """
     if isinstance(top, bool) or not isinstance(top, int) or top < 1:
         rule = "Of each step at least the best label is kept."
@@ -127,7 +127,7 @@ def spec(
 
 
 def _is_half(scores: Any) -> bool:
-    """Whether the numbers come with few digits, so that sums are less exact."""
+    """Whether the numbers have low precision, so that sums are less exact."""
     while isinstance(scores, tuple) and scores and not is_array(scores):
         scores = scores[0]
     return str(getattr(scores, "dtype", "")).endswith(("float16", "bfloat16"))
@@ -165,7 +165,7 @@ def _others(named: NamedArray, scores: Any, vocab: Axis, given: Any) -> tuple[li
 
 
 def _blocks(rows: ScoreRows, real: np.ndarray, reference: np.ndarray | None) -> dict[str, np.ndarray]:
-    """The numbers as blocks [seq, step, ...]; after the end of a sequence -1 and NaN."""
+    """The values as blocks [seq, step, ...], filled with -1 and NaN after the end of a sequence."""
 
     def spread(values: np.ndarray, dtype: Any, fill: float) -> np.ndarray:
         out = np.full((*real.shape, *values.shape[1:]), fill, dtype)
@@ -186,7 +186,7 @@ def _blocks(rows: ScoreRows, real: np.ndarray, reference: np.ndarray | None) -> 
 
 
 def _summary(blocks: dict[str, np.ndarray], seq: int, length: int, size: int) -> dict[str, Any]:
-    """A summary of one sequence as text: the counts of right and of known labels, their mean loss in nats, and anomalies."""
+    """A summary of one sequence as text: the number of right and of known labels, their mean loss in nats, and anomalies."""
     out: dict[str, Any] = {}
     said = []
     broken = np.flatnonzero(blocks["top"][seq, :length, :1].min(-1, initial=0) < 0)
@@ -211,11 +211,11 @@ _NONE = -1  # no reference in this step
 
 
 def reference_of(given: Any, seqs: Sequence[Axis], step: Axis | None, labels: Sequence[str] | None) -> np.ndarray:
-    """int64 [seq, step]; below 0 where there is none.
+    """int64 [seq, step]; below 0 without a reference.
 
     Args:
         given: A Tensor whose dims are among those of the scores; else indices or labels: for all sequences, or a list of them for each.
-        labels: Of the vocabulary.
+        labels: Labels of the vocabulary.
 
     Raises:
         DimError, ShapeError, ValueError: If it does not fit the scores.

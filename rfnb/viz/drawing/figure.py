@@ -1,6 +1,6 @@
-"""A drawing as artists of matplotlib: on axes that are there, or on a figure of its own for a PDF. Loaded when one is made, without pyplot.
+"""A drawing as matplotlib artists: on existing axes, or on its own figure for a PDF. Imported on first use, without pyplot.
 
-Text is text of matplotlib, in its fonts, and never a formula.
+Text is drawn by matplotlib in its fonts, and never parsed as a formula.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _HALVES = {"left": "left", "middle": "center", "right": "right"}
 
 
 def pdf(drawing: Drawing, theme: Theme, scale: float) -> bytes:
-    """The bytes of a PDF file, vector but for the cells.
+    """The bytes of a PDF file, vector except for cells.
 
     Args:
-        scale: Points (1/72 inch) in a unit of the drawing.
+        scale: Points (1/72 inch) per unit of the drawing.
     """
     import matplotlib
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
@@ -36,7 +36,7 @@ def pdf(drawing: Drawing, theme: Theme, scale: float) -> bytes:
     axes = figure.add_axes((0, 0, 1, 1))
     draw_on(axes, drawing, theme, scale)
     out = io.BytesIO()
-    with warnings.catch_warnings(), matplotlib.rc_context({"pdf.fonttype": 42}):  # text that can be searched and copied
+    with warnings.catch_warnings(), matplotlib.rc_context({"pdf.fonttype": 42}):  # searchable text
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure.savefig(out, format="pdf", facecolor=theme.hex("paper"), metadata={"CreationDate": None})
     return out.getvalue()
@@ -46,7 +46,7 @@ def draw_on(axes: Any, drawing: Drawing, theme: Theme, scale: float) -> None:
     """Put a drawing on axes, which get its units and no frame.
 
     Args:
-        scale: Points in a unit, for the widths of lines and the sizes of text.
+        scale: Points per unit, for line widths and font sizes.
     """
     axes.set_xlim(0, drawing.width)
     axes.set_ylim(drawing.height, 0)
@@ -55,7 +55,7 @@ def draw_on(axes: Any, drawing: Drawing, theme: Theme, scale: float) -> None:
     for number, shape in enumerate(drawing.shapes):
         _Artist(axes, theme, scale, 2 + number * 1e-4).add(shape)
     for artist in set(axes.get_children()) - before:
-        artist.set_in_layout(False)  # all of it is inside; a layout that looks for room would take some from others
+        artist.set_in_layout(False)  # it is inside the axes; otherwise a layout would reserve more room for it
     axes.set_axis_off()
 
 
@@ -116,7 +116,7 @@ class _Artist:
         colors[0, 3] = 0
         box = (shape.x, shape.x + shape.width, shape.y + shape.height, shape.y)
         limits = self.axes.get_xlim(), self.axes.get_ylim()
-        # Not resampled: a PDF has the cells as they are.
+        # Not resampled: a PDF contains the original cells.
         self.axes.imshow(colors[shape.bytes], extent=box, interpolation="none", aspect="auto", zorder=self.zorder)
         self.axes.set_xlim(limits[0])
         self.axes.set_ylim(limits[1])
@@ -169,7 +169,7 @@ class _Artist:
 
 
 def hatch(axes: Any, box: tuple[float, float, float, float], theme: Theme, pattern: str, zorder: float = 2.0) -> None:
-    """Mark a part of axes that holds no values: x, y, width, height."""
+    """Hatch a region of axes without values: x, y, width, height."""
     from matplotlib.patches import Rectangle
 
     x, y, width, height = box

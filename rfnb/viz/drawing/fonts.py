@@ -1,6 +1,6 @@
-"""The fonts of drawings, and how wide a text is: DejaVu, which matplotlib brings along. It is read from its folder, not imported.
+"""The fonts of drawings, and text widths: DejaVu, which matplotlib ships. The file is read directly, without importing matplotlib.
 
-Texts of scripts that DejaVu lacks are drawn in the first font of the system that is known to have them, if there is one.
+Scripts that DejaVu lacks are drawn in the first known system font that has them, if there is one.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-# Scripts of Asia from Devanagari on but Georgian, and what lies beyond the basic plane (emoji).
+# Asian scripts from Devanagari on except Georgian, and everything beyond the basic plane (emoji).
 _BEYOND = re.compile(
     "[\u0900-\u0e7f\u0f00-\u109f\u1100-\u167f\u1780-\u18af\u2e80-\ua63f\ua960-\ud7ff\uf900-\ufaff\ufe30-\uffef"
     "\U00010000-\U0010ffff]"
 )
-_NO_LETTER = "\U0010ffff"  # never one: fonts draw what they have in the place of a letter
+_NO_LETTER = "\U0010ffff"  # an invalid character: shows what a font draws for a missing one
 _OTHERS = (
     "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc",
     "/usr/share/fonts/noto-cjk/NotoSansCJK-Regular.ttc",
@@ -29,24 +29,24 @@ _OTHERS = (
 
 
 def width(text: str, size: float = 11.0, *, bold: bool = False) -> float:
-    """The width of a line of text. It takes as long as the text is: cut it first (`labels.short`)."""
+    """The width of a line of text. The cost is linear in its length: cut it first (`labels.short`)."""
     return _width(text, size, bold)
 
 
 @lru_cache(4096)
 def _width(text: str, size: float, bold: bool) -> float:
-    # At a large size, so that no rounding to whole pixels is in it.
+    # At a large size, so that rounding to whole pixels is negligible.
     return float(font(44.0, bold=bold, text=text).getlength(text)) * size / 44.0
 
 
 def font(size: float, *, bold: bool = False, mono: bool = False, text: str = "") -> Any:
     """The font of Pillow for a text."""
     other = _other() if _BEYOND.search(text) else None
-    return _loaded(other or file(bold=bold, mono=mono), max(1.0, round(size, 2)))  # of less there is no font
+    return _loaded(other or file(bold=bold, mono=mono), max(1.0, round(size, 2)))  # smaller sizes are invalid
 
 
 def lacks(text: str) -> bool:
-    """Whether a letter of a text would be drawn as a box: no font that is known here has it."""
+    """Whether a character of a text would be drawn as a box, because no known font has it."""
     return any(_is_box(letter) for letter in _BEYOND.findall(text))
 
 
@@ -65,7 +65,7 @@ def _loaded(path: str | None, size: float) -> Any:
 
 @lru_cache(8)
 def file(*, bold: bool = False, mono: bool = False) -> str | None:
-    """The file of the font; None where matplotlib has none (then Pillow's own is used)."""
+    """The file of the font; None if matplotlib lacks it (Pillow's own is then used)."""
     found = find_spec("matplotlib")
     folders = found.submodule_search_locations if found else None
     name = f"DejaVuSans{'Mono' if mono else ''}{'-Bold' if bold else ''}.ttf"

@@ -1,6 +1,6 @@
-"""A drawing as an `<img>`: PNG, the only form that every viewer of notebooks shows.
+"""A drawing as an `<img>`: PNG, the only form that every notebook viewer shows.
 
-The paper is opaque white, so that a picture is readable on a dark page too.
+The background is opaque white, so that a picture is readable on a dark page too.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from rfnb.viz.drawing.theme import theme
 from rfnb.viz.parts.matrix import farthest
 from rfnb.viz.pool import largest_in
 
-_RIM = 4.0  # of paper around it
-CELLS = 48_000  # in a picture of a notebook, so that it stays small
-_BYTES = 28_000  # of its file; a larger one is drawn with fewer cells and pixels
-_COARSER = ((10_000, 1.25), (4_000, 1.0))  # cells and pixels
-_NOISE = 90_000  # bytes of a file that leaves the values too little room; below, the second of these is for pictures with less room only
+_RIM = 4.0  # margin around it
+CELLS = 48_000  # cells of a picture in a notebook, so that it stays small
+_BYTES = 28_000  # bytes of its file; a larger one is redrawn with fewer cells and pixels
+_COARSER = ((10_000, 1.25), (4_000, 1.0))  # cells and pixel density
+_NOISE = 90_000  # bytes of a file that leave too little room for the values; the second step below is only for pictures with less room
 _most: ContextVar[int] = ContextVar("rfnb_picture", default=_BYTES)
-_LEAST = 16  # rows and columns of a thumbnail, unless there are too many for that
+_LEAST = 16  # rows and columns of a thumbnail, unless it has too many
 
 
 def img(drawing: Drawing) -> str:
-    """The drawing as an `<img>` with its description, and how many values share a cell of it."""
+    """The drawing as an `<img>` with its description, and a note on how many values share a cell."""
     drawing = padded(drawing, _RIM)
     drawn = lighter(drawing)
     file = png(drawn, theme("light"))
     most = _most.get()
-    for number, (cells, density) in enumerate(_COARSER):  # noise, which deflating does not make shorter
+    for number, (cells, density) in enumerate(_COARSER):  # noise, which does not deflate
         if len(file) > (_NOISE if number and most == _BYTES else most):
             drawn = lighter(drawing, cells)
             file = png(drawn, theme("light"), density=density)
@@ -48,7 +48,7 @@ def img(drawing: Drawing) -> str:
 
 @contextmanager
 def smaller(most: int) -> Iterator[None]:
-    """Pictures made in here are coarser if their files have more bytes."""
+    """Inside this context, pictures are coarser if their files exceed this many bytes."""
     token = _most.set(most)
     try:
         yield
@@ -57,7 +57,7 @@ def smaller(most: int) -> Iterator[None]:
 
 
 def lighter(drawing: Drawing, cells: int = CELLS) -> Drawing:
-    """The drawing with at most about the given number of cells, each the strongest of those it represents."""
+    """The drawing with at most about the given number of cells, each the strongest of its block."""
     sizes = [shape.bytes.size for shape in drawing.shapes if isinstance(shape, Cells)]
     if sum(sizes) <= cells:
         return drawing
@@ -68,7 +68,7 @@ def lighter(drawing: Drawing, cells: int = CELLS) -> Drawing:
 
 def _fewer(shape: Cells, share: float, least: int) -> Cells:
     rows, cols = shape.bytes.shape
-    if rows == 1:  # a scale
+    if rows == 1:  # a colour scale
         return shape
     most = (max(min(rows, least), round(rows * share)), max(min(cols, least), round(cols * share)))
     if shape.ramp != "diverging":
@@ -79,6 +79,6 @@ def _fewer(shape: Cells, share: float, least: int) -> Cells:
 
 
 def _leveled(shades: np.ndarray) -> np.ndarray:
-    """The cells with 32 of the shades, both ends among them: noise takes less room in the file."""
+    """The cells quantised to 32 shades, including both ends: noise then deflates better."""
     levels = np.round(np.arange(255) / 254 * 31) / 31 * 254 + 1
     return np.r_[0, np.round(levels)].astype(np.uint8)[shades]

@@ -1,4 +1,4 @@
-"""Labels along an axis: shortened, thinned so that they never overlap, and measured only where they are drawn.
+"""Labels along an axis: shortened, thinned so that they never overlap, and measured only if they are drawn.
 
 The same rules as in widgets/src/axis.ts and widgets/src/labels.ts.
 """
@@ -15,19 +15,19 @@ from rfnb.viz.drawing.shapes import Drawing, Text
 from rfnb.viz.visible import line, visible
 
 _NUMBER = re.compile(r"\d+([.]\d+)?")
-LINE = 13.0  # from one line of text to the next
+LINE = 13.0  # line spacing
 _LONGEST = 120.0
 
 
 def short(label: str, most: int = 16) -> str:
-    """A token that can be seen, cut after `most` letters; of a huge one only the beginning is looked at."""
+    """A visible token, cut after `most` characters; only the beginning of a huge one is examined."""
     text = visible(str(label)[: most + 1])
     return text if len(text) <= most and len(str(label)) <= most else text[: most - 1] + "…"
 
 
 def fitted(text: str, room: float, size: float = 11.0, *, bold: bool = False) -> str:
-    """A text on one line, cut so that it fits into its room; of a huge one only as much is measured as could fit."""
-    least = 0.2 * size  # no letter that is seen is narrower
+    """A text on one line, cut to fit; of a huge text only the part that could fit is measured."""
+    least = 0.2 * size  # no visible character is narrower
     kept = line(str(text)[: int(room / least) + 2])
     if len(kept) == len(text) and fonts.width(kept, size, bold=bold) <= room:
         return kept
@@ -39,7 +39,7 @@ def fitted(text: str, room: float, size: float = 11.0, *, bold: bool = False) ->
 
 
 def broken(text: str, room: float, size: float = 11.0, most: int = 3) -> list[str]:
-    """A text on as many lines as it takes, broken between words; what is more than `most` lines is cut."""
+    """A text broken into lines between words; lines beyond `most` are cut."""
     lines: list[str] = []
     for word in line(text).split(" "):
         longer = f"{lines[-1]} {word}" if lines else word
@@ -54,18 +54,18 @@ def within(
     x: float, y: float, text: str, room: float, size: float = 11.0, color: str = "ink", anchor: str = "left", *,
     bold: bool = False, mono: bool = False,
 ) -> Text:  # fmt: skip
-    """A text cut so that it fits into its room."""
+    """A text cut to fit its room."""
     return Text(x, y, fitted(text, room, size, bold=bold), size, color, anchor, bold, mono=mono)
 
 
 def heading(drawing: Drawing, text: str) -> None:
-    """A title below what is drawn already."""
+    """Add a heading below everything drawn so far."""
     drawing.add(within(0, drawing.height + 8, text, drawing.width, 12, bold=True))
     drawing.height += 20
 
 
 def stride(pitch: float, room: float) -> int:
-    """Each how-many-th label is drawn when each needs `room` and has `pitch`: 1, 2, 5, 10, 20, ..."""
+    """Draw every n-th label if each needs `room` and has `pitch`: 1, 2, 5, 10, 20, ..."""
     base = 1
     while base < 10**9:
         for step in (1, 2, 5):
@@ -77,13 +77,13 @@ def stride(pitch: float, room: float) -> int:
 
 @dataclass
 class AxisLabels:
-    """The labels of one axis that are drawn.
+    """The labels of one axis to draw.
 
     Attributes:
-        room: What they take across the axis.
-        beside: What a slanted label takes beyond the end of the axis.
-        turn: Of the text, in degrees.
-        at: The positions (numbers of rows or columns) and texts.
+        room: Their extent perpendicular to the axis.
+        beside: Extent of a slanted label beyond the end of the axis.
+        turn: Rotation of the text, in degrees.
+        at: The positions (row or column indices) and texts.
     """
 
     room: float = 0.0
@@ -94,8 +94,9 @@ class AxisLabels:
 
 
 def rows(labels: Sequence[str], pitch: float, size: float = 11.0) -> AxisLabels:
-    """Labels at the left of rows of this height; of rows of which more than a third have one label (blanks of an alignment) it goes without
-    saying where not all have room."""
+    """Labels to the left of rows with this height. If not all fit, a label that more than a third of the rows share (the
+    blank of an alignment) is omitted.
+    """
     every = stride(pitch, size + 2)
     shown: Sequence[int] = range(0, len(labels), every)
     most, count = Counter(labels).most_common(1)[0] if every > 1 else ("", 0)
@@ -106,7 +107,7 @@ def rows(labels: Sequence[str], pitch: float, size: float = 11.0) -> AxisLabels:
 
 
 def _apart(places: Sequence[int], pitch: float, room: float) -> list[int]:
-    """The places that have room after the one before."""
+    """The positions that have room after the previous one."""
     kept: list[int] = []
     for place in places:
         if not kept or (place - kept[-1]) * pitch >= room:
@@ -115,7 +116,7 @@ def _apart(places: Sequence[int], pitch: float, room: float) -> list[int]:
 
 
 def columns(labels: Sequence[str], pitch: float, size: float = 11.0) -> AxisLabels:
-    """Labels above columns of this width: level where they fit, then slanted, then upright and thinned."""
+    """Labels above columns with this width: horizontal if they fit, else slanted, else vertical and thinned."""
     every = stride(pitch, size + 1)
     at = [(index, short(labels[index])) for index in range(0, len(labels), every)]
     widest = _widest(at, size)
@@ -123,7 +124,7 @@ def columns(labels: Sequence[str], pitch: float, size: float = 11.0) -> AxisLabe
         return AxisLabels(size + 2, 0, 0, size, at)
     if widest <= size or all(
         _NUMBER.fullmatch(text) for _, text in at
-    ):  # never turned: as much room upright, or some say the others
+    ):  # never rotated if vertical labels take as much room, or if horizontal ones show some
         wide = stride(pitch, widest + (3 if widest <= size else 8))
         return AxisLabels(size + 2, 0, 0, size, [(index, labels[index]) for index in range(0, len(labels), wide)])
     if every == 1 and pitch >= size + 4:
@@ -137,14 +138,14 @@ def _widest(at: list[tuple[int, str]], size: float) -> float:
 
 
 def draw_rows(drawing: Drawing, axis: AxisLabels, right: float, top: float, pitch: float, color: str = "ink") -> None:
-    """Labels that end at `right`, of rows from `top` on."""
+    """Labels that end at `right`, for rows from `top` on."""
     drawing.add(*(Text(right, top + (index + 0.5) * pitch, text, axis.size, color, "right") for index, text in axis.at))
 
 
 def draw_columns(
     drawing: Drawing, axis: AxisLabels, left: float, bottom: float, pitch: float, color: str = "ink"
 ) -> None:
-    """Labels that stand on `bottom`, of columns from `left` on."""
+    """Labels above `bottom`, for columns from `left` on."""
     for index, text in axis.at:
         x = left + (index + 0.5) * pitch
         if axis.turn == 0:
@@ -154,7 +155,7 @@ def draw_columns(
 
 
 def sentence(text: str, width: float) -> Drawing:
-    """The sentence on one line."""
+    """A sentence on one line, as a drawing."""
     made = Drawing(width, 26, text)
     made.add(within(4, 13, text, width - 8))
     return made

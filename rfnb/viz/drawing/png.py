@@ -1,7 +1,8 @@
-"""A drawing as PNG, by Pillow: milliseconds, and few colours so that the file is small.
+"""A drawing as PNG, by Pillow: in milliseconds, with few colours so that the file is small.
 
-Cells, level and upright lines fall on whole pixels; what is slanted or round is drawn larger and made smaller, so that its edges are
-smooth. The picture has a palette: the colours of the theme are kept, shades of edges and of ramps become the nearest one.
+Cells, horizontal and vertical lines are aligned to whole pixels; slanted and round shapes are drawn larger and
+downsampled for smooth edges. The picture has a palette: the colours of the theme are exact, shades of edges and ramps
+become the nearest one.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, P
 from rfnb.viz.drawing.theme import Rgb, Theme
 from rfnb.viz.visible import line
 
-DENSITY = 2.0  # pixels in a unit: sharp on fine screens
-_FINER = 3  # how much larger slanted lines are drawn
-_MOST = 12_000_000  # pixels of such a larger picture: a huge one is drawn less fine
-_JOINTS = 3000  # points whose corners are rounded: that is slow
-_GAP = 7.0  # between the lines of a hatch
+DENSITY = 2.0  # pixels per unit: sharp on high-resolution screens
+_FINER = 3  # oversampling factor of slanted lines
+_MOST = 12_000_000  # pixels of such a larger picture: a huge one is oversampled less
+_JOINTS = 3000  # rounding the corners of more points is too slow
+_GAP = 7.0  # distance between the lines of a hatch
 
 
 def png(drawing: Drawing, theme: Theme, density: float = DENSITY) -> bytes:
     """The bytes of a PNG file.
 
     Args:
-        density: Pixels in a unit of the drawing.
+        density: Pixels per unit of the drawing.
     """
     from PIL import Image
 
@@ -44,7 +45,7 @@ def png(drawing: Drawing, theme: Theme, density: float = DENSITY) -> bytes:
 
 
 def cells_png(cells: Cells, theme: Theme) -> bytes:
-    """The cells alone, those that are not drawn transparent; larger than one pixel each, for viewers that blur what they enlarge."""
+    """Only the cells, with undrawn ones transparent; larger than one pixel each, for viewers that blur when enlarging."""
     from PIL import Image
 
     rows, cols = cells.bytes.shape
@@ -67,7 +68,7 @@ class Canvas:
         self._pen = ImageDraw.Draw(image)
 
     def draw(self, shape: Shape) -> None:
-        """Put one shape on top."""
+        """Draw one shape on top."""
         if isinstance(shape, Rect):
             self._rect(shape)
         elif isinstance(shape, Cells):
@@ -84,9 +85,9 @@ class Canvas:
             self._text(shape)
 
     def _box(self, x: float, y: float, width: float, height: float) -> tuple[int, int, int, int]:
-        """Left, top, right, bottom in whole pixels; neighbours touch."""
+        """Left, top, right, bottom in whole pixels; neighbours share an edge."""
         d = self.density
-        most = 1e6  # further out there is no paper
+        most = 1e6  # beyond the paper
         left, top, right, bottom = (round(max(-most, min(at * d, most))) for at in (x, y, x + width, y + height))
         return left, top, right, bottom
 
@@ -138,7 +139,7 @@ class Canvas:
         )  # fmt: skip
 
     def _level(self, shape: Lines) -> None:
-        """Level and upright lines, on whole pixels."""
+        """Horizontal and vertical lines, on whole pixels."""
         color, thick = self.theme.rgb(shape.color), max(1, round(shape.width * self.density))
         for (x0, y0), (x1, y1) in shape.paths:
             left, right = sorted((round(x0 * self.density), round(x1 * self.density)))
@@ -213,14 +214,14 @@ class Canvas:
             shape.turn, Image.Resampling.BICUBIC if shape.turn % 90 else Image.Resampling.NEAREST, expand=True
         )
         angle = math.radians(shape.turn)
-        # Where the point that is to be at (x, y) has gone, seen from the middle.
+        # The new position of the point (x, y) relative to the centre.
         dx = start - wide / 2
         at = (turned.width / 2 + dx * math.cos(angle), turned.height / 2 - dx * math.sin(angle))
         place = (round(x - at[0]), round(y - at[1]))
         self.image.paste(color, (*place, place[0] + turned.width, place[1] + turned.height), turned)
 
     def _smooth(self, color: str, alpha: float, paths: Sequence[Sequence[Point]], paint: Any, rim: float = 1.0) -> None:
-        """Paint paths larger than they are, and put them on the image smaller again."""
+        """Paint paths oversampled, and downsample them onto the image."""
         from PIL import Image, ImageDraw
 
         box = self._around(paths, rim)
@@ -238,7 +239,7 @@ class Canvas:
         self._masked(self.theme.rgb(color), alpha, box, mask.reduce(finer) if finer > 1 else mask)
 
     def _around(self, paths: Sequence[Sequence[Point]], rim: float) -> tuple[int, int, int, int] | None:
-        """The pixels around paths that are on the image."""
+        """The pixels of the image around paths."""
         points = np.array([point for path in paths for point in path], np.float64).reshape(-1, 2)
         points = points[np.isfinite(points).all(-1)]
         if not len(points):
@@ -256,7 +257,7 @@ class Canvas:
 
 
 def _round(box: tuple[int, int, int, int], radius: float, line: int) -> Any:
-    """The mask of a rectangle with round corners; with a line, of its frame alone."""
+    """The mask of a rounded rectangle; with a line, of its frame only."""
     from PIL import Image, ImageDraw
 
     width, height = max(1, box[2] - box[0]), max(1, box[3] - box[1])
@@ -274,14 +275,14 @@ def _mask(on: np.ndarray) -> Any:
 
 
 def missing_dots(shape: Hatch) -> list[Point]:
-    """The dots in an area that holds nothing yet."""
+    """The dots in an area without values yet."""
     xs = np.arange(shape.x + 4, shape.x + shape.width, 8.0)
     ys = np.arange(shape.y + min(4.0, shape.height / 2), shape.y + shape.height, 8.0)
     return [(float(x), float(y)) for y in ys for x in xs]
 
 
 def dashes(path: Sequence[Point], dash: tuple[float, float]) -> list[list[Point]]:
-    """A polyline in pieces."""
+    """A polyline split into dashes."""
     out: list[list[Point]] = []
     left, on = dash[0], True
     piece: list[Point] = [path[0]]
@@ -301,7 +302,9 @@ def dashes(path: Sequence[Point], dash: tuple[float, float]) -> list[list[Point]
 
 
 def _few_colors(image: Any, drawing: Drawing, theme: Theme) -> Any:
-    """The image with a palette: the colours of the theme, of its text on paper in steps, of each ramp that is there as many as fit."""
+    """The image with a palette: the colours of the theme, those of its text against the paper in steps, and as many of
+    each used ramp as fit.
+    """
     from PIL import Image
 
     colors = [theme.rgb(name) for name in theme.colors]
@@ -309,9 +312,7 @@ def _few_colors(image: Any, drawing: Drawing, theme: Theme) -> Any:
     texts = {shape.color for shape in drawing.shapes if isinstance(shape, (Text, Lines, Marks))}
     for name in sorted(text for text in texts if ":" not in text):
         ink = theme.rgb(name)
-        steps = min(
-            8, max(abs(a - b) for a, b in zip(paper, ink)) // 12
-        )  # shades that are too near are taken for each other
+        steps = min(8, max(abs(a - b) for a, b in zip(paper, ink)) // 12)  # colours that are too close are identified
         colors += [_mixed(paper, ink, step / (steps + 1)) for step in range(1, steps + 1)]
     fills = {shape.fill or "" for shape in drawing.shapes if isinstance(shape, Rect)}
     ramps = sorted(
@@ -333,11 +334,11 @@ def _mixed(one: Rgb, other: Rgb, share: float) -> Rgb:
     return red, green, blue
 
 
-_NONE, _UP = 0, 2  # a row as it is, or its difference to the one above
+_NONE, _UP = 0, 2  # PNG row filters: none, and difference to the row above
 
 
 def png_file(image: Any) -> bytes:
-    """The bytes of a PNG file of an image of Pillow, mode "P", opaque."""
+    """The bytes of a PNG file for a Pillow image, mode "P", opaque."""
     pixels = np.asarray(image)
     height, width = pixels.shape
     same = np.zeros(height, bool)

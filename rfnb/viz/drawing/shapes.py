@@ -1,11 +1,11 @@
-"""Drawing: a picture as a short list of shapes, for every paper: PNG, SVG, PDF, matplotlib axes.
+"""Drawing: a picture as a short list of shapes, for all output formats: PNG, SVG, PDF, matplotlib axes.
 
 drawing = Drawing(400, 80, alt="One cell")
 drawing.add(Rect(10, 10, 20, 20, fill="accent"), Text(34, 20, "a cell"))
-png(drawing, theme("light"))        # rfnb/viz/drawing/png.py; likewise svg.py, matplotlib.py
+png(drawing, theme("light"))        # rfnb/viz/drawing/png.py; likewise svg.py, figure.py
 
-Lengths are in units of which text has 11 in height; x goes to the right, y down. Colours are names of a theme. Many lines or marks of
-one style are one shape, so that a picture of a large search is a list of a few dozen shapes.
+Lengths are in units; text is 11 units high; x goes right, y down. Colours are names in a theme. All lines or marks of
+one style are one shape, so a picture of a large search is a list of a few dozen shapes.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Rect:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A matrix of bytes as a picture, each cell of one colour: 1 to 255 along a ramp, 0 is not drawn.
+    """A matrix of bytes as a picture: 1 to 255 are colours of a ramp, 0 is not drawn.
 
     Attributes:
-        of: The rows and columns of values that it stands for; None where each cell is one.
+        of: The rows and columns of values that it represents; None if each cell is one value.
     """
 
     x: float
@@ -50,12 +50,14 @@ class Cells:
 
     def __post_init__(self) -> None:
         if self.bytes.ndim != 2:
-            raise ValueError(f"cells of {self.bytes.ndim} dims")  # while a picture is made, where it becomes a sentence
+            raise ValueError(
+                f"cells of {self.bytes.ndim} dims"
+            )  # raised while a picture is made, and shown as a sentence
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Polylines of one style. `dash`: lengths of a line and of a gap."""
+    """Polylines of one style. `dash`: lengths of a dash and a gap."""
 
     color: str
     width: float
@@ -85,7 +87,9 @@ class Marks:
 
 @dataclass(frozen=True)
 class Text:
-    """One line of text, its middle at the height y. `turn`: degrees against the clock, around (x, y). `halo`: with a rim of paper."""
+    """One line of text, vertically centred at y. `turn`: degrees counter-clockwise around (x, y). `halo`: with an outline
+    in the colour of the paper.
+    """
 
     x: float
     y: float
@@ -105,7 +109,9 @@ class Text:
 
 @dataclass(frozen=True)
 class Hatch:
-    """Diagonal lines for what holds no values ("padding"), crossed ones for a mask ("mask"), dots for what is to come ("missing")."""
+    """A hatch: diagonal lines for padding ("padding"), crossed lines for a mask ("mask"), dots for values that are still
+    missing ("missing").
+    """
 
     x: float
     y: float
@@ -122,9 +128,9 @@ class Drawing:
     """A picture.
 
     Attributes:
-        width: In units.
+        width: Width in units.
         alt: A description of the picture.
-        notes: Sentences that belong below it: what was left out, what is wrong.
+        notes: Sentences below it: omissions and problems.
     """
 
     width: float
@@ -138,17 +144,17 @@ class Drawing:
         self.shapes += shapes
 
     def shows(self, shown: int, of: int, what: str) -> None:
-        """Note how many are drawn, if not all."""
+        """Note how many are drawn, if not all are."""
         if shown < of:
             self.notes.append(f"{shown} of {of} {what}")
 
     def put(self, other: Drawing, x: float, y: float) -> None:
-        """Put another drawing at a place of this one."""
+        """Draw another drawing at a position in this one."""
         self.shapes += [moved(shape, x, y) for shape in other.shapes]
 
 
 def pooled_note(drawing: Drawing) -> list[str]:
-    """The number of values that share a cell of the picture, as a sentence; none where each has its own."""
+    """A note on the number of values per cell of the picture; empty if it is one."""
     cells = [shape for shape in drawing.shapes if isinstance(shape, Cells) and shape.bytes.size]
     pools = [
         (-(-cell.of[0] // cell.bytes.shape[0]), -(-cell.of[1] // cell.bytes.shape[1]), cell.ramp)
@@ -166,7 +172,7 @@ def pooled_note(drawing: Drawing) -> list[str]:
 
 
 def padded(drawing: Drawing, rim: float) -> Drawing:
-    """The drawing with paper around it."""
+    """The drawing with a margin."""
     made = Drawing(drawing.width + 2 * rim, drawing.height + 2 * rim, drawing.alt, notes=list(drawing.notes))
     made.put(drawing, rim, rim)
     return made
@@ -182,12 +188,12 @@ def moved(shape: Shape, x: float, y: float) -> Shape:
 
 
 def curve(start: Point, end: Point, parts: int = 10) -> list[Point]:
-    """A smooth step from a point to another, level at both ends."""
+    """A smooth step between two points, horizontal at both ends."""
     (x0, y0), (x1, y1) = start, end
     if y0 == y1:
         return [start, end]
     ts = [index / parts for index in range(parts + 1)]
-    # The Bezier curve whose handles are level and reach the middle.
+    # The Bezier curve whose handles are horizontal and reach the middle.
     return [
         (
             bezier(t, x0, (x0 + x1) / 2, (x0 + x1) / 2, x1),
@@ -198,18 +204,18 @@ def curve(start: Point, end: Point, parts: int = 10) -> list[Point]:
 
 
 def bezier(t: float, a: float, b: float, c: float, d: float) -> float:
-    """The place on a cubic Bezier curve, along one axis."""
+    """A coordinate of a cubic Bezier curve."""
     s = 1 - t
     return s * s * s * a + 3 * s * s * t * b + 3 * s * t * t * c + t * t * t * d
 
 
 def paths_of(xs: np.ndarray, ys: np.ndarray) -> list[list[Point]]:
-    """The lines through points in the order of x, broken at NaN: at most the first, lowest, highest and last of each unit of width."""
+    """The lines through points sorted by x, broken at NaN: at most the first, lowest, highest and last point per unit of width."""
     known = np.isfinite(ys)
     if not known.any():
         return []
     kept = _standing_out(xs, ys, known)
-    broken = np.cumsum(~known)  # points with no NaN between them have the same number
+    broken = np.cumsum(~known)  # points without NaN between them share an index
     out: list[list[Point]] = []
     last = -1
     for index in kept.tolist():

@@ -1,4 +1,4 @@
-"""A drawing as SVG: shapes as shapes, text as text, cells as small pictures with a palette. No script, no style, no network."""
+"""A drawing as SVG: shapes as shapes, text as text, cells as small embedded pictures with a palette. No script, style or network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def svg(drawing: Drawing, theme: Theme, scale: float = 1.0) -> str:
     """The text of an SVG file.
 
     Args:
-        scale: Points (1/72 inch) in a unit of the drawing.
+        scale: Points (1/72 inch) per unit of the drawing.
     """
     width, height = drawing.width, drawing.height
     patterns = sorted({shape.pattern for shape in drawing.shapes if isinstance(shape, Hatch)} - {"missing"})
@@ -61,7 +61,7 @@ def _shape(shape: Shape, theme: Theme) -> str:
 
 
 def _rect(shape: Rect, theme: Theme) -> str:
-    inset = shape.line / 2 if shape.stroke else 0.0  # a line is inside of its rectangle, as in the other forms
+    inset = shape.line / 2 if shape.stroke else 0.0  # a line is inside its rectangle, as in the other formats
     x, y, width, height = shape.x + inset, shape.y + inset, shape.width - 2 * inset, shape.height - 2 * inset
     if width <= 0 or height <= 0:
         return ""
@@ -79,7 +79,7 @@ def _cells(shape: Cells, theme: Theme) -> str:
         return ""
     data = base64.b64encode(cells_png(shape, theme)).decode()
     box = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
-    # Older programs know the link only under its old name.
+    # Older programs know the link only by its old name.
     return f'<image {box} preserveAspectRatio="none" image-rendering="optimizeSpeed" xlink:href="data:image/png;base64,{data}"/>'
 
 
@@ -108,7 +108,7 @@ def _mark(shape: Marks, x: float, y: float) -> str:
 
 def _words(shape: Text, theme: Theme) -> str:
     anchor = {"left": "", "middle": ' text-anchor="middle"', "right": ' text-anchor="end"'}[shape.anchor]
-    # The height of the middle of letters, from the line they stand on; the attribute that says so is not known everywhere.
+    # The offset of the middle of text from its baseline; the attribute for this is not supported everywhere.
     lower = 0.36 * shape.size
     turn = f' transform="rotate({-shape.turn} {_n(shape.x)} {_n(shape.y)})"' if shape.turn else ""
     weight = ' font-weight="bold"' if shape.bold else ""

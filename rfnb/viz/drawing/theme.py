@@ -1,7 +1,7 @@
-"""The colours of a drawing on light and on dark paper: those of widgets/src/theme.css and widgets/src/color.ts.
+"""The colours of a drawing on light and dark paper: those of widgets/src/theme.css and widgets/src/color.ts.
 
-A drawing names its colours ("ink", "muted"), so that one drawing can be put on both papers. Beside the names of a theme there are
-`cell(ramp, share)`, a colour of a ramp, and `on_cell(ramp, share)`, a colour for text on top of it.
+A drawing uses colour names ("ink", "muted"), so that it works on both papers. In addition to the names of a theme there
+are `cell(ramp, share)`, a colour of a ramp, and `on_cell(ramp, share)`, a colour for text on top of it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from rfnb.core.errors import value_error
 
 Rgb = tuple[int, int, int]
-NOTHING = 0  # the index of a cell that is not drawn; 1 to 255 are the ramp
+NOTHING = 0  # the index of an undrawn cell; 1 to 255 are the ramp
 
-# Eight hues that stay apart for colour-blind people.
+# Eight hues that colour-blind people can distinguish.
 HUES = ("#2f77b5", "#c9681a", "#23876c", "#b4538f", "#8a7400", "#6a5fc0", "#b5443a", "#5f7480")
 
 
@@ -22,8 +22,8 @@ class Theme:
     """The colours of one paper.
 
     Attributes:
-        colors: By name, as "#rrggbb".
-        ramps: By name: colours at equal distances, evenly darker (on dark paper lighter) in OKLab.
+        colors: Colours by name, as "#rrggbb".
+        ramps: Colour ramps by name: equidistant colours, uniformly darker (on dark paper lighter) in OKLab.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Theme:
     _tables: dict[str, list[Rgb]] = field(default_factory=dict, repr=False, compare=False)
 
     def rgb(self, color: str) -> Rgb:
-        """A named colour, or one of `cell` and `on_cell`."""
+        """The RGB value of a named colour, `cell` or `on_cell`."""
         kind, *rest = color.split(":")
         if not rest:
             return _parse(self.colors[color])
@@ -47,19 +47,19 @@ class Theme:
         return "#{:02x}{:02x}{:02x}".format(*self.rgb(color))
 
     def table(self, ramp: str) -> list[Rgb]:
-        """The 256 colours of a ramp; the first is the paper, for cells that are not drawn."""
+        """The 256 colours of a ramp; the first is the paper, for undrawn cells."""
         if ramp not in self._tables:
             self._tables[ramp] = [self.rgb("paper"), *_table(self.ramps[ramp])]
         return self._tables[ramp]
 
 
 def cell(ramp: str, share: float) -> str:
-    """The name of a colour of a ramp, by a number from 0 to 1."""
+    """The name of the colour of a ramp at a position from 0 to 1."""
     return f"cell:{ramp}:{share:.4f}"
 
 
 def on_cell(ramp: str, share: float) -> str:
-    """The name of a colour for text on a cell of that colour."""
+    """The name of a colour for text on a cell with that colour."""
     return f"on:{ramp}:{share:.4f}"
 
 
@@ -67,7 +67,7 @@ def theme(name: str) -> Theme:
     """The theme "light" or "dark".
 
     Raises:
-        ValueError: If there is none of that name.
+        ValueError: If the name is unknown.
     """
     if name not in THEMES:
         raise value_error(
@@ -84,7 +84,7 @@ def _index(share: float) -> int:
 
 
 def _table(stops: tuple[str, ...]) -> list[Rgb]:
-    """255 colours between the stops, evenly in OKLab (Ottosson 2020, "A perceptual color space for image processing")."""
+    """255 colours between the stops, uniform in OKLab (Ottosson 2020, "A perceptual color space for image processing")."""
     labs = [_to_lab(_parse(stop)) for stop in stops]
     out = []
     for number in range(255):

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Ticks:
-    """A scale from `low` to `high` and where its ticks are. A tick without text is a thin line."""
+    """A scale from `low` to `high` with its ticks. A tick without text is a thin line."""
 
     low: float
     high: float
@@ -19,14 +19,14 @@ class Ticks:
     at: Sequence[tuple[float, str]]
 
     def shares(self, values: np.ndarray) -> np.ndarray:
-        """0 to 1; NaN stays."""
+        """Positions from 0 to 1; NaN is kept."""
         if self.log:
             return np.asarray(np.log(np.maximum(values, 1e-300) / self.low) / math.log(self.high / self.low))
         return np.asarray((values - self.low) / (self.high - self.low))
 
 
 def y_ticks(low: float, high: float, *, log: bool = False, count: int = 4) -> Ticks:
-    """A scale of values. It begins at 0 where that wastes little, so that heights can be compared."""
+    """A scale for y values. It begins at 0 if that wastes little, so that heights can be compared."""
     if log and low > 0:
         return _log_ticks(low, high)
     if low == high:
@@ -35,7 +35,7 @@ def y_ticks(low: float, high: float, *, log: bool = False, count: int = 4) -> Ti
         low = 0.0
     elif 0.35 * low < high < 0:
         high = 0.0
-    step = nice_step(high / count - low / count)  # the difference of huge numbers overflows
+    step = nice_step(high / count - low / count)  # the difference of huge numbers would overflow
     room = 0.25 * (high / 1.0 - low)
     first, last = math.floor(low / step + 1e-6), math.ceil(high / step - 1e-6)
     bottom, top = first * step, last * step
@@ -47,7 +47,7 @@ def y_ticks(low: float, high: float, *, log: bool = False, count: int = 4) -> Ti
 
 
 def x_ticks(low: float, high: float, count: int, *, whole: bool) -> Ticks:
-    """The axis of x: from the first to the last point, with at most about `count` ticks inside."""
+    """The x axis: from the first to the last point, with at most about `count` ticks inside."""
     if low == high:
         low, high = low - 1, high + 1
     step = nice_step((high - low) / max(count, 1))
@@ -57,7 +57,7 @@ def x_ticks(low: float, high: float, count: int, *, whole: bool) -> Ticks:
 
 
 def nice_step(size: float) -> float:
-    """The smallest of 1, 2, 5, 10, 20, ... that is not below `size`."""
+    """The smallest of 1, 2, 5, 10, 20, ... that is at least `size`."""
     power = 10.0 ** math.floor(math.log10(size))
     return next((step for step in (1, 2, 5) if step * power >= size * 0.999), 10) * power
 
@@ -88,7 +88,7 @@ def _texts(values: list[float], step: float) -> list[tuple[float, str]]:
 
 
 def tick_text(value: float, step: float, most: float | None = None) -> str:
-    """A tick with the digits that its distance to the next one asks for: 0.25, 1500, 20k, 2e−4."""
+    """A tick with the digits that the tick distance requires: 0.25, 1500, 20k, 2e−4."""
     most = abs(value) if most is None else most
     if value == 0:
         return "0"
