@@ -130,7 +130,7 @@ def is_long(spec: Any) -> bool:
 
 
 def glance(spec: Any) -> Any:
-    """The spec with overviews instead of maps that are computed by rows, and a label for each of their rows; the same spec if it has none."""
+    """The spec with overviews instead of maps computed by rows, and a label for each of their rows; the same spec if it has none."""
     if not is_long(spec):
         return spec
     factors = {seq: _factor(spec.blocks[entry["block"]]) for entry in spec.head["maps"] for seq in entry["seqs"]}

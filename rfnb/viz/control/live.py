@@ -376,7 +376,7 @@ def display_run(run: Run) -> None:
 
 
 def _settle_after_cells() -> None:
-    """When a cell is done, make its stored output at least as new as the cell's end."""
+    """Update the stored outputs of views when a cell ends."""
     shell = display.shell()
     if shell is not None and not getattr(shell, "_rfnb_settles", False):
         shell._rfnb_settles = True

@@ -45,7 +45,7 @@ def png(drawing: Drawing, theme: Theme, density: float = DENSITY) -> bytes:
 
 
 def cells_png(cells: Cells, theme: Theme) -> bytes:
-    """Only the cells, with undrawn ones transparent; larger than one pixel each, for viewers that blur when enlarging."""
+    """The cells alone, with undrawn ones transparent; larger than one pixel each, for viewers that blur when enlarging."""
     from PIL import Image
 
     rows, cols = cells.bytes.shape
