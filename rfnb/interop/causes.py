@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from rfnb.interop.tape import TapeCall, kind_of
-from rfnb.interop.two_codes import OneSide
+from rfnb.interop.two_codes import ACTIVATION_NAMES, OneSide
 
 Edit = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Of the function and the arguments of a call, the result instead."""
@@ -80,7 +80,7 @@ def tries(found: Parting) -> Iterator[Try]:
     """All of them, the most telling first."""
     for make in (
         _dropout, _transposed, _norm_epsilon, _norm_offset, _activation, _scale, _bias, _rotary_base, _grouped_heads,
-        _soft_cap, _mask, _gate_order, _rotary_pairing, _heads_reshaped, _positions,
+        _soft_cap, _mask, _gate_order, _rotary_part, _rotary_pairing, _heads_reshaped, _positions,
     ):  # fmt: skip
         yield from make(found)
 
@@ -93,11 +93,25 @@ def _after(change: Any) -> Edit:
 def _dropout(found: Parting) -> Iterator[Try]:
     if any(module.training for module in found.model.modules()):
         yield Try("dropout", "dropout is left on: mine is in training", training=False)
-    drops = [call for call in found.mine.tape.calls if "dropout" in call.name]
+    calls = found.mine.tape.calls
+    drops: dict[Any, Edit] = {call.key: lambda func, args, kwargs: args[0] for call in calls if "dropout" in call.name}
+    drops |= {call.key: _undropped for call in calls if call.name == "scaled_dot_product_attention"}
+    drops |= {call.key: _expected for call in calls if call.name in ("bernoulli", "bernoulli_")}
     if drops:
-        yield Try(
-            "dropout", "dropout is left on in a call", {call.key: lambda func, args, kwargs: args[0] for call in drops}
-        )
+        yield Try("dropout", "dropout is left on in a call", drops)
+
+
+def _undropped(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) > 4:
+        return func(*args[:4], 0.0, *args[5:], **kwargs)
+    return func(*args, **{**kwargs, "dropout_p": 0.0})
+
+
+def _expected(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A mask of Bernoulli's that keeps everything: what is kept is divided by its probability."""
+    made = func(*args, **kwargs)
+    share = args[1] if len(args) > 1 else kwargs.get("p", args[0])
+    return made.copy_(torch.as_tensor(share))
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------
@@ -236,17 +250,19 @@ _NORMS = ("layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm")
 
 
 def _norm_epsilon(found: Parting) -> Iterator[Try]:
-    sizes = {1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-12, 0.0}
-    for module in found.other_model.modules():
-        sizes |= {
-            float(value) for name, value in vars(module).items() if "eps" in name and isinstance(value, (int, float))
-        }
+    of_theirs = {
+        float(value)
+        for module in found.other_model.modules()
+        for name, value in vars(module).items()
+        if "eps" in name and isinstance(value, (int, float))
+    }
+    sizes = [*sorted(of_theirs), *sorted({1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-12, 0.0} - of_theirs)]
     calls = found.mine.tape.calls
     norms = [call for call in calls if call.name in _NORMS]
     adds = [call for call in calls if call.name in _ADDS and not call.reads[1:] and not call.given]
     roots = [call for call in calls if call.name in ("rsqrt", "sqrt") and call.made[0].shape[-1:] == (1,)]
     here = {call.key for call in found.here}
-    for size in sorted(sizes):
+    for size in sizes:
         said = f"theirs has an epsilon of {size:g} in the norm"
         for group, edit in ((norms, _epsilon(size)), (adds, _scalar(size)), (roots, _under_root(size))):
             own = [call for call in group if call.key in here]
@@ -303,12 +319,6 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-_OTHER_ACTIVATIONS = (
-    "leaky_relu", "elu", "celu", "prelu", "rrelu", "softplus", "hardswish", "hardtanh", "relu6", "selu", "threshold", "gelu", "logsigmoid",
-)  # fmt: skip
-"""With numbers of their own, or that nobody ports to."""
-
-
 def _activation(found: Parting) -> Iterator[Try]:
     operand = found.mine.operand(found.own)
     if operand is None:
@@ -325,7 +335,7 @@ def _activation(found: Parting) -> Iterator[Try]:
                     for name, other in made.items()
                     if other.shape == value.shape and torch.allclose(other, value, 1e-9, 1e-9)
                 ),
-                call.name if call is found.own and call.name in _OTHER_ACTIVATIONS else None,
+                call.name if call is found.own and call.name in ACTIVATION_NAMES else None,
             )
             if used is None:
                 continue
@@ -457,40 +467,92 @@ def _bias(found: Parting) -> Iterator[Try]:
             if new.shape == value.shape and bool(new.any()) and not had:
                 said = f"{name} is zero, theirs has {of_theirs}"
                 yield Try("missing bias", said, values={name: new.detach()})
+    yield from _biases_of_theirs(found)
+
+
+def _biases_of_theirs(found: Parting) -> Iterator[Try]:
+    """Try the bias that theirs has beside the same weight, by rows where mine joins or cuts weights: of products, convolutions, norms."""
+    others = {name: each.detach() for name, each in found.other_model.named_parameters()}
     rows: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
-    others_own = {name: each.detach() for name, each in found.other_model.named_parameters()}
-    for name, other in others_own.items():
-        if other.ndim == 2 and "weight" in name and len(other) <= 20_000:
-            its_bias = others_own.get(name.replace("weight", "bias"))
-            for own in (other, other.T) if its_bias is not None and other.shape[0] != other.shape[1] else (other,):
-                if its_bias is None or len(its_bias) == len(own):
-                    rows.setdefault(own.shape[1], []).append(
-                        (own, own.new_zeros(len(own)) if its_bias is None else its_bias)
-                    )
+    vectors: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for name, other in others.items():
+        bias = others.get(name.replace("weight", "bias")) if "weight" in name else None
+        if other.ndim == 1 and bias is not None:
+            vectors.append((other, bias))
+        elif other.ndim > 1 and "weight" in name and len(other) <= 20_000:
+            turned = bias is not None and len(other) != other.shape[1]
+            for own in (other, other.transpose(0, 1)) if turned else (other,):
+                if bias is None or len(bias) == len(own):
+                    its_bias = own.new_zeros(len(own)) if bias is None else bias
+                    rows.setdefault(own[0].numel(), []).append((own.flatten(1), its_bias))
     edits: dict[Any, Edit] = {}
     first = ""
-    calls = {call.path: call for call in found.mine.tape.calls if call.name == "linear"}
-    for name, module in found.model.named_modules():
-        weight: Any = getattr(module, "weight", None)
-        own_bias: Any = getattr(module, "bias", None)
-        if name not in calls or not isinstance(weight, torch.Tensor) or weight.ndim != 2 or weight.shape[1] not in rows:
+    weights = {id(each) for each in found.model.parameters()}
+    used = 0
+    for call in found.mine.tape.calls:
+        weight, axis = _weight_of(found, call, weights)
+        if weight is None:
             continue
-        there = rows[weight.shape[1]]
-        others, biases = torch.cat([each for each, _ in there]), torch.cat([each for _, each in there])
-        far, at = torch.cdist(weight.detach(), others, compute_mode="donot_use_mm_for_euclid_dist").min(1)
-        if float(far.max()) > 1e-9 * float(1 + weight.detach().abs().max()):
-            continue
-        missing = biases[at] - (0 if own_bias is None else own_bias.detach())
+        own_bias = _own_bias(found, call, weight)
+        if weight.ndim == 1:
+            same = [bias for other, bias in vectors if other.shape == weight.shape and torch.equal(other, weight)]
+            if not same:
+                continue
+            wanted, used = same[min(used, len(same) - 1)], used + 1
+        else:
+            there = rows.get(weight.shape[1])
+            if there is None:
+                continue
+            all_rows, biases = torch.cat([each for each, _ in there]), torch.cat([each for _, each in there])
+            far, at = torch.cdist(weight, all_rows, compute_mode="donot_use_mm_for_euclid_dist").min(1)
+            if float(far.max()) > 1e-9 * float(1 + weight.abs().max()):
+                continue
+            wanted = biases[at]
+        missing = wanted - (0 if own_bias is None else own_bias)
         if float(missing.abs().max()) > 1e-9:
-            first = (
-                first
-                or f"{name} {'has no bias, theirs has one' if own_bias is None else 'has another bias than theirs'}"
-            )
-            for call in found.mine.tape.calls:
-                if call.path == name and call.name == "linear":
-                    edits[call.key] = _after(lambda made, missing=missing: made + missing)
+            lacks = "has no bias, theirs has one" if own_bias is None else "has another bias than theirs"
+            first = first or f"{call.path or 'the model'} {lacks}"
+            shaped = missing.reshape(-1, *[1] * (-axis - 1))
+            edits[call.key] = _after(lambda made, shaped=shaped: made + shaped)
     if edits:
         yield Try("missing bias", first, edits)
+
+
+def _weight_of(found: Parting, call: TapeCall, weights: set[int]) -> tuple[torch.Tensor | None, int]:
+    """The rows of the weight that a call multiplies by, or the vector, and the axis of its result that they are, from behind."""
+    before = [(found.mine.tape.calls[read], which) for read, which in call.reads]
+    parameters = [each for each in call.given if id(each) in weights]
+    moved = [other.made[which] for other, which in before if not other.reads and {*map(id, other.given)} & weights]
+    spread = len(call.made) == 1 and call.made[0].ndim > 1
+    of_product = [each.detach() for each in [*parameters, *moved] if each.ndim > 1]
+    if not spread:
+        return None, 0
+    if call.name.startswith("conv") and of_product:
+        weight = of_product[0].transpose(0, 1) if "transpose" in call.name else of_product[0]
+        return weight.flatten(1), 1 - call.made[0].ndim
+    if (
+        call.name in (*_PRODUCTS, "linear", "addmm")
+        and call.name != "einsum"
+        and of_product
+        and of_product[0].ndim == 2
+    ):
+        return of_product[0] if call.name == "linear" else of_product[0].T, -1
+    if call.name in (*_NORMS, "mul", "__mul__", "__rmul__"):
+        axis = -1 if call.name in ("layer_norm", "rms_norm") or call.name not in _NORMS else 1 - call.made[0].ndim
+        vectors = [each.detach() for each in parameters if each.ndim == 1 and len(each) == call.made[0].shape[axis]]
+        return (vectors[0] if vectors else None), axis
+    return None, 0
+
+
+def _own_bias(found: Parting, call: TapeCall, weight: torch.Tensor) -> torch.Tensor | None:
+    """What a call adds by itself, or the next one does."""
+    vectors = [each.detach() for each in call.given if each.ndim == 1 and each.is_floating_point()]
+    if weight.ndim == 1:
+        vectors = [each for each in vectors if not torch.equal(each, weight)]
+    for reader in found.mine.readers(call, 0):
+        if reader.name in _ADDS:
+            vectors += [each.detach() for each in reader.given if each.ndim == 1]
+    return next((each for each in vectors if len(each) == len(weight)), None)
 
 
 # -- rotary ------------------------------------------------------------------------------------------------------------
@@ -631,6 +693,71 @@ def _of_part(made: torch.Tensor, order: torch.Tensor, size: int, share: tuple[in
     return made if end % size else torch.cat([_within(made[..., :end], order, size), made[..., end:]], -1)
 
 
+class _Turn(NamedTuple):
+    """A rotation of the first features of heads by their position: how many, by which base, both halves or neighbours, along which axis."""
+
+    features: int
+    base: float
+    halves: bool
+    axis: int
+
+    def of(self, x: torch.Tensor, sign: int = 1) -> torch.Tensor:
+        """The features turned; with sign -1 turned back."""
+        count = self.features // 2
+        at = torch.arange(x.shape[self.axis], dtype=torch.float64, device=x.device)
+        angles = at[:, None] * self.base ** -(torch.arange(count, device=x.device) / count) * sign
+        shaped = angles.reshape(-1, *[1] * (-self.axis - 2), count)
+        turned = x[..., : self.features].unflatten(-1, (2, count) if self.halves else (count, 2))
+        one, other = turned.unbind(-2 if self.halves else -1)
+        cos, sin = shaped.cos(), shaped.sin()
+        made = torch.stack([one * cos - other * sin, other * cos + one * sin], -2 if self.halves else -1)
+        return torch.cat([made.flatten(-2), x[..., self.features :]], -1)
+
+
+def _parts_of(size: int) -> list[int]:
+    return [each for each in (size, size * 3 // 4, size // 2, size // 4) if each % 2 == 0 and each > 0]
+
+
+def _turn_of(before: list[torch.Tensor], made: torch.Tensor, bases: list[float]) -> _Turn | None:
+    """The rotation that a result is of one of these values; None if it is none of them."""
+    size = made.norm(dim=-1)
+    for x in before:
+        if x.shape != made.shape or torch.equal(x, made) or not torch.allclose(x.norm(dim=-1), size, 1e-7):
+            continue
+        for base, halves, axis in itertools.product(bases, (True, False), (-2, -3)):
+            for features in _parts_of(made.shape[-1]):
+                turn = _Turn(features, base, halves, axis)
+                if torch.allclose(turn.of(x), made, 1e-6, 1e-6):
+                    return turn
+    return None
+
+
+def _rotary_part(found: Parting) -> Iterator[Try]:
+    """Turn as many features of each head as theirs could: what mine has turned is turned back first."""
+    bases = list(_bases(found.mine, found.model))
+    before: list[torch.Tensor] = []
+    turns: list[tuple[TapeCall, _Turn]] = []
+    near = {call.index for call in _attention_calls(found)[:200]} if bases else set()
+    for call in found.mine.tape.calls[: max(near, default=-1) + 1]:
+        values = [each for each in call.made if each.ndim == 4 and each.is_floating_point()]
+        if call.index in near and len(call.made) == len(values) == 1:
+            turn = _turn_of(before[-16:], values[0], bases)
+            turns += [] if turn is None else [(call, turn)]
+        before += values
+    if turns:
+        own = turns[0][1]
+        size = turns[0][0].made[0].shape[-1]
+        for features in _parts_of(size):
+            if features != own.features:
+                said = f"theirs turns {features} of the {size} features of a head, mine {own.features}"
+                edits = [(call, _after(_turning(turn, turn._replace(features=features)))) for call, turn in turns]
+                yield from found.everywhere("rotary part", said, edits)
+
+
+def _turning(own: _Turn, other: _Turn) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda made: other.of(own.of(made, -1))
+
+
 # -- attention ---------------------------------------------------------------------------------------------------------
 _PRODUCTS = ("matmul", "__matmul__", "bmm", "einsum", "scaled_dot_product_attention")
 
@@ -673,6 +800,7 @@ def _reordered(args: tuple[Any, ...], order: torch.Tensor, size: int) -> tuple[A
 
 
 def _heads_reshaped(found: Parting) -> Iterator[Try]:
+    yield from _fused_order(found)
     shapes = [call for call in found.here if call.name in ("view", "reshape", "unflatten", "flatten") and call.reads]
     apart = [call for call in shapes if call.made[0].ndim == 4]
     joined = [call for call in shapes if call.made[0].ndim == 3]
@@ -685,6 +813,30 @@ def _heads_reshaped(found: Parting) -> Iterator[Try]:
             yield from found.everywhere(
                 "heads reshaped", "heads are moved before they are joined in theirs", [(call, edit2)]
             )
+
+
+def _fused_order(found: Parting) -> Iterator[Try]:
+    """Cut the features of one product for queries, keys and values in other orders: kind by kind, head by head, feature by feature."""
+    for call in _linears(found)[:3]:
+        width = call.made[0].shape[-1]
+        for size, kinds in itertools.product(_head_sizes(found), (3, 2)):
+            heads = width // (kinds * size)
+            if heads < 2 or width != kinds * size * heads:
+                continue
+            sizes = {"kind": kinds, "head": heads, "feature": size}
+            orders = (("kind", "head", "feature"), ("head", "kind", "feature"), ("head", "feature", "kind"))
+            for theirs, mine in itertools.permutations(orders, 2):
+                said = (
+                    f"theirs cuts the {width} features of {call.name} by {', '.join(theirs)}, mine by {', '.join(mine)}"
+                )
+                edit = _after(lambda made, theirs=theirs, mine=mine, sizes=sizes: _reread(made, theirs, mine, sizes))
+                yield from found.everywhere("heads reshaped", said, [(call, edit)])
+
+
+def _reread(made: torch.Tensor, theirs: tuple[str, ...], mine: tuple[str, ...], sizes: dict[str, int]) -> torch.Tensor:
+    """The same features so that code which cuts them in my order gets what theirs does."""
+    apart, front = made.unflatten(-1, [sizes[each] for each in theirs]), made.ndim - 1
+    return apart.permute(*range(front), *(front + theirs.index(each) for each in mine)).flatten(-3)
 
 
 def _side_by_side(made: torch.Tensor) -> torch.Tensor:

@@ -218,9 +218,10 @@ class _Codes:
             place.split(".")
         ):  # theirs has one result for several modules of mine, and it is another one of these
             place = elsewhere if place else place
-        if causes and causes[0].name == "dropout":  # what it draws differs from what theirs has in the first place
-            drop = next((call for call in tape.calls if "dropout" in call.name), own)
-            place = drop.path
+        if (drawn := self._drawn(tape)) is not None:  # what it draws differs from what theirs has in the first place
+            place, own = drawn.path, drawn
+            if not causes:
+                causes = [Cause("randomness", f"{self.names[0]} draws in {own.name}: two passes of it differ", False)]
         there = None if other is None else (other.path, other.name)
         kind = kind_of(self.mine, place)
         return CodeDiff(False, apart, place, kind, own.name, there, causes, self.passes, self.names, values)
@@ -228,6 +229,15 @@ class _Codes:
     def _sides(self, tape: Tape, theirs: Tape) -> tuple[OneSide, OneSide]:
         a = OneSide(tape, self.mine, self.inputs, Sums(theirs, self.tolerance))
         return a, OneSide(theirs, self.theirs, self.other_inputs, Sums(tape, self.tolerance))
+
+    def _drawn(self, tape: Tape) -> TapeCall | None:
+        """The first call of mine that gives something else in another pass."""
+        again, _ = self._tape(self.mine, self.inputs)
+        for call, other in zip(tape.calls, again.calls):
+            pairs = zip(call.made, other.made)
+            if "empty" not in call.name and not all(torch.equal(*map(torch.nan_to_num, pair)) for pair in pairs):
+                return call
+        return None
 
     def _before(self, side: OneSide, other_side: OneSide, other: TapeCall) -> TapeCall | None:
         """The call of mine that has made what theirs goes on from."""

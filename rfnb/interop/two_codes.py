@@ -23,6 +23,10 @@ _CUTS = ("unbind", "chunk", "split", "tensor_split", "select", "narrow", "__geti
 _PRODUCTS = ("linear", "addmm", "matmul", "__matmul__", "__rmatmul__", "mm", "einsum", "bmm", "conv1d")
 
 
+ACTIVATION_NAMES = (
+    "relu", "gelu", "silu", "tanh", "sigmoid", "mish", "hardsigmoid", "leaky_relu", "elu", "celu", "prelu", "rrelu", "softplus",
+    "hardswish", "hardtanh", "relu6", "selu", "threshold", "logsigmoid",
+)  # fmt: skip
 _RECURRENCES = ("gru", "lstm", "rnn_tanh", "rnn_relu")
 _MOST_BEGINS = 8
 
@@ -183,6 +187,8 @@ def place_of(mine: OneSide, own: TapeCall, theirs: OneSide, other: TapeCall | No
         return own.path
     if any(each.numel() > 1 for each in other.given) or not meet(mine, own, theirs, other):
         return own.path
+    if own.name in ACTIVATION_NAMES and not any(each.name == own.name for each in theirs.readers(other)):
+        return own.path  # theirs has something else instead, not something before it
     maker, operand_there = mine.tape.calls[operand[0]], theirs.operand(other)
     inside_there = operand_there is not None and is_inside(theirs.tape.calls[operand_there[0]].path, other.path)
     if inside_there and not is_inside(maker.path, own.path):

@@ -471,7 +471,7 @@ CASES = [
     (awd, "gates", "upper", "gate order"),
     (awd, "dropout", "drop", "dropout"),
     (patches, "transposed", "mha", "transposed weight"),
-    (patches, "activation", "ff", "activation"),
+    (patches, "activation", "ff.1", "activation"),
     (luong, "gates", "writer", "gate order"),
     (luong, "bias", "mix", "missing bias"),
     (luong, "temperature", "", "scale"),

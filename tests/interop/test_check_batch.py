@@ -6,6 +6,7 @@ import types
 import pytest
 import torch
 from interop import batch_families as families
+from interop import batch_fifth_set as fifth
 from interop import batch_fourth_set as fourth
 from interop import batch_third_set as third
 
@@ -87,6 +88,22 @@ def test_the_same_family_without_a_fault_raises_no_alarm(family, seed, dtype):
     model, inputs = fourth.family(family, seed=seed)
     check = rf.check_batch(model.to(DTYPES[dtype]), in_dtype(inputs, DTYPES[dtype]))
     assert check.ok and check.first is None and check.cached_passes == 4 * (family == "Decoder")
+
+
+def of_kind(name, sound, dtype=torch.float32):
+    build, inputs, module = fifth.FAULTS[name]
+    torch.manual_seed(1)
+    return build(sound).eval().to(dtype), in_dtype(inputs(), dtype), module
+
+
+@pytest.mark.parametrize("name", fifth.FAULTS)
+def test_a_network_that_pads_in_its_own_way_leaks_with_its_fault_and_not_without(name):
+    model, inputs, module = of_kind(name, sound=False)
+    check = rf.check_batch(model, inputs)
+    assert (check.verdict, check.first.path) == ("leak", module)
+    for dtype in (torch.float32, *DTYPES.values()):
+        model, inputs, _ = of_kind(name, True, dtype)
+        assert rf.check_batch(model, inputs).verdict in ("same", "rounding")
 
 
 @pytest.mark.parametrize("fault", ["", "one turn behind"])

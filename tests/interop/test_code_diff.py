@@ -3,6 +3,7 @@
 import pytest
 import torch
 from interop import port_families as families
+from interop import port_fifth_set as fifth
 from interop import port_fourth_set as fourth
 from interop import port_third_set as third
 
@@ -99,6 +100,24 @@ def test_their_mistakes_are_found_where_they_are_and_by_their_names(fault):
     diff = rf.diff(mine, theirs, inputs=inputs)
     assert diff.place in places
     assert [(each.name, each.sure) for each in diff.causes] == ([] if cause is None else [(cause, True)])
+
+
+@pytest.mark.parametrize("name", fifth.PAIRS)
+def test_a_port_in_the_style_of_its_field_is_right_or_parts_by_one_cause(name):
+    place, cause = fifth.PAIRS[name][3:]
+    mine, theirs, inputs = fifth.pair(name, True)
+    assert rf.diff(mine, theirs, inputs=inputs).same
+    mine, theirs, inputs = fifth.pair(name, False)
+    diff = rf.diff(mine, theirs, inputs=inputs)
+    assert (diff.place, [(each.name, each.sure) for each in diff.causes]) == (place, [(cause, True)])
+
+
+@pytest.mark.parametrize("name", fifth.NEAR)
+def test_so_does_one_by_what_is_near_to_that(name):
+    make, port, inputs, place, cause, sure = fifth.NEAR[name]
+    theirs = fifth.made(make)
+    diff = rf.diff(port(theirs).eval(), theirs, inputs=inputs())
+    assert (diff.place, [(each.name, each.sure) for each in diff.causes]) == (place, [(cause, sure)])
 
 
 def test_it_is_told_in_words_page_and_numbers():
