@@ -67,8 +67,8 @@ def distribution(scores: Any, reference: Any = None, **options: Any) -> View:
     """View an output distribution {step, label, ...} in each step, compared with a reference if given: losses, ranks,
     right and wrong labels.
 
-    Options: estimated_type ("probs", "log-probs" or "logits"; default: detected from their sums), axis, step_dim, dims (names of the axes of
-    a plain array), labels (of the vocabulary), lengths, steps, names, top, title, live. See `rfnb/viz/distribution/spec.py`.
+    Options: estimated_type ("probs", "log-probs" or "logits"; default: detected from their sums), axis, step_dim, dims (names of the axes
+    of a plain array), labels (of the vocabulary), lengths, steps, names, top, title, live. See `rfnb/viz/distribution/spec.py`.
     """
     return _view("distribution", scores, {"reference": reference, **options})
 

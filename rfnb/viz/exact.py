@@ -1,7 +1,7 @@
-"""Answers to a page that has less than the kernel: a part of a block as float32, or a frame that has more than the stored one.
+"""Answers to a page that has less data than the kernel: a part of a block as float32, or a frame with more data than the stored one.
 
-Answered in the thread that the message comes in, from the spec that the page was made of, so it waits for no model: a spec is never
-changed, only replaced. Of old specs the newest are kept, up to a number of bytes.
+A message is answered in the thread that receives it, from the spec of the page, so it never waits for a model: a spec
+is replaced, never mutated. The newest of the old specs are kept, up to a limit in bytes.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import numpy as np
 from rfnb.viz.page.budget import whole_room
 from rfnb.viz.spec import Spec
 
-_MOST_ASKED = 1 << 22  # values in one answer
-_MOST_TRIED = 4  # times the room of a frame, of which one is made while a person waits
-_MOST_KEPT = 1 << 30  # bytes of all specs that are kept for pages
+_MOST_ASKED = 1 << 22  # values per answer
+_MOST_TRIED = 4  # multiple of the room within which an exact frame is attempted, since a person waits for it
+_MOST_KEPT = 1 << 30  # bytes of all specs kept for pages
 
 
 class Source:
-    """The spec that the page of a view was made of, by its number."""
+    """The specs from which the pages of a view were made, by number."""
 
     def __init__(self) -> None:
         self._now: tuple[int, Spec] | None = None
         self._count = 0
 
     def publish(self, spec: Spec) -> int:
-        """The number for the head of a frame made of this spec."""
+        """The number for the head of a frame made from this spec."""
         if self._now is None or self._now[1] is not spec:
-            self._count += 1  # no number comes again: a page may still have the frame of it
+            self._count += 1  # numbers are unique: a page may still have an old frame
         self._now = self._count, spec
         _kept.touch(self, sum(block.nbytes for block in spec.blocks.values()))
         return self._count
@@ -42,15 +42,15 @@ class Source:
         self._now = None
 
     def answer(self, asked: Any) -> tuple[dict[str, Any], list[bytes]]:
-        """The answer to a message of the page, and its buffers: none if the values are not there (any more)."""
+        """The answer to a message of the page, and its buffers: none if the values are not available (any more)."""
         now = self._now
         values = part(now[1], asked) if now and asked.get("version") == now[0] else None
         message = {"rfnb": "exact", "id": asked.get("id")}
         return message, [] if values is None else [np.ascontiguousarray(values, dtype=np.float32).tobytes()]
 
     def whole(self, asked: Any) -> tuple[dict[str, Any], list[bytes]]:
-        """The answer to a page whose frame is thinned: one of its `part` of the spec, or of all, with what there is from one x to
-        another (`range`), of that whatever a page can take.
+        """The answer to a page with a thinned frame: one `part` of the spec, or all of it, restricted to a `range` of x,
+        with as much data as a page can take.
         """
         from rfnb.viz.page.thin import frame_of
 
@@ -66,7 +66,7 @@ class Source:
 
 
 def _inside(spec: Spec, asked: Any) -> Spec | None:
-    """The spec, or the part of it and the range that a page asks for; None if there is none."""
+    """The spec, or the part and range that a page requests; None if it does not exist."""
     from rfnb.viz.curves.content import points_between
 
     prefix, ends = str(asked.get("part") or ""), asked.get("range")
@@ -82,17 +82,17 @@ def _inside(spec: Spec, asked: Any) -> Spec | None:
 
 
 def _part_of(spec: Spec, index: str) -> Spec | None:
-    """The part of this number of a group; None if there is none."""
-    from rfnb.viz.group.spec import parts_of  # by the first page that asks
+    """The part with this number in a group, or None."""
+    from rfnb.viz.group.spec import parts_of  # imported at the first request
 
     parts = parts_of(spec) if spec.kind in ("group", "branches") else []
     return parts[int(index)] if index.isdecimal() and int(index) < len(parts) else None
 
 
 def part(spec: Spec, asked: Any) -> np.ndarray | None:
-    """The values that a page asks for: `block`, `start` and `size` by axis; None if there are no such ones.
+    """The values that a page requests: `block`, `start` and `size` by axis; None if they do not exist.
 
-    With `pick`, a slot for each step: of a block [seq, step, slot, ...] the rows of one hypothesis, [seq, step, 1, ...].
+    With `pick`, a slot for each step: the rows of one hypothesis from a block [seq, step, slot, ...], as [seq, step, 1, ...].
     """
     block = _block(spec, str(asked.get("block")))
     start, size, pick = asked.get("start"), asked.get("size"), asked.get("pick")
@@ -109,7 +109,7 @@ def part(spec: Spec, asked: Any) -> np.ndarray | None:
 
 
 def _block(spec: Spec, name: str) -> np.ndarray | None:
-    """A block of a spec, or one that is made when it is asked for."""
+    """A block of a spec, or one that is computed on demand."""
     if name in spec.blocks:
         return spec.blocks[name]
     index, _, rest = name.partition("/")
@@ -136,13 +136,15 @@ def _picked(block: np.ndarray, pick: Any) -> np.ndarray | None:
 
 
 class _Sources:
-    """The sources that were shown last; the oldest forget what they had when all of them have too much. That of a view goes with it."""
+    """The most recently shown sources; when all of them exceed the limit, the oldest drop their specs. The source of a
+    view is removed with it.
+    """
 
     def __init__(self, most: int):
         self._most = most
         self._total = 0
         self._sizes: OrderedDict[int, tuple[weakref.ref[Source], int]] = OrderedDict()
-        self._lock = threading.RLock()  # a view may go while another one is noted
+        self._lock = threading.RLock()  # a view may be deleted while another one is registered
 
     def touch(self, source: Source, size: int) -> None:
         with self._lock:

@@ -1,7 +1,7 @@
-"""The values that views are given: Tensors, arrays of any library, tuples of them for layers and steps as models give them, whole outputs.
+"""Inputs of views: Tensors, arrays of any library, tuples of them over layers and steps as models return them, whole outputs.
 
 by_layer(output.attentions, dims)                  # {"layer 0": ..., "layer 1": ...}
-joined_steps(attentions_of_generate, "attention")  # the steps below each other
+joined_steps(attentions_of_generate, "attention")  # the steps concatenated
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.viz.dims.of_transformers import is_model_output
 from rfnb.viz.spec import host
 
-_LEAST = 3  # axes of the arrays of a tuple that are those of layers, if no names tell
+_LEAST = 3  # minimal number of axes at which a tuple of arrays counts as layers, without names
 STEPS_REMARK = (
     "The steps of generate are below each other, each with what it had. After a beam search a row may be of another hypothesis than the "
     "row above it."
@@ -26,19 +26,19 @@ STEPS_REMARK = (
 
 
 def of_output(value: Any, ends: str, where: str, ask: str, *, one: bool = False) -> Any:
-    """The fields of a model's output whose names end so, by what is in front; any other value as it is.
+    """The fields of a model's output whose names end in one of these, by prefix; any other value unchanged.
 
     Args:
         ends: "attentions".
-        ask: The argument with which a model gives them: "output_attentions=True".
-        one: Whether they are drawn beside each other only if they are of one field.
+        ask: The argument that makes a model return them: "output_attentions=True".
+        one: Whether only one field can be drawn.
 
     Raises:
-        ValueError: If the output has none, or several that do not go together.
+        ValueError: If the output has none, or several that cannot be drawn together.
     """
     if not is_model_output(value):
         return value
-    if ends == "logits" and value.get(ends) is not None:  # of several heads of a model that one
+    if ends == "logits" and value.get(ends) is not None:  # the main field of a model with several heads
         return value[ends]
     found = {
         str(key)[: -len(ends)].rstrip("_"): item
@@ -47,7 +47,7 @@ def of_output(value: Any, ends: str, where: str, ask: str, *, one: bool = False)
     }
     if not found:
         if ends == "attentions" and any(item == () for key, item in value.items() if str(key).endswith(ends)):
-            refuse_missing(())  # it was asked to
+            refuse_missing(())  # although it was requested
         raise value_error(
             f"{where}: this output has no {ends}.",
             [("given", type(value).__name__), ("fields", ", ".join(map(str, value)))],
@@ -69,7 +69,7 @@ def of_output(value: Any, ends: str, where: str, ask: str, *, one: bool = False)
 
 
 def refuse_missing(value: Any) -> None:
-    """Say of what a model gives in the place of weights, `()` or None in a tuple, how there are some.
+    """Refuse missing weights, `()` or None in a tuple, with instructions how to get them.
 
     Raises:
         ValueError: With both ways.
@@ -87,7 +87,7 @@ def refuse_missing(value: Any) -> None:
 
 
 def _lacks_one(value: Any) -> bool:
-    """Whether it is a tuple that is empty or has None in it, or a tuple or list with such a one."""
+    """Whether it is an empty tuple, or a tuple or list that contains None or such a tuple."""
     if not isinstance(value, (tuple, list)) or foreign.is_array(value):
         return False
     own = isinstance(value, tuple) and (not value or any(item is None for item in value))
@@ -95,7 +95,7 @@ def _lacks_one(value: Any) -> bool:
 
 
 def _outline(value: Any) -> str:
-    """A tuple with the shapes of its arrays."""
+    """A tuple as text, with the shapes of its arrays."""
     if isinstance(value, (tuple, list)) and not foreign.is_array(value):
         shown = [_outline(item) for item in value[:4]] + ["..."] * (len(value) > 4)
         return f"({', '.join(shown)}{',' * (len(shown) == 1)})"
@@ -110,10 +110,10 @@ def _sequences(value: Any) -> int:
 
 
 def by_layer(value: Any, dims: Any) -> dict[str, Any] | None:
-    """The arrays of a list or tuple as those of layers; None if it is something else, e.g. nested lists of numbers.
+    """The arrays of a list or tuple as layers; None for anything else, e.g. nested lists of numbers.
 
     Args:
-        dims: The names of the axes, if they are given: of an array of a layer, or of all stacked.
+        dims: The names of the axes, if given: of the array of a layer, or of all stacked.
     """
     if not isinstance(value, (list, tuple)) or foreign.is_array(value) or not value:
         return None
@@ -130,7 +130,7 @@ def by_layer(value: Any, dims: Any) -> dict[str, Any] | None:
 
 
 def flat_layers(weights: Mapping[Any, Any], dims: Any) -> dict[str, Any]:
-    """A dict in which the entries of tuples are entries: {"encoder": (w0, w1)} has "encoder, layer 0" and "encoder, layer 1"."""
+    """A dict in which tuples are flattened: {"encoder": (w0, w1)} has "encoder, layer 0" and "encoder, layer 1"."""
     out: dict[str, Any] = {}
     for label, value in weights.items():
         inner = by_layer(value, dims)
@@ -142,14 +142,14 @@ def flat_layers(weights: Mapping[Any, Any], dims: Any) -> dict[str, Any]:
 
 
 def by_label(value: Any, dims: Any, alone: str = "") -> Mapping[str, Any]:
-    """The arrays by their label: those of a dict, or of layers, or one alone."""
+    """The arrays by label: those of a dict, of layers, or a single one."""
     if isinstance(value, Mapping):
         return flat_layers(value, dims)
     return by_layer(value, dims) or {alone: value}
 
 
 def joined_in(weights: Any, where: str) -> tuple[Any, dict[str, Any]]:
-    """The weights with the steps of generate joined, also those in a dict; and by label what each step had seen."""
+    """The weights with the steps of generate joined, also those in a dict; and by label, which positions each step had seen."""
     if is_of_steps(weights):
         joined = joined_steps(weights, where)
         return joined.layers, dict.fromkeys(joined.layers, joined.seen)
@@ -166,7 +166,7 @@ def joined_in(weights: Any, where: str) -> tuple[Any, dict[str, Any]]:
 
 
 def is_of_steps(value: Any) -> bool:
-    """Whether it is a tuple with a tuple of arrays for each step, as generate gives it."""
+    """Whether it is a tuple with a tuple of arrays per step, as from generate."""
     return (
         isinstance(value, (list, tuple))
         and not foreign.is_array(value)
@@ -182,11 +182,11 @@ def is_of_steps(value: Any) -> bool:
 
 
 class Joined(NamedTuple):
-    """The layers of several steps.
+    """The layers of several steps, joined.
 
     Attributes:
-        layers: By label, the rows of all steps.
-        seen: Of weights [row, col]: true where a step had the position; None of states.
+        layers: The rows of all steps, by label.
+        seen: For weights [row, col]: true where a position existed in the step; None for states.
     """
 
     layers: dict[str, np.ndarray]
@@ -194,11 +194,12 @@ class Joined(NamedTuple):
 
 
 def joined_steps(value: Sequence[Sequence[Any]], where: str) -> Joined:
-    """The attentions [batch, head, target, source], or hidden states [batch, time, feature], of all steps of generate as those of one pass.
+    """The attentions [batch, head, target, source], or hidden states [batch, time, feature], of all steps of generate,
+    joined as if from one pass.
 
     Raises:
-        ShapeError: If the steps differ in other axes than those that grow.
-        ValueError: If they do not look like steps: all are of one size, and more than one position.
+        ShapeError: If the steps differ in axes other than the growing ones.
+        ValueError: If they do not look like steps: all have the same size, with more than one position.
     """
     first = value[0][0]
     count = len(first.shape)
@@ -229,14 +230,14 @@ def joined_steps(value: Sequence[Sequence[Any]], where: str) -> Joined:
     rows = shapes[0][2]
     if rows == shapes[0][3] > 1 and not any(np.triu(np.asarray(item), 1).any() for item in arrays[0]):
         seen = seen.copy()
-        seen[:rows, :rows] &= np.tril(np.ones((rows, rows), bool))  # the prompt, where nothing ahead is seen
+        seen[:rows, :rows] &= np.tril(np.ones((rows, rows), bool))  # the prompt, which is causal
     return Joined({name: np.concatenate([step[at] for step in wide], 2) for at, name in enumerate(names)}, seen)
 
 
 def stacked_steps(value: Any, dims: Any) -> tuple[Any, bool]:
     """The scores of a tuple over the steps of generate, [batch, label] each, as [batch, step, label]; and whether it is such a tuple.
 
-    A list is one of sequences, as in nested lists of numbers.
+    A list counts as sequences, as in nested lists of numbers.
     """
     if not isinstance(value, tuple) or foreign.is_array(value) or dims is not None or not value:
         return value, False

@@ -1,8 +1,7 @@
-"""Hands: what a page needs to change what it shows, in views of a run that is held.
+"""Edit handles: the mapping from values in views of a held run to commands that change them.
 
-A view shows rows of numbers; a command names a step of a loop, and in it entries by the names of dims. What is said here of each view leads
-from the one to the other: the `held` of a map, a track or a search (`docs/contracts/views.md`), and from `run.changes` to the
-rows that were changed by hand.
+A view shows rows of numbers; a command names a step of a loop, and entries in it by the names of dims. The `held` of a
+map, a track or a search (`docs/contracts/views.md`) maps one to the other, and marks the rows that `run.changes` lists.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from rfnb.trace.run_tree import Changed
 from rfnb.viz.axes import Axis
 from rfnb.viz.of_search import Followed
 
-_MOST_LABELS = 2000  # of a vocabulary that a page gets; of a larger one a label is typed in full
+_MOST_LABELS = 2000  # of a vocabulary sent to a page; in a larger one a label is typed in full
 _SEVERAL = "A step chooses from several sources: a label of each is forced or banned by code alone."
 
 
 class Hands:
-    """The ways from rows of views to steps of a run.
+    """The mapping from rows of views to steps of a run.
 
     Args:
-        place_of: The place of an event by its `entry`; None: of no step that is held.
-        changes: What was changed so far.
-        edits: Whether values of a recorded model are edited, as gates and whole heads are.
+        place_of: The step of an event by its `entry`; None outside of held steps.
+        changes: The changes so far.
+        edits: Whether values of a recorded model can be edited, such as gates and whole heads.
     """
 
     def __init__(
@@ -37,10 +36,10 @@ class Hands:
         self._place_of, self._changes, self._edits = place_of, changes, edits
 
     def rows(self, events: Sequence[Event | None]) -> dict[str, Any] | None:
-        """The steps of the rows of a view: {path, nth, steps?}; None if they are of none that is held, or of several runs of loops.
+        """The steps of the rows of a view: {path, nth, steps?}; None if they are not held, or belong to several runs of loops.
 
         Args:
-            events: Of each row; None where it has none.
+            events: The event of each row, or None.
         """
         places = [None if event is None else self._place_of(event.entry) for event in events]
         there = [place for place in places if place is not None]
@@ -55,7 +54,7 @@ class Hands:
         return made
 
     def marks(self, events: Sequence[Event | None]) -> list[list[Any]]:
-        """The rows before whose steps something was changed, and what: [[row, words]]."""
+        """The rows whose steps were changed, and the changes: [[row, words]]."""
         said: dict[int, list[str]] = {}
         for change in self._changes:
             said.setdefault(change.tick, []).append(change.words)
@@ -63,7 +62,7 @@ class Hands:
         for row, event in enumerate(events):
             place = None if event is None or not said else self._place_of(event.entry)
             if place is not None:
-                # Of several choices of a step, at the first one.
+                # With several choices in a step, at the first one.
                 found += [[row, words] for words in said.pop(place.tick, ())]
         return found
 
@@ -82,12 +81,12 @@ class Hands:
         units: Sequence[tuple[str, int]],
         slot: str | None = None,
     ) -> dict[str, Any] | None:
-        """The `held` of a track, if it is a state of the loop whose steps its rows are, or a gate of a unit that is recorded.
+        """The `held` of a track if it is a state of the loop over its rows, or a gate of a recorded unit.
 
         Args:
-            name: Of the state.
+            name: The name of the state.
             seqs, units: (name, size) of the dims that sequences and units run over.
-            slot: Of the dim of hypotheses, where the rows are those of one.
+            slot: The dim of hypotheses, if the rows are those of one hypothesis.
         """
         held, there = self.rows(events), [event for event in events if event is not None]
         unit, _, last = there[0].path.rpartition(".") if there else ("", "", "")
@@ -103,7 +102,7 @@ class Hands:
         return made and {**made, **own}
 
     def cannot(self, events: Sequence[Event | None], name: str) -> str | None:
-        """The reason for which no hand changes a gate that is seen; None where none is known."""
+        """The reason why a visible gate cannot be edited; None if there is none."""
         told = next(event for event in events if event is not None).values
         own = self._edits and "h" in told and ("reset_gate" in told or "input_gate" in told)
         return BESIDE if own and (OF_UNITS.fullmatch(name) or name == "candidate") else None
@@ -122,7 +121,7 @@ class Hands:
         Args:
             axis: The name of the dim attended over.
             seqs, maps: (name, size) of the dims that sequences and maps run over.
-            count: Of the maps.
+            count: The number of maps.
             slot: As in `of_state`.
         """
         held = self.rows(events)
@@ -140,13 +139,13 @@ class Hands:
 
 
 def vocabulary(labels: Any) -> list[str]:
-    """The texts of labels that a page gets to choose from; [] of too many."""
+    """The labels sent to a page to choose from; [] if there are too many."""
     texts = list(labels) if labels is not None else []
     return [str(text) for text in texts] if len(texts) <= _MOST_LABELS else []
 
 
 def best_slots(followed: Followed) -> dict[str, list[list[int]]]:
-    """The slots in which the best hypothesis of each sequence was, before and after the choice of each step."""
+    """The slots of the best hypothesis of each sequence, before and after the choice of each step."""
     history, made = followed.history, {"before": [], "after": []}  # type: tuple[Any, dict[str, list[list[int]]]]
     for seq, (labels, last, slot) in enumerate(followed.best):
         before: dict[int, int] = {}
@@ -166,7 +165,7 @@ def sizes(axes: Iterable[Axis]) -> list[tuple[str, int]]:
 
 
 def _is_own(event: Event, path: str) -> bool:
-    """Whether an event is at the place of a loop of this path, and not at that of a module in it."""
+    """Whether an event belongs to the loop with this path itself, not to a module in it."""
     loops = event.path[len(event.module) :].strip(".")
     return bool(loops) and (path == loops or path.endswith("." + loops))
 
@@ -178,7 +177,7 @@ def _with_dims(
     units: Sequence[tuple[str, int]],
     slot: str | None,
 ) -> dict[str, Any] | None:
-    """The same with the names of dims; None if these do not tell them apart."""
+    """Add the names of dims; None if they are not unique."""
     named = [name for name, _ in (*seqs, *units)] + ([slot] if slot else [])
     lacks: dict[str, list[str]] = {}
     for row, value in enumerate(values):

@@ -1,7 +1,8 @@
-"""The rows of all hypotheses of a search, for views of the best one: pointed at another, the page shows the rows of that.
+"""The rows of all hypotheses of a search, for views of the best one: the page shows the rows of the hypothesis under the pointer.
 
-A map of the best hypothesis has rows by step. Its block of *slots* has them by step and slot of the beam, `[seq, step, slot, ...]`; a
-hypothesis is a slot per step, which the `beams` view knows. A page gets the block where it is small, else asks for a hypothesis.
+A map of the best hypothesis has rows by step. Its block of *slots* has rows by step and slot of the beam, `[seq, step,
+slot, ...]`; a hypothesis is a slot per step, from the `beams` view. A page gets the block if it is small, and otherwise
+requests single hypotheses.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ import numpy as np
 from rfnb.core.tensor import Tensor
 from rfnb.viz.spec import Spec
 
-_MOST = 1 << 25  # values of one view; of more, only the best hypothesis is shown
-MOST_LIVE = 1 << 18  # the same of a run that is held: it is drawn anew with each step
+_MOST = 1 << 25  # values per view; beyond, only the best hypothesis is available
+MOST_LIVE = 1 << 18  # the same for a held run, which is redrawn in each step
 
 
 def in_slots(
     history: Any, steps: Sequence[Tensor | None], *, fill_axis: int | None = None, most_values: int = _MOST
 ) -> np.ndarray | None:
-    """float32 `[seq, step, slot, ...]`, NaN where there is no such slot; None if that is too much.
+    """float32 `[seq, step, slot, ...]`, NaN for missing slots; None if it is too large.
 
     Args:
-        steps: The values of each step, of all slots; None where there are none.
-        most_values: What is too much.
-        fill_axis: The axis, behind those of steps and slots, that may be shorter in some steps: what lacks there is 0 (no attention).
+        steps: The values of all slots in each step, or None.
+        most_values: The size limit.
+        fill_axis: The axis, after steps and slots, that may be shorter in some steps; it is padded with 0 (no attention).
     """
     arrays = history.in_slots(steps)
     there = [array for array in arrays if array is not None]
@@ -54,7 +55,7 @@ def in_slots(
 def with_slots(
     entries: Sequence[dict[str, Any]], blocks: dict[str, np.ndarray], arrays: Sequence[np.ndarray], *, before: bool
 ) -> None:
-    """Give the maps or tracks of a spec their block of slots, by the name `slots` in their entries.
+    """Give the maps or tracks of a spec their block of slots, named by `slots` in their entries.
 
     Args:
         before: Whether these are the slots before the choice of each step.
@@ -67,7 +68,7 @@ def with_slots(
 
 
 def without_slots(spec: Spec) -> Spec:
-    """The spec without its blocks of slots; their names stay, to ask for them."""
+    """The spec without its blocks of slots; their names are kept, to request them."""
     entries = [*spec.head.get("maps", []), *spec.head.get("tracks", [])]
     names = {entry["slots"] for entry in entries if "slots" in entry} & spec.blocks.keys()
     if not names:

@@ -1,8 +1,8 @@
 """The modules that draw each kind of view.
 
-Each kind is a folder: `spec.py` makes the plain data; `content.py` says what is wrong with it (`problem`), what it has none of
-(`missing`), its `text`, its `drawing`, what is on its `page`, and what may be lost of it in one (`thin`). A text or drawing that is long is
-a file of its own. The widget's part is the folder of the same name in `widgets/src/`.
+Each kind is a folder: `spec.py` makes the plain data; `content.py` validates it (`problem`), describes an empty view
+(`missing`), renders its `text`, `drawing` and `page`, and reduces it for a page (`thin`). A long text or drawing has
+its own file. The widget is in the folder of the same name in `widgets/src/`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Kind(NamedTuple):
     """A kind of view.
 
     Attributes:
-        title: Of a view without one.
-        shows: The types of what `rf.show` draws as one, by their full names, so that none is loaded for that.
+        title: The default title.
+        shows: Full names of the types that `rf.show` draws as this kind; names, so that no type is imported.
         double: Whether its arrays may be float64: steps beyond 2**24, bytes, seconds since 1970.
     """
 
@@ -51,12 +51,12 @@ KINDS = {
     "control": Kind("Run"),
     "group": Kind("Views", double=True),
 }
-_places: dict[str, str] = {}  # class, with its module: "module:function" of what makes a spec
-WIDE = 860.0  # of a drawing in a notebook: what JupyterLab has at 1280 pixels
+_places: dict[str, str] = {}  # class, with its module -> "module:function" that makes a spec
+WIDE = 860.0  # width of a drawing in a notebook: that of JupyterLab at 1280 pixels
 
 
 def check_kind(kind: str) -> None:
-    """ValueError if there is no such kind."""
+    """Raise a ValueError for an unknown kind."""
     if kind not in KINDS:
         raise value_error(
             f'View: there is no kind "{kind}".',
@@ -67,20 +67,20 @@ def check_kind(kind: str) -> None:
 
 
 def kind_showing(value: Any) -> str | None:
-    """The kind of the view of a value, by its type; None where that alone does not say it."""
+    """The kind of view for a value, by its type; None if the type alone does not determine it."""
     names = {*_names_of(value)}
     return next((name for name, kind in KINDS.items() if names & {*kind.shows.split()}), None)
 
 
 def _names_of(value: Any) -> list[str]:
-    """The full names of its class and of those that this inherits from."""
+    """The full names of its class and base classes."""
     return [f"{each.__module__}.{each.__qualname__}" for each in type(value).__mro__]
 
 
 def show_by(kind: str, place: str) -> None:
-    """Let `rf.show` make views of a class of another library, which is not imported, and of those that inherit from it.
+    """Register a function that makes views for a class of another library, by name, without importing it; subclasses are included.
 
-    show_by("some.module.Output", "rfnb.interop.some_output:spec")     # by what knows the library, above this layer
+    show_by("some.module.Output", "rfnb.interop.some_output:spec")     # by the layer above that knows the library
 
     Args:
         kind: The module and the name of the class, with dots.
@@ -100,9 +100,9 @@ def maker_of(value: Any) -> Callable[..., Spec] | None:
 
 
 def load_folders() -> None:
-    """Load the folders of all kinds, which are empty packages.
+    """Import the folders of all kinds, which are empty packages.
 
-    Python binds a package to its name when it loads it, once. Later that would replace the function of the same name, as
+    Python binds a package to its name once, at import. A later import would replace the function of the same name, e.g.
     `rfnb.viz.attention`, by the package.
     """
     for kind in KINDS:
@@ -110,7 +110,7 @@ def load_folders() -> None:
 
 
 def spec_of(kind: str, /, *args: Any, **options: Any) -> Spec:
-    """The spec of a view of this kind; it is loaded by its first view, not with the package."""
+    """The function that makes the spec of this kind; its module is imported at first use."""
     make = import_module(f"rfnb.viz.{kind}.spec").spec
     spec: Spec = called_with(make, kind, f"rf.viz.{kind}", args, options)
     return spec
@@ -122,25 +122,25 @@ def title_of(spec: Any) -> str:
 
 
 def none_yet(spec: Any, what: str) -> str:
-    """The words for a view without anything in it, where more may come."""
+    """The text for an empty view that may still receive data."""
     return f"no {what}{' yet' if spec.head.get('live') else ''}"
 
 
 def problem_of(spec: Any) -> str | None:
-    """The fault of a spec, as a sentence; None if it can be drawn."""
+    """The problem with a spec, as a sentence; None if it can be drawn."""
     fault: str | None = asked(spec, "problem")
     return fault
 
 
 def text_of(spec: Any) -> str:
-    """The spec drawn for terminals, no line wider than 80 columns."""
+    """The spec as text for terminals, at most 80 columns wide."""
     remark = spec.head.get("remark")
     made = _drawn(spec, lambda: asked(spec, "text"), str)
     return fit(safe(made + (f"\n{remark}" if remark else "")))
 
 
 def html_of(spec: Any) -> str:
-    """The spec drawn as HTML without script, style or network."""
+    """The spec as HTML without script, style or network."""
     remark = escape(str(spec.head.get("remark") or ""))
     made: str = _drawn(spec, lambda: "\n".join(asked(spec, "page")), lambda said: f"<p>{escape(said)}</p>")
     return made if remark in made else f"{made}\n<p>{remark}</p>"  # a picture has it in its notes
@@ -150,10 +150,10 @@ def drawing_of(spec: Any, width: float = WIDE, *more: Any) -> Drawing:
     """The spec as a drawing with its description.
 
     Args:
-        width: In units of which text has 11 in height; some kinds take less or more.
-        more: What the drawing of a kind takes beside it.
+        width: Width in units (text is 11 units high); some kinds need less or more.
+        more: Further options of the kind's drawing.
     """
-    from rfnb.viz.drawing.labels import sentence  # fonts and shapes, by the first drawing
+    from rfnb.viz.drawing.labels import sentence  # imports fonts and shapes, at the first drawing
 
     made: Drawing = _drawn(spec, lambda: asked(spec, "drawing", width, *more), lambda said: sentence(said, width))
     if spec.head.get("remark"):
@@ -162,7 +162,7 @@ def drawing_of(spec: Any, width: float = WIDE, *more: Any) -> Drawing:
 
 
 def _drawn(spec: Any, draw: Callable[[], Any], sentence: Callable[[str], Any]) -> Any:
-    """The view; or a sentence if its spec has a fault or is empty.
+    """The view; or a sentence if its spec is invalid or empty.
 
     A foreign spec may contain anything; showing it never breaks a cell.
     """
@@ -177,7 +177,7 @@ def _drawn(spec: Any, draw: Callable[[], Any], sentence: Callable[[str], Any]) -
 
 
 def asked(spec: Any, what: str, *more: Any) -> Any:
-    """The answer of the content of a kind, or of a file of its own; None to a question that does not arise for any spec of the kind."""
+    """Call a function of a kind's content module, or of its own file; None if the kind does not have it."""
     folder = f"rfnb.viz.{spec.kind}"
     made = getattr(import_module(f"{folder}.content"), what, None)
     if made is None and what in ("text", "drawing"):

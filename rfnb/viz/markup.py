@@ -1,4 +1,4 @@
-"""Markup: the HTML of a page without script and style, made of text, which is escaped here."""
+"""HTML of a page without script and style, built from text that is escaped here."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _BOXES = "Boxes stand for letters that no font here has; the view shows them whe
 
 
 class Bold(str):
-    """A text that stands out."""
+    """Bold text."""
 
 
 def inline(text: str) -> str:
-    """A text within a paragraph or a cell, its lines below each other."""
+    """A text inside a paragraph or cell, with line breaks."""
     made = escape(text).replace("\n", "<br>")
     return f"<b>{made}</b>" if isinstance(text, Bold) else made
 
 
 def sentences(texts: Iterable[str]) -> list[str]:
-    """A paragraph for each."""
+    """One paragraph per text."""
     return [f"<p>{inline(text)}</p>" for text in texts]
 
 
 def title(text: str) -> str:
-    """The title of a page or of a part of it."""
+    """The title of a page or a part."""
     return f"<p>{inline(Bold(text))}</p>"
 
 
 def code(text: str) -> list[str]:
-    """Lines as they are, if there are any."""
+    """Preformatted lines, if there are any."""
     return [f"<pre>{escape(text)}</pre>"] if text else []
 
 
@@ -43,7 +43,7 @@ def items(texts: Iterable[str]) -> str:
 
 
 def fold(summary: str, parts: Iterable[str]) -> str:
-    """Parts that are seen when they are unfolded."""
+    """Parts that are folded under a summary."""
     return "\n".join([f"<details><summary>{escape(summary)}</summary>", *parts, "</details>"])
 
 
@@ -51,7 +51,7 @@ def table(rows: Iterable[Sequence[str]], heads: Sequence[str] = (), *, named: bo
     """A table.
 
     Args:
-        named: Whether the first cell of a row is its name.
+        named: Whether the first cell of a row is its header.
     """
     lines = [
         "".join(f"<th scope='row'>{inline(cell)}</th>" if named and not at else f"<td>{inline(cell)}</td>" for at, cell in enumerate(row))
@@ -65,11 +65,11 @@ def table(rows: Iterable[Sequence[str]], heads: Sequence[str] = (), *, named: bo
 
 
 def picture(drawing: Drawing) -> list[str]:
-    """A drawing, and the sentences that belong below it."""
+    """A drawing, and its notes below."""
     lacks = any(isinstance(shape, Text) and fonts.lacks(shape.text) for shape in drawing.shapes)
     return [img(drawing), *sentences(drawing.notes), *sentences([_BOXES] if lacks else [])]
 
 
 def findings(warnings: Iterable[str], remarks: Iterable[str] = ()) -> list[str]:
-    """The sentences on faults, and others."""
+    """The problems, then the notes."""
     return [*(f"<p><b>!</b> {escape(warning)}</p>" for warning in warnings), *sentences(remarks)]

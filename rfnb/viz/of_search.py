@@ -1,9 +1,8 @@
-"""The values that were recorded in the steps of a search, of the hypothesis that went through them.
+"""Values recorded in the steps of a search, followed along one hypothesis.
 
-Values of a step are in slots of the beam, and a hypothesis moves between slots: the row of each step is that of the slot in which the
-hypothesis was in that step, found by going back from its end from parent to parent. What was computed before the choice of a step
-(attention, gates, scores) is in the slot that the hypothesis came from, what was computed after it (the new state) in the one that it
-went to.
+Values of a step are in slots of the beam, and a hypothesis moves between slots: the row of each step is that of its
+slot in that step, found by following parents back from its end. Values computed before the choice of a step (attention,
+gates, scores) are in the parent's slot, values computed after it (the new state) in the new slot.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ class SearchEvents:
     """One run of a search.
 
     Attributes:
-        path, run: Of its `beams` events.
-        choices: By the entry of each of its steps the events of the choices in it.
+        path, run: Those of its `beams` events.
+        choices: Entry of a step -> the events of the choices in it.
     """
 
     path: str
@@ -43,7 +42,7 @@ def searches_of(trace: Any) -> list[SearchEvents]:
         for run in range(trace.beams.num_runs(path)):
             try:
                 history = trace.beams[path, run]
-            except Exception:  # of a probe of the user's own, whose view says so
+            except Exception:  # a user's own probe, whose view says so
                 continue
             choices: dict[int, list[Any]] = {}
             for event in trace.beams.events(path, run):
@@ -53,7 +52,7 @@ def searches_of(trace: Any) -> list[SearchEvents]:
 
 
 def search_of(events: Sequence[Any], searches: Sequence[SearchEvents]) -> SearchEvents | None:
-    """The search in whose steps something was recorded."""
+    """The search in whose steps the events were recorded."""
     if events[0].step is None:
         return None
     return next((search for search in searches if events[0].entry in search.choices), None)
@@ -64,10 +63,10 @@ class Followed:
     """The values of one name in the steps of a search.
 
     Attributes:
-        steps: By step of the loop; None where nothing was recorded.
+        steps: The values by step of the loop, or None.
         before: Whether they were computed before the choice.
-        inner: The dims beside batch and slots, in the order that all steps have here.
-        best: Of each sequence the labels of the best hypothesis, and the step and slot of its end.
+        inner: The dims apart from batch and slots, in a common order for all steps.
+        best: For each sequence the labels of the best hypothesis, and the step and slot of its end.
     """
 
     history: BeamHistory
@@ -78,16 +77,16 @@ class Followed:
 
     @staticmethod
     def of(search: SearchEvents | None, events: Sequence[Any], name: str) -> Followed | None:
-        """The values of one name that events have in the steps of a search.
+        """The values of one name in events that belong to the steps of a search.
 
         Returns:
-            None if they are not of a search, have no slots, or it is not clear of which choice they are.
+            None if they are outside a search, have no slots, or their choice is ambiguous.
         """
         if search is None:
             return None
         history = search.history
         chosen = [event for event in events if event.entry in search.choices]
-        if not any(history.slot_dims(event.values[name]) for event in events):  # those of a step that goes on count too
+        if not any(history.slot_dims(event.values[name]) for event in events):  # steps that are still running count too
             return None
         given = list(zip(chosen, on_host([event.values[name] for event in chosen]), strict=True))
         telling = [(event, one) for event, one in given if history.slot_dims(one)]
@@ -107,7 +106,7 @@ class Followed:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a row is a step of the loop: the search was recorded from its first step on."""
+        """Whether each row is a step of the loop: the search was recorded from its first step on."""
         steps = list(dict.fromkeys(self.history.loop_steps))
         return steps == list(range(len(steps)))
 
@@ -118,12 +117,12 @@ class Followed:
 
     @property
     def slot(self) -> str | None:
-        """The name of the dim over slots; None if it has another one in each step."""
+        """The name of the dim of slots; None if it differs between steps."""
         names = {dim.name for one in self.steps if one is not None for dim in self.history.slot_dims(one)}
         return names.pop() if len(names) == 1 else None
 
     def events(self, events: Sequence[Any]) -> list[Any]:
-        """The event of each step of the loop; None where there is none."""
+        """The event of each step of the loop, or None."""
         found: list[Any] = [None] * len(self.steps)
         for event in events:
             if event.step < len(found):
@@ -131,7 +130,7 @@ class Followed:
         return found
 
     def rows(self) -> list[list[np.ndarray]]:
-        """The value of each step of the best hypothesis, for each sequence; NaN where none was recorded."""
+        """The values of the best hypothesis per step, for each sequence; NaN if nothing was recorded."""
         found = []
         for seq, (labels, last, slot) in enumerate(self.best):
             along = self.history.along(self.steps, seq, slot, step=last, before_choice=self.before) if labels else []
@@ -140,10 +139,10 @@ class Followed:
         return found
 
     def array(self, fill_axis: int | None = None) -> np.ndarray | None:
-        """The same as float32 `[seq, step, ...]`, NaN after the end of a hypothesis; None if there is nothing.
+        """The same as float32 `[seq, step, ...]`, NaN after the end of a hypothesis; None if there are no values.
 
         Args:
-            fill_axis: Of `inner`, which may be shorter in some steps: what lacks there is 0 (no attention).
+            fill_axis: An axis of `inner` that may be shorter in some steps; it is padded with 0 (no attention).
         """
         rows = self.rows()
         if not any(rows):
@@ -160,13 +159,13 @@ class Followed:
         return out
 
     def in_slots(self, fill_axis: int | None = None, *, live: bool = False) -> np.ndarray | None:
-        """The values of all slots, `[seq, step, slot, ...]`; None if that is too much, for what is drawn anew with each step if `live`."""
+        """The values of all slots, `[seq, step, slot, ...]`; None if too large; with `live` for a view that is redrawn in each step."""
         more = {"most_values": MOST_LIVE} if live else {}
         return in_slots(self.history, self.steps, fill_axis=fill_axis, **more)
 
 
 def best_of(history: BeamHistory, seq: int) -> tuple[list[str], int, int]:
-    """The labels of the best hypothesis so far in each step, and its last step and slot."""
+    """The labels of the best hypothesis so far, and its last step and slot."""
     top = history.nbest(seq)
     if not top:
         return [], 0, 0
@@ -175,10 +174,10 @@ def best_of(history: BeamHistory, seq: int) -> tuple[list[str], int, int]:
 
 
 def _is_before(event: Any, value: Tensor, search: SearchEvents) -> bool | None:
-    """Whether a value was computed before the choice of its step; None if that is not known.
+    """Whether a value was computed before the choice of its step; None if unknown.
 
-    Between its choice and its end a step has a beam dim of its own. Between the first and the last of several choices values are in
-    slots that neither of them has at the end.
+    Between its choice and its end a step has its own beam dim. Values between the first and the last of several choices
+    are in intermediate slots, which no longer exist at the end.
     """
     choices = search.choices[event.entry]
     first, last = choices[0], choices[-1]

@@ -1,4 +1,4 @@
-"""The title of a recording: the model, and what it did with which sequences."""
+"""The title of a recording: the model, the task and the sequences."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rfnb.viz.of_search import SearchEvents
 
 
 def title_of(trace: Any, searches: Sequence[SearchEvents], names: Sequence[str]) -> str:
-    """The title of all that was recorded: "G2P: beam search of “tongue” and 7 more, 4 beams, 9 steps".
+    """The title of a recording: "G2P: beam search of “tongue” and 7 more, 4 beams, 9 steps".
 
     Args:
-        names: Of the sequences, "1: tongue"; without names they are counted.
+        names: Names of the sequences, "1: tongue"; without names, their number is given.
     """
     if not len(trace):
         return "Recording"
@@ -21,7 +21,7 @@ def title_of(trace: Any, searches: Sequence[SearchEvents], names: Sequence[str])
 
 
 def _model(trace: Any) -> str:
-    """The class of the model, if it was given or called; of several all, if there are not many."""
+    """The class of the model, if it was given or called; several classes if there are few."""
     if trace.model:
         return str(trace.model)
     outermost: dict[int, str] = {}
@@ -29,7 +29,7 @@ def _model(trace: Any) -> str:
         for event in events:
             if event.call:
                 outermost[event.call] = outermost.get(event.call, "")
-    # The outermost module of a call offers last.
+    # The event of the outermost module of a call comes last.
     for event in trace.select(kind="module") if outermost else ():
         outermost[event.call] = str(event.values.get("module") or "")
     classes = [name for name in dict.fromkeys(outermost.values()) if name]
@@ -49,13 +49,13 @@ def _searched(searches: Sequence[SearchEvents], names: Sequence[str]) -> str:
 
 
 def _beam(history: Any, step: int) -> int:
-    """The number of slots after a step, without those of hypotheses that left the beam."""
+    """The number of slots after a step, without hypotheses that left the beam."""
     left = max((len(history.left(seq, step)) for seq in range(history.num_seqs)), default=0)
     return int(history.beam_size(step)) - left
 
 
 def _ran(trace: Any, names: Sequence[str]) -> str:
-    """A description of the run if nothing was searched: the steps of its loop, or its calls."""
+    """A description of a run without a search: the steps of its loop, or its calls."""
     loops: dict[str, set[int]] = {}
     for event in trace.select():
         if event.step is not None:
@@ -76,7 +76,7 @@ def _ran(trace: Any, names: Sequence[str]) -> str:
 
 
 def _of(names: Sequence[str], count: int) -> str:
-    """The sequences: “tongue” and 7 more, or how many there are."""
+    """The sequences: “tongue” and 7 more, or their number."""
     first = next((name.partition(": ")[2] for name in names), "")
     if not first:
         return _count(count, "sequence")

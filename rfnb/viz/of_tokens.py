@@ -1,11 +1,11 @@
-"""The labels of the dims of a recording: the tokens that were read or written along them, and the names that sequences have by them.
+"""The labels of the dims of a recording: the tokens read or written along them, and names for sequences derived from these.
 
-    tokens = Tokens(trace, given)               # given: by dim or name, what the caller of `rf.show` says
+    tokens = Tokens(trace, given)               # given: labels by dim or name, from `rf.show`
     own = tokens.of(events)                     # for the view of one run
-    own.along(dim)                              # labels, or None; `own.remark` says where they were left out, and why
+    own.along(dim)                              # labels, or None; `own.remark` says where they are missing, and why
 
-A dim may be read several times, in several calls: by two models, by two embeddings of one, with other tokens for each batch. The labels
-of a view are those that its own call has read. Where that leaves several, none of them is taken.
+A dim may be read several times: by two models, by two embeddings of one model, with different tokens for each batch. A
+view has the labels that its own call read. If these are ambiguous, it has none.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from rfnb.core.vocabulary import count_of, labels_by_index, sizes_of
 from rfnb.trace.stacked_events import loop_dim_of
 from rfnb.viz.axes import Axis, RowsOver, is_nested
 
-_LETTERS = 24  # of a name
+_LETTERS = 24  # characters of a name
 
 
 @dataclass(eq=False)
 class _Read:
-    """One time that tokens were read, or written, along a dim."""
+    """One occasion on which tokens were read or written along a dim."""
 
     dim: Dim
     over: Dim | None
@@ -48,7 +48,7 @@ class _Read:
         return self.event.path, self.written, id(self.ids.sparse_dim)
 
     def rows(self) -> Any:
-        """The labels: a list, or a list for each entry of the outer dim."""
+        """The labels: a list, or a list for each index of the outer dim."""
         if self._rows is None:
             vocab = self.vocab
             dims = [self.dim] if self.over is None else [self.over, self.dim]
@@ -60,41 +60,41 @@ class _Read:
         return self._rows
 
     def real(self) -> list[list[str]]:
-        """The labels without those of padding, which mean nothing."""
+        """The labels without padding."""
         if self.over is None:
             return [self.rows()]
         return [row[:length] for row, length in zip(self.rows(), lengths_over(self.dim, self.over))]
 
     @functools.cached_property
     def counts(self) -> bool:
-        """Whether it is numbers one after the other, of no batch, as an embedding of positions reads them."""
+        """Whether it is 0, 1, 2, ... without a batch, as read by a position embedding."""
         ids = self.ids.numpy() if self.over is None else np.zeros(0, np.int64)
         return ids.size > 1 and bool((np.diff(ids) == 1).all())
 
     def same(self, other: _Read) -> bool:
-        """Whether all real positions have the same labels."""
+        """Whether the labels of all real positions are equal."""
         return self.over is other.over and self.real() == other.real()
 
 
 class Tokens:
-    """The tokens of a recording.
+    """The tokens in a recording.
 
     Args:
-        given: By dim or its name, labels that hold whatever was read: a list for all sequences, or a list per sequence. Or one of these
-            alone, for all dims with as many positions.
-        tokenizer: For the text of what was read, as of `rf.record(labels=...)`.
+        given: Labels by dim or name, which override what was read: a list for all sequences, or a list per sequence. Or
+            a single such list, for all dims with as many positions.
+        tokenizer: The tokenizer for the text of the tokens, as in `rf.record(labels=...)`.
 
     Attributes:
-        unread: The events whose tokens cannot be looked at, and why.
+        unread: The events whose tokens cannot be read, and why.
     """
 
     def __init__(self, trace: Any, given: Any = None, tokenizer: Any = None):
         self.given = dict(given) if isinstance(given, Mapping) else {}
         self.listed = None if isinstance(given, Mapping) else given
-        self.fits = False  # whether a dim has as many positions as are listed
-        self.sizes: dict[str, int] = {}  # of the dims that were looked at
+        self.fits = False  # whether a dim has as many positions as the list
+        self.sizes: dict[str, int] = {}  # sizes of the dims seen
         self.reads: dict[Dim, list[_Read]] = {}
-        self.numbered: set[Dim] = set()  # dims along which tokens were read whose text is not known
+        self.numbered: set[Dim] = set()  # dims with tokens whose text is unknown
         self.events = trace.events
         self.unread: list[tuple[Any, Exception]] = []
         read_by = _vocabularies(trace, tokenizer)
@@ -110,7 +110,7 @@ class Tokens:
                 self.reads.setdefault(_base(read.dim), []).append(read)
 
     def check(self) -> None:
-        """ValueError if labels were listed and no dim has as many positions."""
+        """Raise a ValueError if labels were listed and no dim has as many positions."""
         if self.fits or self.listed is None or not self.sizes:
             return
         rows = self.listed if is_nested(self.listed) else [self.listed]
@@ -136,11 +136,11 @@ class RunLabels:
 
     @property
     def remark(self) -> str:
-        """The dims that have numbers although tokens are known, and why, in sentences; "" if there are none."""
+        """Sentences on the dims that are numbered although tokens are known, and why; "" if there are none."""
         return " ".join(self._said.values())
 
     def along(self, dim: Dim | None) -> Any:
-        """The labels of the positions of a dim: a list, or a list per sequence; None where they are not known for sure."""
+        """The labels of the positions of a dim: a list, or a list per sequence; None if they are uncertain."""
         if dim is None:
             return None
         given = self._given(dim)
@@ -158,7 +158,7 @@ class RunLabels:
         return different[0].rows() if len(different) == 1 else None
 
     def names(self) -> list[str]:
-        """The names of the sequences of the batch, by the first tokens that were read for each; [] where they are not known."""
+        """Names of the sequences of the batch, from the first tokens read for each; [] if unknown."""
         batches = {dim for dim in _dims_of(self._events[0]) if Axis(dim.name, 1, dim).kind == "batch"}
         if len(batches) != 1:
             return []
@@ -187,7 +187,7 @@ class RunLabels:
         return listed
 
     def _meant(self, dim: Dim) -> Dim | None:
-        """The dim of the recording: itself, or of one that was made of those of the steps, the only one of its name."""
+        """The recorded dim for a dim: itself, or the only one of its name if it was made from steps."""
         base = _base(dim)
         if base in self._tokens.reads:
             return base
@@ -198,17 +198,17 @@ class RunLabels:
         return same.pop() if len(same) == 1 else None
 
     def _different(self, dim: Dim) -> list[_Read]:
-        """The reads along a dim that this run may have seen, one of each that say the same; at most two."""
+        """The distinct reads along a dim that this run may have seen; at most two."""
         reads, events = self._tokens.reads.get(dim, []), self._events
         last = events[-1].index
         calls = {event.call for event in events} - {0}
-        if self._steps_of(dim):  # another run of the loop may have written other ones
+        if self._steps_of(dim):  # another run of the loop may have written different ones
             reads = [read for read in reads if not read.written]
         own = [read for read in reads if read.event.call in calls and (read.event.index < last or not read.written)]
-        places = {read.place for read in own}  # what was read there in a call before was for that
+        places = {read.place for read in own}  # a read in an earlier call at the same place belongs to that call
         before = [read for read in reads if read.event.index < last and read.place not in places and read not in own]
         seen = [*own, *before, *self._written(dim, last)]
-        seen = [read for read in seen if not read.counts] or seen  # positions are no tokens
+        seen = [read for read in seen if not read.counts] or seen  # positions are not tokens
         found: list[_Read] = []
         for read in seen:
             if not any(read.same(other) for other in found):
@@ -223,7 +223,7 @@ class RunLabels:
         return loop is not None and _base(loop) is dim
 
     def _written(self, dim: Dim, last: int) -> list[_Read]:
-        """The tokens that the loop has written whose steps these are: offered when it ended, before it ran again."""
+        """The tokens written by the loop with these steps: sent when it ended, before it ran again."""
         if not self._steps_of(dim):
             return []
         loop = loop_dim_of(self._events[0])
@@ -239,7 +239,7 @@ class RunLabels:
 
 
 def lengths_over(dim: Dim, over: Dim | None) -> list[int]:
-    """The length of a dim for each entry of another one."""
+    """The length of a dim for each index of another one."""
     count = 1 if over is None else over.extent
     if over is None or dim.lengths is None or tuple(dim.length_dims) != (over,):
         return [dim.extent] * count
@@ -247,7 +247,7 @@ def lengths_over(dim: Dim, over: Dim | None) -> list[int]:
 
 
 def _vocabularies(trace: Any, tokenizer: Any) -> Callable[[Dim], Sequence[str]]:
-    """The labels of what was read, by its dim: its own ones, or those of a tokenizer where it has as many; none where nothing is known."""
+    """The labels for a dim of tokens: its own, or those of a tokenizer of the same size; else none."""
     if tokenizer is None:
         return lambda dim: list(dim.vocab or ())
     ids = [event.values.get("ids") for event in trace.select(kind="tokens")]
@@ -265,7 +265,7 @@ def _vocabularies(trace: Any, tokenizer: Any) -> Callable[[Dim], Sequence[str]]:
 
 
 def _read(event: Any, labels: Callable[[Dim], Sequence[str]]) -> _Read | None:
-    """Tokens over one dim, and at most one more that the sequences are over; None for others, which label nothing."""
+    """The tokens over one dim, and at most one more for sequences; None for other shapes, which label nothing."""
     ids = event.values.get("ids")
     if not isinstance(ids, Tensor) or ids.sparse_dim is None or len(ids.dims) > 2:
         return None
@@ -285,7 +285,7 @@ def _base(dim: Dim) -> Dim:
 
 
 def _dims_of(event: Any) -> Iterable[Dim]:
-    """The dims in an event: of its values, of its tensors, and that of its loop."""
+    """The dims in an event: of its values, of its tensors, and of its loop."""
     for value in event.values.values():
         if isinstance(value, Tensor):
             yield from value.dims
@@ -296,7 +296,7 @@ def _dims_of(event: Any) -> Iterable[Dim]:
 
 
 def _several(dim: Dim, reads: Sequence[_Read]) -> str:
-    """A sentence about tokens that differ."""
+    """A sentence about conflicting tokens."""
     lists = [read.real() for read in reads]
     pair = next((rows for rows in zip(*lists) if rows[0] != rows[-1]), tuple(rows[0] for rows in lists))
     shown = " or ".join(f"“{_text(row)}”" for row in pair)

@@ -1,7 +1,7 @@
-"""The view of a recording: a part for the searches, the attentions and the states in it, all linked by one selection.
+"""The view of a recording: a part for each search, attention and state, all linked by one selection.
 
-Under a search the rows of a map and the columns of a state follow the best hypothesis of each sequence, not a slot of the beam
-(`of_search.py`). Axes are labelled with the tokens that were read or written along them (`of_tokens.py`).
+In a search, the rows of a map and the columns of a state follow the best hypothesis of each sequence, not a slot of the
+beam (`of_search.py`). Axes are labelled with the tokens read or written along them (`of_tokens.py`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rfnb.viz.spec import Spec
 from rfnb.viz.states import of_trace as states
 
 _MOST_PARTS, _MOST_RUNS = 12, 4
-# By the kind of event, in the order of the parts.
+# By kind of event, in the order of the parts.
 _MAKERS = {"beams": beams, "outputs": distribution, "attention": attention, "states": states}
 _UNNAMED = re.compile(r"sequence (\d+)(?=$|,)")
 _SLOTS = "These are slots of the beam, not hypotheses: a hypothesis may move to another slot in each step."
@@ -60,22 +60,22 @@ def spec(
     hands: Hands | None = None,
     expected: Mapping[int, Sequence[str]] | None = None,
 ) -> Spec:
-    """The spec of what a trace has.
+    """The spec of a recording.
 
     Args:
         trace: A Trace.
         kinds: What to show: "attention", "states", "beams", "outputs", "op" (the flow of dims), "module", or several. Default: all but
             the modules, which are shown if there is nothing else.
-        path: Only these paths: a pattern ("encoder.*"), or the end of a path ("att"); one or several.
-        labels: Tokens by dim (a Dim or its name): a list for all sequences, or a list per sequence. Or such a list alone, for all axes
-            with as many positions. Default: what was embedded.
-        tokens: The same under its other name.
-        tokenizer: For the text of what was embedded: a tokenizer, a list, or a dict from text to index.
-        samples, sampling_rate, frame_shift: Sound, drawn above each attention to what has no tokens, as of `rf.viz.attention`.
-        live: Whether more may come. Default: while the trace is not closed.
-        title: Default says what ran, unless `kinds` or `path` choose.
-        hands: Of a run that is held: its views then say which steps and entries commands name.
-        expected: By sequence the labels that were expected of its search, which says where they fell.
+        path: Only these paths: one or several patterns ("encoder.*") or suffixes ("att").
+        labels: Tokens by dim (a Dim or its name): a list for all sequences, or a list per sequence. Or a single such
+            list, for all axes with as many positions. Default: the embedded tokens.
+        tokens: An alias of `labels`.
+        tokenizer: The text of the embedded tokens: a tokenizer, a list, or a dict from text to index.
+        samples, sampling_rate, frame_shift: Sound, drawn above each attention whose sources have no tokens, as in `rf.viz.attention`.
+        live: Whether more data may arrive. Default: until the trace is closed.
+        title: Default: model and task, unless `kinds` or `path` select parts.
+        hands: Edit handles of a held run: its views then have the steps and entries for commands.
+        expected: The expected labels of each sequence; the view of its search shows where they were pruned.
     """
     running = not trace.closed if live is None else live
     given = labels if tokens is None else tokens
@@ -92,7 +92,7 @@ def spec(
             "show", [path] if isinstance(path, str) else path, [(each.path, each.path) for each in trace.events]
         )
     runs = list(page.runs(lambda kind, each: wanted(kind) and there(each)))
-    # Made in the order of the recording: what is numbered then keeps its number when more comes.
+    # In the order of the recording, so that numbers do not change when more data arrives.
     by_run = {id(run): page.part(run) for run in sorted(runs, key=lambda run: run.events[0].index)}
     page.done()
     if given is not None and not running:
@@ -116,7 +116,7 @@ def spec(
     if wanted("module") and (not parts or kinds is not None) and any(map(there, trace.modules)):
         parts.append(_or_fault("Dims", lambda: dims_spec(trace, live=running), running))
     cut = " (cut off at the limit)" if trace.truncated is not None else ""
-    if title is None:  # of a choice, the parts say themselves what they are
+    if title is None:  # with a selection, the parts have their own titles
         chosen = kinds is not None or path is not None
         title = "" if chosen and parts and not cut else title_of(trace, page.searches, page.names()) + cut
     if kinds is None and path is None:
@@ -145,7 +145,7 @@ def spec(
 
 
 def _folded(parts: list[Spec]) -> list[Spec]:
-    """The parts, of a search with its own states all other states closed at first: they are most of the page, and not what it is about."""
+    """The parts; if a search has its own states, all other states are folded at first: they are most of the page, but not its subject."""
     own = [part for part in parts if part.kind == "states" and part.head.get("best")]
     if not own or not any(part.kind == "beams" for part in parts):
         return parts
@@ -156,7 +156,7 @@ def _folded(parts: list[Spec]) -> list[Spec]:
 
 
 def _with_sound(samples: Any, rate: float | None, shift: float | None, made: Spec) -> Spec:
-    """A view of weights with the sound above its columns, if these have numbers; any other as it is."""
+    """A view of weights with the sound above its columns, if these are numbered; any other view unchanged."""
     if made.kind != "attention" or "fault" in made.head or not made.head["seqs"]:
         return made
     numbers = all(seq["cols"] == [str(index) for index in range(len(seq["cols"]))] for seq in made.head["seqs"])
@@ -165,11 +165,11 @@ def _with_sound(samples: Any, rate: float | None, shift: float | None, made: Spe
 
 @dataclass(frozen=True)
 class PathRun:
-    """One run of what was recorded under a path.
+    """One run of the recordings under a path.
 
     Attributes:
-        number, count: Which of how many.
-        events: One per step; of what is in no loop, one.
+        number, count: Index of the run, and number of runs.
+        events: One per step; a single one outside of loops.
     """
 
     kind: str
@@ -180,15 +180,15 @@ class PathRun:
 
     @property
     def text(self) -> str:
-        """The place of the run among those of its path, as text."""
+        """The index of the run among those of its path, as text."""
         return f", run {self.number + 1} of {self.count}" if self.count > 1 else ""
 
 
 def _or_fault(title: str, make: Callable[[], Any], live: bool) -> Any:
-    """Make a part, or a sentence where that fails: what cannot be made of one event leaves the others as they are."""
+    """Make a part, or a sentence if that fails: an event that cannot be shown does not affect the other parts."""
     try:
         return make()
-    except Exception as error:  # of values that cannot be made any more, or of a probe of the user's own
+    except Exception as error:  # values that cannot be computed any more, or a user's own probe
         return _fault(title, error, live)
 
 
@@ -198,17 +198,17 @@ def _fault(title: str, error: Exception, live: bool) -> Spec:
 
 
 def _said(title: str, text: str, live: bool) -> Spec:
-    """A part that is a sentence."""
+    """A part that consists of a sentence."""
     return Spec("attention", {"title": title, "live": live, "maps": [], "seqs": [], "fault": text})
 
 
 def _about_attention(kinds: Any) -> bool:
-    """Whether a choice of kinds has what is said of attentions that could not be seen."""
+    """Whether a selection of kinds includes notes on attention that could not be recorded."""
     return kinds is None or any(map(kind_filter(kinds), ("attention", "unseen")))
 
 
 class RecordingPage:
-    """Makes the parts of one recording."""
+    """Makes the parts of the view of one recording."""
 
     def __init__(
         self,
@@ -226,10 +226,10 @@ class RecordingPage:
         self._written: dict[Dim, Dim] = {}
         self.recent = Recent(2)
         self.layers: dict[Any, tuple[int, list[str]]] = {}
-        self.before: dict[str, Spec] = {}  # of layers whose maps do not stay, the last one
+        self.before: dict[str, Spec] = {}  # for layers whose maps are not kept, the previous one
 
     def done(self) -> None:
-        """All parts are made: keep little of what was needed for that."""
+        """Release the data that was only needed to make the parts."""
         self.recent.keep(1)
         self.before.clear()
 
@@ -245,7 +245,7 @@ class RecordingPage:
                         yield PathRun(kind, path, number, len(runs), runs[number])
 
     def part(self, run: PathRun) -> Spec | None:
-        """The view of a run; None if it has nothing to show."""
+        """The view of a run; None if there is nothing to show."""
         title = f"{KINDS[{'outputs': 'distribution'}.get(run.kind, run.kind)].title}: {run.path or run.kind}{run.text}"
         with lent() as values:
             part: Spec | None = _or_fault(title, lambda: self._made(run), self.live)
@@ -262,15 +262,15 @@ class RecordingPage:
         if isinstance(head.get("seqs"), list):
             head["batch"] = self._batch(run, [seq["label"] for seq in head["seqs"]])
             head["seqs"] = _named(head["seqs"], own.names())
-        said = run.events[0].values.get("remark") if run.kind == "attention" else None  # by who has recorded it
+        said = run.events[0].values.get("remark") if run.kind == "attention" else None  # from the code that recorded it
         remarks = " ".join(filter(None, [head.get("remark"), said, own.remark]))
         return Spec(made.kind, head | ({"remark": remarks} if remarks else {}), made.blocks)
 
     def names(self) -> list[str]:
-        """The names of the sequences of the batch that most of the recording is about."""
+        """The names of the sequences in the batch that most of the recording uses."""
         for kind in _MAKERS:
             for events in self.trace.by_path(kind).values():
-                with lent() as values:  # what stays has been made for its view
+                with lent() as values:  # values that are kept were read for their own view
                     try:
                         return self.tokens.of(events[:1]).names()
                     except Exception:  # its own view says so
@@ -281,7 +281,7 @@ class RecordingPage:
         return []
 
     def on(self, made: Spec, role: str, run: PathRun, dim: Dim | None, search: SearchEvents | None) -> None:
-        """Say over what a view runs: the steps of a loop are one axis in all views, and those of a search have one name."""
+        """Set the axis that a view runs over: the steps of a loop are one axis in all views, and those of a search have one name."""
         entries = made.head["maps"] if role == "row_dim" else [made.head]
         if not entries:
             return
@@ -295,11 +295,11 @@ class RecordingPage:
 
     @staticmethod
     def _same_name(loop: Dim, dim: Dim | None) -> bool:
-        """Whether a dim was made of the steps of a loop that got its own dim later."""
+        """Whether a dim was made of the steps of a loop whose own dim came later."""
         return dim is not None and dim.name == loop.name
 
     def axis(self, dim: Dim | None) -> str:
-        """The name of a dim, with a number if another one has that name: views link what is the same, not what is called so."""
+        """The name of a dim, with a number if another dim has this name: views are linked by identity, not by name."""
         if dim is None:
             return ""
         base = dim.twin_of or dim
@@ -309,11 +309,11 @@ class RecordingPage:
         return self._axes[base]
 
     def after(self, before: Dim) -> Dim:
-        """The dim that stands for the positions of a prompt and those that were written after it, the same in all layers."""
+        """The dim for the positions of a prompt and the positions written after it, the same in all layers."""
         return self._written.setdefault(before, Dim(1, name="source"))
 
     def _batch(self, run: PathRun, labels: list[str]) -> str:
-        """The sequences that a view is of: "" those of the first view, else a number. Only views of the same ones are linked."""
+        """The id of the sequences in a view: "" for those of the first view, else a number. Only views of the same sequences are linked."""
         values = [value for value in run.events[0].values.values() if isinstance(value, Tensor)]
         over = {dim for value in values for dim in value.dims for dim in dim.length_dims}
         dims = {dim for value in values for dim in value.dims if dim in over or Axis(dim.name, 1, dim).kind == "batch"}
@@ -323,14 +323,14 @@ class RecordingPage:
 
     @staticmethod
     def of_slots(made: Spec, *values: Tensor) -> Spec:
-        """The view with a remark if its sequences are slots of a beam."""
+        """The view with a note if its sequences are slots of a beam."""
         if any(_is_beam(dim) for value in values for dim in value.dims):
             made.head["remark"] = _SLOTS
         return made
 
 
 def _named(seqs: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
-    """The sequences with names instead of numbers, where they have some."""
+    """The sequences with names instead of numbers, if known."""
 
     def name(found: re.Match[str]) -> str:
         index = int(found[1])

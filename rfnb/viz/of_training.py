@@ -1,7 +1,7 @@
-"""The view of a training: its curves, what goes on in its modules, and one example again and again.
+"""The view of a training: its curves, the statistics of its modules, and the same example over time.
 
-rf.show(watch)                                  # of rf.watch(model, optimizer); follows while the training runs
-rf.show(watch, path="encoder.layers.0.*")       # the norms and activations of these modules, each for itself
+rf.show(watch)                                  # a result of rf.watch(model, optimizer); live while the training runs
+rf.show(watch, path="encoder.layers.0.*")       # the norms and activations of each of these modules
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rfnb.viz.spec import Spec
 _MOST_LINES, _MOST_GROUPS = (
     8,
     40,
-)  # modules as lines in one panel, which can be told apart; and at all, as the rows of a strip
+)  # maximal number of modules as distinguishable lines in one panel, and as rows of a strip
 _LOG = ("gradient norm", "update ratio")
 _SHOWN = {
     "gradient norm": "gradient norm",
@@ -38,7 +38,7 @@ _SHOWN = {
     "saturated": "output saturated",
     "dead units": "dead units",
 }
-_SHARES = ("zeros", "saturated", "dead units")  # of which nothing is said where there are none
+_SHARES = ("zeros", "saturated", "dead units")  # omitted if all are 0
 
 
 def spec(
@@ -49,13 +49,13 @@ def spec(
     title: str | None = None,
     epochs: Epochs | None = None,
 ) -> Spec:
-    """The spec of what was seen of a training.
+    """The spec of the record of a training.
 
     Args:
-        training: Of `rf.watch`, or loaded.
-        path: Only these modules: a pattern ("encoder.*"), or the end of a path; one or several. Default: all, in groups.
-        live: Whether more may come. Default: while it is not closed.
-        epochs: Makes the views of the example, and keeps them; for who draws again and again.
+        training: A result of `rf.watch`, or a loaded one.
+        path: Only these modules: one or several patterns ("encoder.*") or suffixes. Default: all, in groups.
+        live: Whether more data may arrive. Default: until it is closed.
+        epochs: A cache that makes the views of the example, for repeated drawing.
     """
     running = not training.closed if live is None else live
     with training.lock:
@@ -69,8 +69,8 @@ def spec(
 
 
 def _curves(training: Training, path: Any, live: bool) -> Spec:
-    """All numbers over one axis of updates: what was logged, then what goes on in the modules."""
-    series = {  # what was logged first
+    """All curves over one axis of updates: the logged values, then the statistics of modules."""
+    series = {  # logged values first
         name: (np.array(curve.steps, np.int64), np.array(curve.values))
         for name, curve in sorted(training.curves.items(), key=lambda item: _rank(item[0]))
     }
@@ -90,7 +90,7 @@ def _curves(training: Training, path: Any, live: bool) -> Spec:
 
 
 def _style(entry: dict[str, Any], of: Spec) -> dict[str, Any]:
-    """The entries for how a module is drawn: as a row of a strip if there are many, with no line over updates that were not observed."""
+    """The fields for how a module is drawn: as a row of a strip if there are many, with no line across updates that were not recorded."""
     at = of.blocks[entry["x"]]
     gap = max(3 * float(np.median(np.diff(at))), float(at[-1] - at[0]) / 5) if len(at) > 1 else 0.0
     many = sum(other["label"] == entry["label"] for other in of.head["series"]) > _MOST_LINES
@@ -102,11 +102,11 @@ def _rank(name: str) -> int:
 
 
 def _modules(training: Training, path: Any, live: bool) -> Spec | None:
-    """The curves of modules, as runs: what is measured shares a panel. None without any."""
+    """The curves of modules, as runs: one panel per statistic. None without any."""
     tables = training.tables
     series: dict[str, dict[str, Any]] = {}
     order = {path: number for number, path in enumerate(training.types)}
-    place: dict[str, int] = {}  # of a module in the model
+    place: dict[str, int] = {}  # position of a module in the model
     for what, title in _SHOWN.items():
         for (stat, optimizer), table in tables.items():
             weights = tables.get(("weight norm", optimizer))
@@ -126,7 +126,7 @@ def _modules(training: Training, path: Any, live: bool) -> Spec | None:
 
 
 def groups_of(columns: Sequence[str], path: Any = None) -> list[tuple[str, list[int]]]:
-    """The modules whose numbers are one line: those below the same part of the model, or each of a choice for itself."""
+    """Groups of modules that share a line: those in the same part of the model, or each selected module on its own."""
     if path is not None:
         wanted = path_filter(path)
         return [(name or "model", [index]) for index, name in enumerate(columns) if wanted(name, name)]
@@ -138,7 +138,7 @@ def groups_of(columns: Sequence[str], path: Any = None) -> list[tuple[str, list[
         if found and len(finer) > _MOST_GROUPS:
             break
         found = finer
-    if len(found) > _MOST_GROUPS:  # many beside each other: as many stretches, in their order
+    if len(found) > _MOST_GROUPS:  # too many to show side by side: merge contiguous groups, in order
         names = list(found)
         ends = np.linspace(0, len(names), _MOST_GROUPS + 1).round().astype(int)
         spans = [names[start:end] for start, end in zip(ends, ends[1:])]
@@ -153,7 +153,7 @@ def _span(names: Sequence[str]) -> str:
 def _line(
     stat: str, table: TrainingTable, columns: Iterable[int], weights: TrainingTable | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of several modules as one: norms of all together, of shares and means the average, of the largest the largest."""
+    """Combine the values of several modules: joint norm for norms, average for fractions and means, maximum for maxima."""
     columns = list(columns)
     steps, part = np.array(table.steps, np.int64), table.array()[:, columns].astype(np.float64)
     if stat in ("gradient norm", "weight norm"):
@@ -173,7 +173,7 @@ def _line(
 def _ratios(
     steps: np.ndarray, part: np.ndarray, columns: list[int], weights: TrainingTable | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The norm of the updates of all over that of their weights."""
+    """The joint norm of all updates divided by that of the weights."""
     there = (part >= 0) | np.isnan(part)
     keep = there.any(1)
     if len(columns) == 1 or weights is None or weights.steps != steps.tolist():
@@ -188,17 +188,23 @@ def _ratios(
 
 _MOST_PARTS, _MOST_SEQS = 6, 48
 _KINDS = ("attention", "outputs", "states")
-_ONE = ("col_axis", "axis", "batch", "key", "link")  # of one recording; the whole is linked with nothing else
+_ONE = (
+    "col_axis",
+    "axis",
+    "batch",
+    "key",
+    "link",
+)  # fields of a single recording; the combination is linked to nothing else
 
 
 class Epochs:
-    """Makes the views. What a recording shows does not change, so it is made once, and kept as long as the recording."""
+    """Makes and caches the views: those of a recording do not change."""
 
     def __init__(self) -> None:
         self._made: weakref.WeakKeyDictionary[Any, list[Spec]] = weakref.WeakKeyDictionary()
 
     def parts(self, examples: Sequence[ExampleRecording], every: str, live: bool) -> list[Spec]:
-        """The views of all examples, by what they are of."""
+        """The views of all examples, by subject."""
         by_title: dict[tuple[str, str], list[tuple[str, Spec]]] = {}
         for one in examples:
             for part in self._of(one.trace):
@@ -217,7 +223,7 @@ class Epochs:
 
 
 def _attention(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | None:
-    """The maps of all recordings in one view, each recording a place of the slider."""
+    """The maps of all recordings in one view, with each recording at a slider position."""
     seqs: list[dict[str, Any]] = []
     layers: list[str] = []
     heads: list[str] = []
@@ -248,13 +254,13 @@ def _attention(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | 
 
 
 def _rows(given: list[tuple[str, Spec]], every: str) -> list[tuple[str, Spec, list[int]]]:
-    """The sequences that are shown of each recording: of many recordings the first sequences, of all the same ones."""
+    """The sequences shown from each recording: if there are many recordings only the first sequences, the same from each."""
     most = max(1, _MOST_SEQS // len(given))
     return [(f"{every} {label}", part, list(range(min(most, len(part.head["seqs"]))))) for label, part in given]
 
 
 def _labels(rows: list[tuple[str, Spec, list[int]]]) -> list[dict[str, Any]]:
-    """The entries of all sequences, their epoch in their name; the newest first, which a page opens with."""
+    """The entries of all sequences, with the epoch in their names; newest first, which a page opens with."""
     return [
         {**part.head["seqs"][index], "label": f"{name}: {part.head['seqs'][index]['label']}"}
         for name, part, indices in rows
@@ -263,7 +269,7 @@ def _labels(rows: list[tuple[str, Spec, list[int]]]) -> list[dict[str, Any]]:
 
 
 def _outputs(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | None:
-    """The outputs of all recordings as sequences of one view, the newest first."""
+    """The outputs of all recordings as sequences of one view, newest first."""
     rows = _rows([(label, part) for label, part in reversed(given) if part.head["seqs"]], every)
     if not rows:
         return None
@@ -280,7 +286,7 @@ def _outputs(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | No
 
 
 def _states(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | None:
-    """The states of all recordings as sequences of one view, the newest first."""
+    """The states of all recordings as sequences of one view, newest first."""
     rows = _rows([(label, part) for label, part in reversed(given) if part.head["tracks"]], every)
     if not rows:
         return None

@@ -1,7 +1,7 @@
-"""A view as a file for papers, slides and pages: HTML, SVG, PNG, PDF.
+"""Export a view for papers, slides and pages: HTML, SVG, PNG, PDF.
 
-view.save("attention.pdf")                      # as wide as two columns
-view.save("attention.svg", width=3.3)           # as wide as one
+view.save("attention.pdf")                      # two columns wide
+view.save("attention.svg", width=3.3)           # one column wide
 view.save("slide.png", width=10, theme="dark")
 """
 
@@ -21,16 +21,16 @@ from rfnb.viz.kinds import drawing_of
 
 SUFFIXES = (".html", ".svg", ".png", ".pdf")
 COLUMN, PAGE = 3.3, 6.75  # inches
-_POINTS = 6 / 9  # in a unit: the smallest text, of 9, has 6 points, and most of it 7
+_POINTS = 6 / 9  # points per unit: the smallest text, of size 9, has 6 points, and most text 7
 _RIM = 3.0
-_LARGER = 1.1  # up to this, a picture is drawn larger to have its width
-_LEAST_DPI = 20  # letters of less are no picture
+_LARGER = 1.1  # maximal enlargement to reach the requested width
+_LEAST_DPI = 20  # at lower resolutions text is illegible
 
 
 def save(
     view: Any, path: str | os.PathLike[str], *, width: float = PAGE, theme: str = "light", dpi: float = 300
 ) -> Path:
-    """Write a view into a file of the kind that its suffix says: see `View.save`."""
+    """Write a view to a file in the format of its suffix: see `View.save`."""
     kind = Path(os.fspath(path)).suffix.lower()
     if kind not in SUFFIXES:
         raise value_error(
@@ -72,10 +72,10 @@ def _drawn(kind: str, drawing: Drawing, paper: Any, points: float, dpi: float) -
 
 
 def for_paper(spec: Any, width: float) -> tuple[Drawing, float]:
-    """The drawing of a spec at an exact width in inches, with its notes below it, and the number of points in one of its units."""
+    """The drawing of a spec at an exact width in inches, with its notes below, and the points per unit."""
     room = width * 72 / _POINTS - 2 * _RIM
     drawing = drawing_of(spec, room)
-    if drawing.width * _LARGER < room:  # in the middle of the paper
+    if drawing.width * _LARGER < room:  # centred on the paper
         paper = Drawing(room, drawing.height, drawing.alt, notes=list(drawing.notes))
         paper.put(drawing, (room - drawing.width) / 2, 0)
         drawing = paper
@@ -85,4 +85,4 @@ def for_paper(spec: Any, width: float) -> tuple[Drawing, float]:
             drawing.height += labels.LINE
         drawing.height += 2
     drawing = padded(drawing, _RIM)
-    return drawing, width * 72 / drawing.width  # what is wider (a plan) is made smaller
+    return drawing, width * 72 / drawing.width  # a wider drawing (a plan) is scaled down

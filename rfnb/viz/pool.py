@@ -1,4 +1,4 @@
-"""Several values as one, so that what counts is not lost: of runs along an axis, or of blocks of arrays [seq, row, col]."""
+"""Pool several values to one without losing the important ones: over runs along an axis, or over blocks of arrays [seq, row, col]."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_LONG = 32  # along the last axis, runs from this length on are faster in NumPy's own loop
+_LONG = 32  # along the last axis, NumPy's own loop is faster for runs of at least this length
 
 
 @dataclass(frozen=True)
 class Pooling:
-    """A way to make one value of several.
+    """A way to pool several values to one.
 
     Attributes:
-        two: The values of two arrays, one by one.
-        runs: The values from each of some starts on, along an axis.
+        two: Combines two arrays elementwise.
+        runs: Combines the values between given starts along an axis.
     """
 
     two: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -32,18 +32,18 @@ def _farthest(values: np.ndarray, starts: np.ndarray, axis: int) -> np.ndarray:
     return np.where(-low > high, low, high)
 
 
-# The largest value; NaN only where all are.
+# The largest value; NaN only if all are NaN.
 largest = Pooling(np.fmax, lambda values, starts, axis: np.fmax.reduceat(values, starts, axis=axis))
-# The value farthest from 0, with its sign; NaN where one is.
+# The value farthest from 0, with its sign; NaN if any is NaN.
 extreme = Pooling(_farther, _farthest)
 
 
 def merged(values: np.ndarray, starts: np.ndarray, axis: int, merge: Pooling) -> np.ndarray:
-    """One value for each run along an axis: from each of the ascending starts up to the next one, the last to the end."""
+    """One value for each run along an axis: from each of the ascending starts to the next one, and from the last to the end."""
     lengths = np.diff(starts, append=values.shape[axis])
     if axis == values.ndim - 1 and lengths.min() >= _LONG:
         return merge.runs(values, starts, axis)
-    # The first value of all runs, then the second one of all, ...: ten times as fast as `reduceat`.
+    # Combine the first values of all runs with the second ones, and so on: ten times as fast as `reduceat`.
     least, out = int(lengths.min()), values.take(starts, axis)
     for at in range(1, least):
         out = merge.two(out, values.take(starts + at, axis))
@@ -57,10 +57,10 @@ def merged(values: np.ndarray, starts: np.ndarray, axis: int, merge: Pooling) ->
 def pooled(
     values: np.ndarray, factors: tuple[int, int], lengths: Sequence[tuple[int, int]], merge: Pooling
 ) -> np.ndarray:
-    """The values by one per block of `factors` rows and columns.
+    """The values pooled in blocks of `factors` rows and columns.
 
     Args:
-        lengths: By sequence, the rows and columns before the padding. Where a block has both, the padding has no part in it.
+        lengths: Real rows and columns by sequence. A block with real values ignores the padding in it.
     """
     out = _blocks(values, factors, merge)
     for seq, (rows, cols) in enumerate(lengths):
@@ -80,9 +80,9 @@ def _blocks(values: np.ndarray, factors: tuple[int, int], merge: Pooling) -> np.
 
 
 def largest_in(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    """Values [row, col] reduced to at most the given number of cells, each the largest of a block (NaN only if all are).
+    """Values [row, col] reduced to at most the given number of cells, each the largest of a block (NaN only if all are NaN).
 
-    Blocks differ by at most one row and column: each cell has a block of its own, and none is empty.
+    Blocks differ by at most one row and column; they are disjoint, and none is empty.
     """
     for axis, most in enumerate((max(rows, 1), max(cols, 1))):
         size = values.shape[axis]
@@ -92,7 +92,7 @@ def largest_in(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
 
 
 def bounds(*arrays: np.ndarray) -> tuple[float, float]:
-    """The lowest and the highest finite value; (0, 0) without one."""
+    """The lowest and the highest finite value; (0, 0) without any."""
     low, high = np.inf, -np.inf
     for array in arrays:
         if array.size:
@@ -107,7 +107,7 @@ def bounds(*arrays: np.ndarray) -> tuple[float, float]:
 
 
 def together(arrays: Sequence[np.ndarray], fill: float = 0) -> np.ndarray:
-    """Arrays [seq, ...] of different sizes as one, their sequences after each other."""
+    """Arrays [seq, ...] of different sizes, concatenated over sequences."""
     shape = np.max([array.shape[1:] for array in arrays], axis=0)
     out = np.full((sum(map(len, arrays)), *shape), fill, arrays[0].dtype)
     start = 0

@@ -1,6 +1,6 @@
-"""Pump: takes work off the model's thread and does the newest of it, at most some times a second.
+"""Pump: moves drawing off the model's thread, and runs only the newest job, at a limited rate.
 
-    pump.put(view, make_and_send)     # what the model's loop pays: one dict entry
+    pump.put(view, make_and_send)     # the cost for the model's loop: one dict entry
     pump.finish(view, send_last)      # the last state always arrives, after all others
 
 Sending from the loop itself made a 1.35 ms step 3.4 times as long, and above 1000 messages a second the server drops the last ones.
@@ -19,11 +19,11 @@ from rfnb.core.place import warn_user
 
 
 class Pump:
-    """A mailbox per key, the newest wins; emptied by one thread that ends when there is nothing to do.
+    """A mailbox per key in which the newest job wins; emptied by one thread that ends when it is idle.
 
     Args:
-        rate: How often at most, per second.
-        share: Of the time that it works at most. What draws is Python, and while it runs no loop of a model makes a step.
+        rate: Maximal rate per second.
+        share: Maximal fraction of time that it works. Drawing is Python code, and while it holds the GIL the model's loop does not advance.
     """
 
     def __init__(self, rate: float = 10.0, share: float = 0.04):
@@ -31,20 +31,20 @@ class Pump:
         self._free: dict[Any, Callable[[], bool]] = {}
         self._box: dict[Any, Callable[[], None]] = {}
         self._lock = threading.Lock()
-        self._working = threading.RLock()  # one job at a time: jobs for the same view must not overtake each other
+        self._working = threading.RLock()  # one job at a time: jobs of one view must not overtake each other
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
-        self._idle = False  # it waits for a job, and not for its time
+        self._idle = False  # it waits for a job rather than for its time
         self._ending: list[Any] = []  # keys whose last job waits
         self._warned = False
         self._is_over = False
         _pumps.add(self)
 
     def put(self, key: Any, job: Callable[[], None], free: Callable[[], bool] | None = None) -> None:
-        """Do `job` soon, at once after a time without jobs; a job that still waits under the same key is dropped.
+        """Run `job` soon, at once after a time without jobs; a waiting job of the same key is dropped.
 
         Args:
-            free: Whether nothing is held up by it now: then it is done also where that is more than its share.
+            free: Returns whether it delays nothing at the moment; the job then runs even beyond the time share.
         """
         with self._lock:
             if key not in self._ending:
@@ -61,15 +61,15 @@ class Pump:
             self._thread.start()
 
     def drop(self, key: Any) -> None:
-        """Forget the job of a key; on return none of its jobs is running."""
+        """Drop the job of a key; on return none of its jobs is running."""
         with self._working, self._lock:
             self._box.pop(key, None)
             self._free.pop(key, None)
 
     def finish(self, key: Any, job: Callable[[], None], *, wait: bool = True) -> None:
-        """Do `job` now, the last one of a key, and return when it is done.
+        """Run `job` now, as the last one of a key, and return when it is done.
 
-        In the thread of the pump: what two threads send through a kernel may arrive in another order, and an older state last.
+        It runs in the thread of the pump: messages from two threads may arrive in another order, with an older state last.
 
         Args:
             wait: False: return at once.
@@ -82,7 +82,7 @@ class Pump:
         def work() -> None:
             try:
                 job()
-            except BaseException as error:  # raised where it is waited for
+            except BaseException as error:  # raised in the thread that waits
                 if not wait:
                     raise
                 failed.append(error)
@@ -92,7 +92,7 @@ class Pump:
                 done.set()
 
         with self._lock:
-            self._ending.append(key)  # nothing takes its place
+            self._ending.append(key)  # it cannot be replaced
             self._put(key, work)
         self._wake.set()
         if wait and not self._is_over:
@@ -101,7 +101,7 @@ class Pump:
             raise failed[0]
 
     def flush(self, key: Any) -> None:
-        """Do the waiting job of a key now, here."""
+        """Run the waiting job of a key now, in this thread."""
         with self._working:
             with self._lock:
                 job = self._box.pop(key, None)
@@ -126,21 +126,21 @@ class Pump:
                 continue
             began, work = time.perf_counter(), time.thread_time()
             self._do(keys)
-            keys.clear()  # a view that has gone does not wait for the next one
-            work = time.thread_time() - work  # and not the time in which it waits for others, or for who gets it
+            keys.clear()  # a deleted view is not kept alive until the next job
+            work = time.thread_time() - work  # excludes time spent waiting for others and for the GIL
             self._rest(max(began + self._interval - time.perf_counter(), self._times * work, 0.01))
 
     def _do(self, keys: list[Any]) -> None:
         for key in keys:
             try:
                 self.flush(key)
-            except Exception as e:  # a view must never end a run: say it once, go on with the next state
+            except Exception as e:  # a view must never end a run: report it once, continue with the next state
                 if not self._warned:
                     self._warned = True
                     warn_user(f"rfnb: a live view could not be drawn: {type(e).__name__}: {e}")
 
     def _rest(self, seconds: float) -> None:
-        """Do nothing for so long, or until it is woken, or some job holds up nothing."""
+        """Sleep this long, or until woken, or until a job delays nothing."""
         end = time.perf_counter() + seconds
         while (left := end - time.perf_counter()) > 0 and not self._wake.is_set():
             self._wake.wait(min(left, self._interval))
@@ -151,7 +151,7 @@ class Pump:
         self._wake.clear()
 
     def end(self, seconds: float) -> None:
-        """Draw nothing more, and wait so long for what is being drawn."""
+        """Accept no more jobs, and wait at most this long for the running one."""
         self._is_over = True
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -163,7 +163,7 @@ _pumps: weakref.WeakSet[Pump] = weakref.WeakSet()
 
 @atexit.register
 def end_all() -> None:
-    """End the threads that draw, as is done before Python ends: one that is cut off in torch takes the process down with a message."""
+    """Stop the drawing threads before the interpreter exits: a thread that is killed inside torch crashes the process."""
     for each in list(_pumps):
         each.end(2.0)
 

@@ -1,6 +1,6 @@
-"""The display of a Tensor, a Dim, a Run or a Training that is the last line of a notebook cell, and of errors about dims.
+"""The display of a Tensor, a Dim, a Run or a Training as the last line of a notebook cell, and of errors about dims.
 
-`core/` does not know of views, so they are bound here. Nothing of Jupyter is imported: a notebook asks for `_repr_html_`.
+`core/` does not know views, so they are bound here. Nothing of Jupyter is imported: a notebook calls `_repr_html_`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rfnb.trace.training import Training
 
 
-# Layout only: colours are those of the page, light or dark. Cells hold escaped text, so the tags are ours.
+# Layout only: colours come from the page, light or dark. Cells have escaped text, so the tags are ours.
 _STYLES = {
     "<table>": "border-collapse:collapse;margin:0 0 .6em 0",
     **dict.fromkeys(
@@ -35,7 +35,7 @@ _STYLES = {
 
 
 def bind() -> None:
-    """Give Tensor and Dim their `_repr_html_`, a Run and a Training their view, the errors about dims their picture."""
+    """Give Tensor and Dim their `_repr_html_`, a Run and a Training their view, and errors about dims their picture."""
     setattr(Tensor, "_repr_html_", _safe(_of_tensor))  # noqa: B010 (mypy does not take an assignment)
     setattr(Dim, "_repr_html_", _safe(_of_dim))  # noqa: B010
     when_loaded("rfnb.control.run", lambda module: _displayed(module.Run, _display_run))
@@ -45,14 +45,14 @@ def bind() -> None:
 
 
 def _display_run(run: Run) -> None:
-    """Display a run that is the last line of a cell: by HTML alone it could not be held."""
+    """Display a run that is the last line of a cell: plain HTML could not control it."""
     from rfnb.viz.control.live import display_run
 
     display_run(run)
 
 
 def _display_training(training: Training) -> None:
-    """Display a training that is the last line of a cell; it follows."""
+    """Display a training that is the last line of a cell; the view is live."""
     from rfnb.viz.show import show
 
     show(training)
@@ -64,7 +64,7 @@ def _displayed(kind: type, ipython: Callable[[Any], None]) -> None:
 
 
 def _view(value: Any) -> Any:
-    """The view that marimo displays where the value is the last line of a cell."""
+    """The view that marimo displays for a value in the last line of a cell."""
     from rfnb.viz.show import view_of
 
     return view_of(value)
@@ -77,14 +77,14 @@ def _safe(html: Callable[[Any], str]) -> Callable[[Any], str]:
             for tag, style in _STYLES.items():
                 page = page.replace(tag, f'{tag[:-1]} style="{style}">')
             return page
-        except Exception as error:  # what is looked at to find a mistake may be broken; the page shows what it is
+        except Exception as error:  # a value under debugging may be broken; the page shows the error
             return f"<pre>{escape(f'{type(value).__name__}: {error}')}</pre>"
 
     return repr_html
 
 
 def _of_tensor(tensor: Tensor) -> str:
-    """One Tensor as an HTML table, without looking at its values if they are on a GPU."""
+    """A Tensor as an HTML table, without reading its values if they are on a GPU."""
     return html_of(spec_of("dims", tensor, values=tensor.device in (None, "cpu")))
 
 
@@ -94,7 +94,7 @@ def _of_dim(dim: Dim) -> str:
 
 
 def _render(error: BaseException, *_: Any) -> list[str]:
-    """The lines of the usual traceback; the picture is displayed before them."""
+    """The lines of the usual traceback; the picture is displayed above them."""
     try:
         _show(error)
     except Exception:
@@ -109,7 +109,7 @@ def _render(error: BaseException, *_: Any) -> list[str]:
 
 
 def _show(error: BaseException) -> None:
-    from rfnb.viz.dims.failure import spec_of_error  # by the first error
+    from rfnb.viz.dims.failure import spec_of_error  # imported at the first error
     from rfnb.viz.view import View
 
     if display.shell() is None:

@@ -1,7 +1,8 @@
-"""The dim of attention weights that is attended over and the one that attends; the dim of a state runs over the steps.
+"""The roles of dims: the source and target dims of attention weights, and the step dim of a state.
 
-A recording knows (`trace.attention[path]` carries its axes). Of another Tensor the dims are asked: by name, by lengths, by kind, never by
-their order, which means nothing. What that leaves open is refused. Of a plain array the order counts: target and source are its last axes.
+A recording stores them (`trace.attention[path]` has its axes). For other Tensors they are inferred from names, lengths
+and kinds of the dims, never from their order, which has no meaning; ambiguous cases are refused. For a plain array the
+order counts: target and source are its last axes.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from rfnb.viz.axes import Axis, NamedArray
 _SOURCES = ("source", "key", "keys", "axis", "enc", "encoder", "s", "k")
 _TARGETS = ("target", "query", "step", "decoder", "label", "out")
 _STEPS = ("step", "time", "target", "decoder", "label")
-_SHORT_TARGETS, _SHORT_STEPS = ("t", "q"), ("t",)  # as einops has them: whole names
+_SHORT_TARGETS, _SHORT_STEPS = ("t", "q"), ("t",)  # names in einops, matched as a whole
 
 
 def attention_axes(named: NamedArray, value: Any, source_dim: Any, target_dim: Any) -> tuple[Axis, Axis | None]:
-    """The axis attended over, and the one that attends (None: there is but one row).
+    """The source axis and the target axis (None if there is only one row).
 
     Args:
-        value: What `named` was made of.
-        source_dim: A Dim or a name, if it was given.
+        value: The value from which `named` was made.
+        source_dim: A Dim or a name, if given.
         target_dim: Likewise.
 
     Raises:
-        DimError: If a given dim is not there, or several dims could be meant.
+        DimError: If a given dim does not exist, or the dim is ambiguous.
     """
     find = lambda which, role: named.find(which, where="attention", role=role)  # noqa: E731
     known = recorded(value, named)
@@ -47,10 +48,10 @@ def attention_axes(named: NamedArray, value: Any, source_dim: Any, target_dim: A
 
 
 def step_axis(named: NamedArray, value: Any, where: str) -> Axis | None:
-    """The axis of the steps of a state; None if it has none.
+    """The axis of the steps of a state, or None.
 
     Raises:
-        DimError: If several dims could be meant.
+        DimError: If the dim is ambiguous.
     """
     known = recorded(value, named)
     if "step" in known:
@@ -64,7 +65,7 @@ def step_axis(named: NamedArray, value: Any, where: str) -> Axis | None:
 
 
 def recorded(value: Any, named: NamedArray) -> dict[str, Axis]:
-    """The axes that a recording knows, those that are there."""
+    """The axes that a recording stores, if they exist in the value."""
     roles = value._roles if isinstance(value, Tensor) else None
     return {role: axis for role, dim in (roles or {}).items() for axis in named.axes if axis.dim is dim}
 
@@ -72,7 +73,7 @@ def recorded(value: Any, named: NamedArray) -> dict[str, Axis]:
 def _source(named: NamedArray, target: Axis | None) -> Axis:
     axes = [axis for axis in named.axes if axis is not target]
     telling = [axis for axis in axes if axis.name in _SOURCES]
-    # A dim that is there twice: the twin is the one attended over.
+    # For a dim that occurs twice, the twin is the source.
     twins = [axis for axis in axes if axis.dim is not None and any(axis.dim.twin_of is a.dim for a in named.axes)]
     over = named.over()
     left = [axis for axis in axes if axis.kind is None or axis.kind == "spatial"]
@@ -80,7 +81,7 @@ def _source(named: NamedArray, target: Axis | None) -> Axis:
     others = [axis for axis in left if not _is_target(axis)]
     choices = [telling, axes]
     if not named.plain:
-        known = len(others) < len(left) or target is not None  # who attends; a ragged dim beside it is attended over
+        known = len(others) < len(left) or target is not None  # the target; a ragged dim beside it is the source
         choices = [telling, twins, [axis for axis in others if axis.ragged and known], others, left]
     fix = lambda axis: f'rf.viz.attention(weights, source_dim="{axis.name}")'  # noqa: E731
     found = _first(named, choices, -1, "attention: which dim of the weights is attended over?", fix)
@@ -95,7 +96,9 @@ def _source(named: NamedArray, target: Axis | None) -> Axis:
 
 
 def _target(named: NamedArray, source: Axis) -> Axis | None:
-    """The dim that attends: that of which the source is a twin, by name, by lengths, or the only one left, no batch, beam or head."""
+    """The target dim: the dim of which the source is a twin; by name; by lengths; or the only remaining one that is not a
+    batch, beam or head.
+    """
     over = named.over()
     left = [axis for axis in named.axes if axis is not source and axis.kind != "batch" and axis not in over]
     twin = [axis for axis in left if source.dim is not None and axis.dim is not None and _twins(source.dim, axis.dim)]
@@ -109,7 +112,9 @@ def _target(named: NamedArray, source: Axis) -> Axis | None:
 def _first(
     named: NamedArray, choices: Sequence[list[Axis]], at: int, question: str, fix: Callable[[Axis], str]
 ) -> Axis | None:
-    """The one axis of the first choice that has any. Of several that of a plain array has its place, that of a Tensor is not known."""
+    """The axis of the first choice that has any. If it has several, a plain array takes the one at its usual position; for
+    a Tensor it is ambiguous.
+    """
     for choice in choices:
         if len(choice) == 1 or (choice and named.plain):
             return choice[at]

@@ -1,4 +1,4 @@
-"""Numbers that are rounded for people: what is no 0 and no 1 is never shown as one, so that "none" and "all" mean just that."""
+"""Round numbers for display: a value that is not 0 or 1 is never shown as such, so that "none" and "all" are exact."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import math
 import re
 
 _HYPHEN = re.compile(r"(?<![\w.)\]])-(?=[\d.∞])|(?<=\de)-(?=\d)")
-_ONE = 1e-6  # from 1, as far as sums of float32 are
+_ONE = 1e-6  # rounding error of float32 sums near 1
 
 
 def share(value: float, digits: int = 2) -> str:
-    """A fraction of 1 with the given number of digits: "0.25", "<.01", ">.99"; other numbers likewise, those just above 1 with more
-    digits.
-    """
+    """A fraction with the given number of digits: "0.25", "<.01", ">.99"; other numbers likewise, those just above 1 with more digits."""
     text = f"{value:.{digits}f}"
     size = abs(value)
     if not math.isfinite(value) or float(text) not in (0, 1, -1) or value == 0 or abs(size - 1) <= _ONE:
@@ -24,7 +22,7 @@ def share(value: float, digits: int = 2) -> str:
 
 
 def significant(value: float, digits: int) -> str:
-    """So many significant digits, more where the number would be 1 and is not: "0.25", "0.9997"."""
+    """The given number of significant digits; more if the number would wrongly become 1: "0.25", "0.9997"."""
     text = f"{value:.{digits}g}"
     while text in ("1", "-1") and abs(abs(value) - 1) > _ONE:
         digits += 1
@@ -33,12 +31,12 @@ def significant(value: float, digits: int) -> str:
 
 
 def minus(text: str) -> str:
-    """A sentence with numbers, with real minus signs: as pictures have them."""
+    """A text with true minus signs, as in pictures."""
     return _HYPHEN.sub("−", text)
 
 
 def percent(part: float) -> str:
-    """A part of 1 in percent: "43 %", "<1 %", ">99 %"."""
+    """A fraction in percent: "43 %", "<1 %", ">99 %"."""
     whole = f"{100 * part:.0f}"
     if whole == "0" and part > 0:
         return "<1 %"
@@ -46,8 +44,9 @@ def percent(part: float) -> str:
 
 
 def brief(value: float, width: int) -> str:
-    """A number in at most `width` columns where that can be done: with as many digits as there is room for, then without its 0 before the
-    point, then as a power. Nothing but 0 is shown as 0."""
+    """A number in at most `width` columns if possible: with as many digits as fit, then without its leading 0, then in
+    scientific notation. Only 0 is shown as 0.
+    """
     if not math.isfinite(value):
         return str(value)
     if value == 0:

@@ -1,4 +1,4 @@
-"""save_html: views as one file that works without kernel, network and Jupyter."""
+"""save_html: views in one file that works without kernel, network and Jupyter."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ def save_html(
     weights: str = "float16",
     card: str = "",
 ) -> Path:
-    """Write views into one self-contained page; without scripts it shows their pictures.
+    """Write views to one self-contained page; without scripts it shows their pictures.
 
     Args:
-        path: Of the file; an existing one is replaced as a whole, or stays as it is after an error.
-        views: One View (or what `show` takes), or a list of them.
-        title: Of the page.
-        runs: Whether the model runs in the page: of a run of `rf.run` (a search, too) or what `rf.explore` gives. Another text is typed
-            there, and the views follow.
-        fields: With `runs`, what else has a field in it, by argument of the function: a range of numbers, as of `rf.explore`.
-        weights, card: With `runs`: how the weights are stored ("float32", "float16", "int8"), and the information about the model
-            shown on request.
+        path: The path of the file; an existing one is replaced atomically, and unchanged after an error.
+        views: One View (or any argument of `rf.show`), or a list of them.
+        title: The title of the page.
+        runs: Whether the model runs in the page: for a run of `rf.run` (including a search) or a result of
+            `rf.explore`. A person types another text, and the views follow.
+        fields: With `runs`, further arguments of the function with a field: a range of numbers, as in `rf.explore`.
+        weights, card: With `runs`: the format of the weights ("float32", "float16", "int8"), and information about the
+            model, shown on request.
 
     Returns:
         The path.
 
     Raises:
-        TypeError: If there is no view for something in the list; or a page cannot run what was computed.
-        ValueError: If there are none.
+        TypeError: If something in the list has no view, or a page cannot run the computation.
+        ValueError: If the list is empty.
         OSError: If the file cannot be written.
     """
     if runs:
@@ -81,7 +81,7 @@ def save_html(
 def _save_running(path: str | os.PathLike[str], what: Any, fields: Mapping[str, Any], options: dict[str, Any]) -> Path:
     from rfnb.control.run import Run
     from rfnb.viz.explore.explorer import Explorer
-    from rfnb.viz.runnable.page import save_run  # by the first page that runs
+    from rfnb.viz.runnable.page import save_run  # imported at the first page that runs
 
     if isinstance(what, Explorer) and not fields:
         return what.save(path, runs=True, **options)
@@ -98,16 +98,16 @@ def _save_running(path: str | os.PathLike[str], what: Any, fields: Mapping[str, 
 def write_page(
     path: str | os.PathLike[str], title: str, body: str, *, script: str = "rfnb-static.js", runs: bool = False
 ) -> Path:
-    """Write a page around what is shown in it.
+    """Write a page around a body.
 
     Args:
         body: HTML.
         script: The one script of the page.
-        runs: Whether it computes: in a worker of its own, and in wasm.
+        runs: Whether it computes, in its own worker and in wasm.
     """
     style, code = ((STATIC / name).read_text(encoding="utf-8") for name in ("rfnb.css", script))
     code = _in_script(code)
-    # An explicit body: without it browsers put the sections into the head, and nothing is seen.
+    # An explicit body: without it browsers move the sections into the head, and nothing is shown.
     page = (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">{_policy(code, runs)}<title>{escape(line(title))}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -120,7 +120,9 @@ def write_page(
 
 
 def _policy(code: str, runs: bool) -> str:
-    """The rights of the page: show pictures that are in it and run the one script that is in it, also as a worker; nothing of a network."""
+    """The content security policy of the page: it may show its embedded pictures and run its embedded script, also as a
+    worker, without network.
+    """
     script = f"'sha256-{base64.b64encode(hashlib.sha256(code.encode('utf-8')).digest()).decode()}'"
     more = " 'wasm-unsafe-eval'; worker-src blob:" if runs else ""
     rules = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {script}{more}; base-uri 'none'; form-action 'none'"
@@ -129,7 +131,7 @@ def _policy(code: str, runs: bool) -> str:
 
 def _section(view: Any, name: str) -> str:
     label = escape(name, quote=True)
-    from rfnb.viz.page.thin import frame_of  # by the first page
+    from rfnb.viz.page.thin import frame_of  # imported at the first page
 
     frame = base64.b64encode(frame_of(view.spec, Room(MOST, MOST).frame_beside(0))).decode()
     return (
@@ -138,5 +140,5 @@ def _section(view: Any, name: str) -> str:
 
 
 def _in_script(code: str) -> str:
-    """Code that cannot end the script element it is in."""
+    """Code that cannot end its own script element."""
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")

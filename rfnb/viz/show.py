@@ -1,17 +1,17 @@
-"""show: the picture of anything.
+"""show: the view of any value.
 
 rf.show(x)                    # a Tensor, a Dim, several in a list or dict, a Module
-rf.show(torch.nn.LSTM(3, 4))  # a torch module; an array of any library, a packed sequence, what a model of transformers gives
-rf.show(trace)                # all that a recording has
-rf.show(trace, live=True)     # inside of `with rf.record() as trace:`, updates while the model runs
-rf.show(rf.diff(a, b))         # two recordings beside each other
+rf.show(torch.nn.LSTM(3, 4))  # a torch module; an array of any library, a packed sequence, an output of a transformers model
+rf.show(trace)                # a whole recording
+rf.show(trace, live=True)     # inside `with rf.record() as trace:`, updates while the model runs
+rf.show(rf.diff(a, b))         # two recordings side by side
 rf.show(history), rf.show(view), rf.show(spec)
-rf.show(run)                  # a run of `rf.run`: its buttons, and all that it records
-rf.show(run.tree()), rf.show(rf.compare_runs(run, branch))    # the branches of a run, any two of them beside each other
+rf.show(run)                  # a run of `rf.run`: its buttons, and its recordings
+rf.show(run.tree()), rf.show(rf.compare_runs(run, branch))    # the branches of a run, any two of them side by side
 rf.show(ctc.align(texts))     # alignments of labels to frames
-rf.show(out, tokenizer=tokenizer)   # what `generate` of transformers gives, see `rf.beams_of`
-rf.show(error)                # what a caught DimError or ShapeError is about: its operands, and the dims that clash
-rf.show(watch)                # a training that is watched by `rf.watch`, or was
+rf.show(out, tokenizer=tokenizer)   # an output of `generate` of transformers, see `rf.beams_of`
+rf.show(error)                # a caught DimError or ShapeError: its operands, and the dims that clash
+rf.show(watch)                # a training recorded by `rf.watch`
 rf.show(loop)                 # the plan of a recorded loop: which ops run before, inside and after it
 """
 
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 
 def show(value: Any, *, live: bool | None = None, budget: int | None = None, **options: Any) -> View:
-    """Display the view of a value, and return it.
+    """Display the view of a value, and return the view.
 
     Args:
-        value: A Tensor, Dim, Module, Trace, BeamHistory, what `rf.beam_search` or `rf.diff` gives, a recorded Loop, a Run,
-            what `rf.watch` gives, a DimError or ShapeError that was caught, a list or dict of Tensors and Dims, a torch module,
-            an array of any library (`names` are those of its axes), what a model of transformers gives or takes, a Spec, a View.
-        live: For a Trace: whether to follow the recording. Default: while it runs.
-        budget: Bytes that the view may take in a saved notebook, up to 2 MB. Default: `rf.viz.options.budget`, else 250 kB.
-        **options: Of the view: `title`, for a Trace `tokens`, `tokenizer`, `samples`, for an array `names`, ...
+        value: A Tensor, Dim, Module, Trace, BeamHistory, a result of `rf.beam_search`, `rf.diff` or `rf.watch`, a
+            recorded Loop, a Run, a caught DimError or ShapeError, a list or dict of Tensors and Dims, a torch module, an
+            array of any library (`names` gives its axes), an input or output of a transformers model, a Spec, a View.
+        live: For a Trace: whether to follow the recording. Default: if it is still running.
+        budget: Maximal size of the view in a saved notebook, in bytes, up to 2 MB. Default: `rf.viz.options.budget`, else 250 kB.
+        **options: Options of the view: `title`, for a Trace `tokens`, `tokenizer`, `samples`, for an array `names`, ...
 
     Raises:
-        TypeError: If there is no view for it.
-        ValueError: If the budget is none, or an error has nothing to draw.
+        TypeError: If the value has no view.
+        ValueError: If the budget is invalid, or an error has nothing to draw.
     """
     view = view_of(value, live=live, **options)
     if budget is not None:
@@ -56,7 +56,7 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
     return view.show()
 
 
-# Lists the options of all of these, and not those that the views of runs and errors give by themselves.
+# The options of all of these are listed, without those that views of runs and errors set themselves.
 keep_signature(
     show,
     without=("hands", "expected", "failure", "epochs", "smaller", "ids"),
@@ -65,8 +65,8 @@ keep_signature(
 
 
 def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
-    """The view of a value, not displayed yet."""
-    # What makes these values has loaded them; the rest is loaded by the first view.
+    """The view of a value, without displaying it."""
+    # These modules are loaded if such a value exists; the rest is imported at the first view.
     from rfnb.control.run import Run
     from rfnb.search.label_alignment import is_alignments
     from rfnb.trace.trace import Trace
@@ -81,7 +81,7 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         from rfnb.viz.control.live import RunView
 
         return RunView(value, **options).view
-    if (own := getattr(type(value), "__rfnb_view__", None)) is not None:  # of what is above this layer and goes on
+    if (own := getattr(type(value), "__rfnb_view__", None)) is not None:  # live objects of a layer above
         made: View = own(value, **options)
         return made
     if (kind := kind_showing(value)) is not None:
@@ -116,7 +116,7 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
 
 
 def _no_options(value: Any, options: Mapping[str, Any]) -> None:
-    """TypeError where what is drawn already is given options of a drawing."""
+    """Raise a TypeError if options of a drawing are given for something that is already drawn."""
     if options:
         raise type_error(
             f"show: a {type(value).__name__} takes no {next(iter(options))}.",
@@ -127,7 +127,7 @@ def _no_options(value: Any, options: Mapping[str, Any]) -> None:
 
 
 def _of_error(error: DimError | ShapeError) -> Spec:
-    from rfnb.viz.dims.failure import spec_of_error  # by the first error
+    from rfnb.viz.dims.failure import spec_of_error  # imported at the first error
 
     spec = spec_of_error(error)
     if spec is None:
@@ -141,8 +141,8 @@ def _of_error(error: DimError | ShapeError) -> Spec:
 
 
 def _followed(value: Trace | Training, live: bool | None, options: dict[str, Any], *, is_training: bool) -> View:
-    """The view of what goes on, as long as it does."""
-    from rfnb.viz import of_trace, of_training  # with all that they show, by the first that is shown
+    """The live view of something that is still running."""
+    from rfnb.viz import of_trace, of_training  # imported with all views that they need, at first use
 
     epochs = {"epochs": of_training.Epochs()} if is_training else {}
     of = cast(FunctionType, (of_training if is_training else of_trace).spec)

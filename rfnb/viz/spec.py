@@ -1,12 +1,12 @@
-"""Spec: what a view shows, as plain data: a JSON head and named arrays.
+"""Spec: the content of a view as plain data: a JSON head and named arrays.
 
     spec = Spec("attention", head={"title": "...", ...}, blocks={"w0": array})
-    unpack(pack(spec))            # one `bytes`: what the widget gets as its frame
-    from_json(to_json(spec))      # readable: the fixtures of the tests of both sides
+    unpack(pack(spec))            # one `bytes`: the frame that the widget gets
+    from_json(to_json(spec))      # readable: the test fixtures of both sides
 
 The frame, all little endian: u32 stored length of the JSON, u32 version, u32 length of the JSON, u32 0; then the JSON and the blocks,
-each aligned to 8 bytes, and deflated where that makes them shorter (zlib). Who reads one trusts no length in it: what is deflated is
-inflated only up to the length that it says, and that has a limit. The mirror image is `widgets/src/frame.ts`.
+each aligned to 8 bytes, and deflated where that makes them shorter (zlib). A reader trusts no length in it: data is
+inflated only up to its declared length, which is limited. The counterpart is `widgets/src/frame.ts`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from rfnb.viz.code import BlockCode
 from rfnb.viz.kinds import KINDS
 
 _TOP = 16  # bytes before the JSON
-_MOST = 1 << 28  # bytes that a frame may hold when inflated
-_RATIO = 1100  # nothing deflates to less than a 1032nd
+_MOST = 1 << 28  # maximal inflated size of a frame in bytes
+_RATIO = 1100  # bound on the compression ratio of deflate (1032)
 _DTYPES = {"float64": "f64", "float32": "f32", "int32": "i32", "uint8": "u8"}
 _NAMES = {short: name for name, short in _DTYPES.items()}
 
@@ -43,9 +43,9 @@ class Spec:
 
     Attributes:
         kind: One of `KINDS` in `kinds.py`.
-        head: Plain JSON data; always with `title` (str) and `live` (bool: more may come).
+        head: Plain JSON data; always with `title` (str) and `live` (bool: more data may arrive).
         blocks: Arrays by name. Floats become float32 (curves may have float64), integers int32, bools uint8.
-        codes: By name of a block of uint8: how its bytes are read. Only what a page gets has some; what a view holds is exact.
+        codes: Name of a uint8 block -> how its bytes are decoded. Only specs for a page have codes; the spec of a view is exact.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class Spec:
 
     @property
     def live(self) -> bool:
-        """Whether more may come."""
+        """Whether more data may arrive."""
         return bool(self.head.get("live"))
 
 
@@ -66,7 +66,7 @@ def pack(spec: Spec, *, level: int = 6) -> bytes:
     """The spec as one frame.
 
     Args:
-        level: Of deflating, 0 (not at all) to 9.
+        level: Deflate level, 0 (none) to 9.
     """
     table, parts, offset = {}, [], 0
     for name, array in spec.blocks.items():
@@ -86,10 +86,10 @@ def pack(spec: Spec, *, level: int = 6) -> bytes:
 
 
 def unpack(frame: bytes) -> Spec:
-    """The spec that `pack` made the frame of.
+    """The spec in a frame of `pack`.
 
     Raises:
-        ValueError: If this is no frame of this version, or lies about its lengths.
+        ValueError: If it is not a frame of this version, or its lengths are inconsistent.
     """
     stored, version, size, _ = struct.unpack_from("<IIII", frame) if len(frame) >= _TOP else (0, None, 0, 0)
     if version is None or _TOP + stored > len(frame) or not 0 < version < 1000:
@@ -128,7 +128,7 @@ def _unpacked(top: Any, frame: bytes, start: int, left: int) -> Spec:
 
 
 def _deflated(data: bytes, level: int) -> tuple[bytes, int]:
-    """The data, deflated if that is shorter, and its length before."""
+    """The data, deflated if that is shorter, and its original length."""
     short = zlib.compress(data, level) if level and len(data) > 64 else data
     return (short if len(short) < len(data) else data), len(data)
 
@@ -167,7 +167,7 @@ def to_json(spec: Spec) -> dict[str, Any]:
 
 
 def from_json(data: dict[str, Any]) -> Spec:
-    """The spec that `to_json` made the data of."""
+    """The spec in JSON data of `to_json`."""
     try:
         return _from_json(data)
     except _ODD as error:
@@ -207,10 +207,10 @@ def _code_entry(code: BlockCode | None) -> dict[str, Any]:
 
 
 def host(array: Any) -> np.ndarray:
-    """An array of any library and on any device, a Tensor or nested lists of numbers as a NumPy array.
+    """An array of any library and on any device, a Tensor, or nested lists of numbers as a NumPy array.
 
     Raises:
-        TypeError: If it holds no numbers, complex ones, or lists of different lengths; or has no values.
+        TypeError: If it is not numeric, is complex, has lists of different lengths, or has no values.
     """
     if type(array) is np.ndarray and array.dtype.kind in "biuf" and array.dtype != np.float16:
         return array
@@ -222,14 +222,14 @@ def host(array: Any) -> np.ndarray:
             "A view draws real numbers: the magnitude, the phase, or one part.",
             "abs(x)    # or x.real, x.imag",
         )
-    return made.astype(np.float32) if made.dtype == np.float16 else made  # sums of halves are coarse
+    return made.astype(np.float32) if made.dtype == np.float16 else made  # sums in half precision are inexact
 
 
 def single(array: np.ndarray) -> np.ndarray:
-    """The array as float32: what is finite stays finite and what is not 0 stays not 0, at the ends of what float32 holds.
+    """The array as float32, clipped to its range: finite values stay finite and nonzero values stay nonzero.
 
     Warns:
-        UserWarning: Of numbers that are beyond these ends, and of integers that are rounded.
+        UserWarning: If numbers are clipped, or integers are rounded.
     """
     if array.dtype == np.float32:
         return array
@@ -253,7 +253,7 @@ _HUGE, _TINY = float(np.finfo(np.float32).max), float(np.finfo(np.float32).small
 
 
 def _block(array: Any, kind: str) -> np.ndarray:
-    if getattr(array, "by_rows", False):  # what is computed where it is asked for: `attention/long.py`
+    if getattr(array, "by_rows", False):  # a value that is computed on access: `attention/long.py`
         return array
     array = host(array)
     if array.dtype.name not in _DTYPES or (array.dtype == np.float64 and not (kind in KINDS and KINDS[kind].double)):
@@ -280,7 +280,7 @@ def _block(array: Any, kind: str) -> np.ndarray:
 def _json(data: Any) -> str:
     try:
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
-    except (ValueError, TypeError):  # numpy scalars, NaN
+    except (ValueError, TypeError):  # NumPy scalars, NaN
         return json.dumps(_clean(data), separators=(",", ":"), allow_nan=False)
 
 

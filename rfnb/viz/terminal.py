@@ -1,4 +1,4 @@
-"""Pictures made of letters: shades for values, columns that stay aligned, no line wider than a terminal."""
+"""Text pictures: shades for values, aligned columns, no line wider than a terminal."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rfnb.viz.visible import visible
 
 WIDTH = 80  # columns of a terminal
 _SHADES = "·░▒▓█"
-_MOST_LINES = 6  # that one long line becomes
-# For `brief`, which is read by a language model beside a question.
+_MOST_LINES = 6  # lines that one long line is wrapped to
+# For `brief`, which is read by a language model together with a question.
 _TOKENS = 1500
 _WORDS = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[ ]+|\n|[^\x00-\x7f]|.")
 _WHOLE = "{} more lines: view.text()"
 
 
 def say(text: str) -> None:
-    """Print a text; what the encoding of the output lacks (a pipe on Windows) is "?" there."""
+    """Print a text; characters that the output cannot encode (a pipe on Windows) become "?"."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding))
 
@@ -43,24 +43,24 @@ def bar(share: float) -> str:
 
 
 def pooled(values: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, int, int]:
-    """Values in at most `rows` x `cols` cells, each the largest of a block of values (NaN only if all are); and the size of the blocks."""
+    """Values in at most `rows` x `cols` cells, each the largest of a block (NaN only if all are NaN); and the size of the blocks."""
     down, across = -(-values.shape[0] // rows), -(-values.shape[1] // cols)
     return blocks(np.asarray(values)[None], (down, across), [], largest)[0], down, across
 
 
 def width_of(token: str, most: int = 200) -> int:
-    """The number of columns of a terminal that a text takes, with the marks that `clip` makes in it; no more than `most` are counted."""
+    """The number of terminal columns that a text takes, including the marks of `clip`; counting stops at `most`."""
     return min(most, columns_of(visible(token[: most + 1])))
 
 
 def columns_of(text: str) -> int:
-    """The number of columns of a terminal that a text takes as it is."""
+    """The number of terminal columns that an unmodified text takes."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def clip(token: str, width: int, *, right: bool = False) -> str:
-    """A text cut or filled to exactly `width` columns; visible marks for what has no width of its own."""
-    cut = len(token) > 4 * width + 8  # of a huge text only the beginning is looked at
+    """A text cut or padded to exactly `width` columns; zero-width characters get visible marks."""
+    cut = len(token) > 4 * width + 8  # only the beginning of a huge text is examined
     token = visible(token[: 4 * width + 8] if cut else token)
     if cut or columns_of(token) > width:
         kept = ""
@@ -74,15 +74,15 @@ def clip(token: str, width: int, *, right: bool = False) -> str:
 
 
 def fit(text: str, width: int = WIDTH) -> str:
-    """The text without a line wider than a terminal: a long one goes on below, further in; of a huge one the beginning is shown."""
+    """The text wrapped to the width of a terminal: continuation lines are indented; of a huge text only the beginning is shown."""
     return "\n".join(piece for line in text.split("\n") for piece in _pieces(line, width))
 
 
 def aligned(rows: list[list[str]], most: int | None = None) -> list[str]:
-    """The rows as lines whose columns begin at the same place; columns without any text are left out.
+    """The rows as lines with aligned columns; empty columns are omitted.
 
     Args:
-        most: Columns of a terminal that a cell takes at most; the last cell of a row may be longer.
+        most: Maximal width of a cell in terminal columns; the last cell of a row may be longer.
     """
     rows = [
         [cell if most is None or at == len(row) - 1 else shortened(cell, most) for at, cell in enumerate(row)]
@@ -94,7 +94,7 @@ def aligned(rows: list[list[str]], most: int | None = None) -> list[str]:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text cut at the end to the given number of columns."""
+    """A text cut at its end to the given number of columns."""
     if len(text) <= width and columns_of(text) <= width:
         return text
     return _prefix(text, width - 1) + "…"
@@ -124,7 +124,7 @@ def _pieces(line: str, width: int) -> list[str]:
         piece = _prefix(line, width - len(start))
         if len(piece) < len(line):
             at = piece.rstrip().rfind(" ")
-            if at > len(piece) // 3:  # at a word, if there is one near
+            if at > len(piece) // 3:  # at a word boundary, if there is one nearby
                 piece = piece[:at]
         line = line[len(piece) :].lstrip(" ")
         out.append((start + piece).rstrip())
@@ -134,7 +134,9 @@ def _pieces(line: str, width: int) -> list[str]:
 
 
 def tokens_of(text: str) -> int:
-    """The tokens that a text is at most: four letters, three digits or a run of spaces are one, a character beyond ASCII is two."""
+    """An upper bound on the number of tokens of a text: four letters, three digits or a run of spaces count as one, a
+    non-ASCII character as two.
+    """
     return sum(
         -(-len(word) // 4) if word.isalpha() and word.isascii() else 1 + (not word.isascii())
         for word in _WORDS.findall(text)
@@ -144,8 +146,8 @@ def tokens_of(text: str) -> int:
 def brief(text: str, most: int = _TOKENS) -> str:
     """The text, or as much of it as fits into the given number of tokens.
 
-    Each section (a line, and what is indented below it) keeps as many lines as there is room for in all of them; where one line each is
-    too much, sections in the middle go. What is left out is said, with the number of its lines.
+    Each section (a line, and the lines indented below it) keeps as many lines as fit; if one line each is too much,
+    sections in the middle are dropped. Omissions are noted, with the number of lines.
     """
     if len(text) * 2 < most or tokens_of(text) <= most:
         return text
@@ -153,7 +155,7 @@ def brief(text: str, most: int = _TOKENS) -> str:
     lines = max(map(len, sections))
     while lines > 2 and tokens_of(_joined(sections, lines)) > most:
         lines = max(2, lines * 3 // 4)
-    low, high = 1, len(sections)  # sections that are kept; more of them are more tokens
+    low, high = 1, len(sections)  # number of sections to keep; the tokens increase with it
     while low < high:
         count = -(-(low + high) // 2)
         low, high = (count, high) if tokens_of(_joined(_ends(sections, count), lines)) <= most else (low, count - 1)
@@ -161,7 +163,7 @@ def brief(text: str, most: int = _TOKENS) -> str:
 
 
 def _sections(lines: list[str]) -> list[list[str]]:
-    """Each line with those that are indented below it."""
+    """Each line with the lines indented below it."""
     sections: list[list[str]] = []
     for line in lines:
         if sections and line.startswith("  "):
@@ -172,7 +174,7 @@ def _sections(lines: list[str]) -> list[list[str]]:
 
 
 def _ends(sections: list[list[str]], count: int) -> list[list[str]]:
-    """The given number of sections, most from the beginning, and a line that tells how many lines are omitted."""
+    """The given number of sections, mostly from the beginning, and a line with the number of omitted lines."""
     last = count // 3
     between = sections[count - last : len(sections) - last]
     said = [[f"... {_WHOLE.format(sum(map(len, between)))}"]] if between else []
@@ -180,7 +182,7 @@ def _ends(sections: list[list[str]], count: int) -> list[list[str]]:
 
 
 def _joined(sections: list[list[str]], most: int) -> str:
-    """The lines of the sections, each limited to the given number."""
+    """The lines of the sections, each section limited to the given number."""
     out: list[str] = []
     for section in sections:
         cut = len(section) - most

@@ -1,10 +1,10 @@
 """View: one spec with three renderings: text, static HTML, widget.
 
 view = View(spec)
-view                        # as the last line of a cell: the widget, with HTML and text for where it cannot run
-view.update(other_spec)     # shows in the cell it was displayed in
-view.follow(trace, make)    # live: shows make() after each event, at most 10 times a second
-view.freeze()               # what the notebook stores needs no kernel, also where no widget state is saved
+view                        # as the last line of a cell: the widget, with HTML and text as fallbacks
+view.update(other_spec)     # updates in the cell that displays it
+view.follow(trace, make)    # live: draws make() after each event, at most 10 times a second
+view.freeze()               # the stored output needs no kernel, even without saved widget state
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Send = Callable[[dict[str, Any]], None]
 
 
 class View(NearNames):
-    """A picture of a value.
+    """A view of a value.
 
     Args:
-        spec: What to draw, exactly.
-        budget: Bytes that it may take in a saved notebook, up to 2 MB; what is too large is thinned in the page, and the page says
-            so. Default: `rf.viz.options.budget`, else 250 kB, 500 kB for several views in one.
+        spec: The exact content.
+        budget: Maximal size in a saved notebook, in bytes, up to 2 MB; a larger view is thinned in the page, with a
+            note. Default: `rf.viz.options.budget`, else 250 kB, 500 kB for several views in one.
 
-        hear: Gets what a page says, beside its questions for values, and a function that answers; must not wait.
+        hear: Called with each message of a page other than requests for values, and a function that answers; must not block.
 
     Raises:
-        ValueError: If the spec's kind is not known, or the budget is none.
+        ValueError: If the kind of the spec is unknown, or the budget is invalid.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class View(NearNames):
         self._widget: Any = None
         self._handle: Any = None  # of the stored output
         self._frozen = False
-        self._made: tuple[Any, tuple[str, bytes]] | None = None  # the last page, and of what
+        self._made: tuple[Any, tuple[str, bytes]] | None = None  # the last page, and its key
         self._shown_in: int | None = None
-        self._kept: list[View] | None = None  # by the recording that it follows: itself, once it is displayed
+        self._kept: list[View] | None = None  # set by the recording that it follows, to itself, once it is displayed
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _again, (self._spec, self._budget)  # where it is shown is of this process
+        return _again, (self._spec, self._budget)  # displays exist only in this process
 
     @property
     def spec(self) -> Spec:
@@ -68,7 +68,7 @@ class View(NearNames):
 
     @property
     def budget(self) -> int | None:
-        """The bytes that it may take in a saved notebook; None: `rf.viz.options.budget`, else 250 kB."""
+        """The maximal size in a saved notebook, in bytes; None: `rf.viz.options.budget`, else 250 kB."""
         return self._budget
 
     @budget.setter
@@ -84,43 +84,44 @@ class View(NearNames):
         """The view as text for terminals.
 
         Args:
-            short: At most 1,500 tokens of a language model: the beginning, the end, and of each section as much as there is room for.
+            short: At most 1,500 tokens of a language model: the beginning, the end, and as much of each section as fits.
         """
         text = safe(text_of(self._spec))
         return brief(text) if short else text
 
     def html(self) -> str:
-        """The view without script, style or network: what a saved notebook shows where no script runs."""
+        """The view without script, style or network, as shown by a saved notebook where no script runs."""
         return safe(html_of(self._spec))
 
     def save(
         self, path: str | os.PathLike[str], *, width: float = 6.75, theme: str = "light", dpi: float = 300
     ) -> Path:
-        """Write the view into a file: .html, .svg, .png or .pdf.
+        """Write the view to a file: .html, .svg, .png or .pdf.
 
         Args:
-            path: Of the file; its suffix says what is written. An existing one is replaced as a whole, or stays after an error.
-            width: Inches that the picture is wide: 3.3 for one column of a paper, 6.75 for both. Text has 7 points, less where a picture
-                has to be made smaller.
-            theme: "light" or "dark": the paper. A page (.html) has that of its reader.
-            dpi: Dots per inch of a .png; the others are vector, but for the cells of heat maps.
+            path: The path of the file; its suffix selects the format. An existing file is replaced atomically, and
+                unchanged after an error.
+            width: Width of the picture in inches: 3.3 for one column of a paper, 6.75 for two. Text has 7 points, less
+                if the picture is scaled down.
+            theme: "light" or "dark" background. A page (.html) uses that of its reader.
+            dpi: Dots per inch of a .png; the other formats are vector, except for the cells of heat maps.
 
         Returns:
             The path.
 
         Raises:
-            ValueError: If the suffix or the theme is not known, or the size is none.
+            ValueError: If the suffix or the theme is unknown, or the size is invalid.
             OSError: If the file cannot be written.
         """
-        from rfnb.viz.paper import save  # a page loads more than a view
+        from rfnb.viz.paper import save  # a page imports more than a view
 
         return save(self, path, width=width, theme=theme, dpi=dpi)
 
     def update(self, spec: Spec) -> None:
         """Draw another spec in the same place.
 
-        While `spec.live`, at most 10 times a second (the newest wins) and from a thread of its own; the last one, not live, at
-        once, and it also replaces the output that is stored in the notebook.
+        While `spec.live`, this happens at most 10 times a second (the newest wins), in a separate thread; the last
+        spec, which is not live, is drawn at once and also replaces the stored output of the notebook.
         """
         check_kind(spec.kind)
         self._spec = spec
@@ -129,24 +130,24 @@ class View(NearNames):
             return
         if self._widget is None:
             pump.drop(self)
-            self._spec = spec  # a job that had begun before has one of its own
+            self._spec = spec  # a running job has its own spec
         else:
             pump.finish(self, lambda: self.draw(spec))
         if self._handle is not None:
             display.republish(self._handle, self._repr_mimebundle_())
 
     def draw(self, spec: Spec) -> None:
-        """Draw another spec in the same place, here and now; what the notebook stores stays."""
+        """Draw another spec in the same place, in this thread; the stored output of the notebook does not change."""
         self._spec = spec
         self._send()
 
     def say(self, message: dict[str, Any]) -> None:
-        """Send a message to the pages that show it, if there are any."""
+        """Send a message to the pages that show it."""
         if self._widget is not None:
             self._widget.send(message)
 
     def _hear(self, content: dict[str, Any], send: Callable[..., None]) -> None:
-        """Answer what a page says, in the thread that hears it."""
+        """Handle a message of a page, in the receiving thread."""
         answer = {"exact": self._source.answer, "whole": self._source.whole}.get(str(content.get("rfnb")))
         if answer is not None:
             message, parts = answer(content)
@@ -155,16 +156,16 @@ class View(NearNames):
             self._given_hear(content, send)
 
     def follow(self, trace: Any, make: Callable[[bool], Spec]) -> View:
-        """Draw what a running recording has, until it ends.
+        """Draw a running recording until it ends.
 
         Args:
-            trace: With `subscribe(fn)`, and `on_close(fn)` for the end.
-            make: Gives the spec; its argument says whether more may come. Runs in the pump's thread, never in the model's loop.
+            trace: An object with `subscribe(fn)`, and `on_close(fn)` for the end.
+            make: Returns the spec; its argument is whether more data may arrive. Runs in the pump's thread, never in the model's loop.
 
-        The recording keeps a view that is displayed until it ends, and no other one.
+        The recording keeps a displayed view alive until it ends, and no other one.
         """
         kept = self._kept = []
-        maker = [make]  # which may have much, and goes with the view
+        maker = [make]  # it may hold much data, so it is released with the view
         own = weakref.ref(self, lambda _: maker.clear())
         if self._handle is not None or self._widget is not None:
             self._stay()
@@ -185,14 +186,14 @@ class View(NearNames):
         return self
 
     def _close(self, spec: Spec) -> None:
-        """The last spec of a recording. The thread of a run does not wait until it is sent."""
+        """Draw the last spec of a recording. The thread of the run does not wait until it is sent."""
         if threading.current_thread() is threading.main_thread():
             self.update(spec)
         else:
             pump.finish(self, lambda: self.update(spec), wait=False)
 
     def show(self) -> View:
-        """Display it now: in a notebook as output of the cell, else as text. Returns itself."""
+        """Display it now: in a notebook as the output of the cell, else as text. Returns itself."""
         if display.shell() is None:
             say(self.text())
             return self
@@ -202,15 +203,15 @@ class View(NearNames):
         return self
 
     def _stay(self) -> None:
-        """Keep following while only a page refers to it."""
+        """Stay alive while only a page refers to it."""
         if self._kept == []:
             self._kept.append(self)
 
     def freeze(self) -> View:
-        """Store HTML alone in the notebook: picture, data and script. Returns itself.
+        """Store only HTML in the notebook: picture, data and script. Returns itself.
 
-        JupyterLab prefers the widget to the HTML that is beside it, and shows an error in its place when the notebook is opened
-        again, unless the state of widgets is saved with notebooks (a setting; by default it is not).
+        JupyterLab prefers a widget to the HTML beside it, and shows an error in its place when the notebook is
+        reopened, unless widget state is saved with notebooks (a setting that is off by default).
         """
         self._frozen = True
         if self._widget is not None:
@@ -228,8 +229,8 @@ class View(NearNames):
         return room_of(self._budget, len(self._spec.head.get("parts") or ()))
 
     def _page(self) -> tuple[str, bytes]:
-        """The picture and the frame of a page: thinned if it is large. The exact spec answers what the page asks then."""
-        from rfnb.viz.page.thin import frame_of  # by the first view that is displayed
+        """The picture and the frame of a page, thinned if it is large. Requests of the page are answered from the exact spec."""
+        from rfnb.viz.page.thin import frame_of  # imported at the first displayed view
 
         spec, number = self._spec, self._source.publish(self._spec)
         if spec.live:
@@ -244,7 +245,7 @@ class View(NearNames):
         return self._made[1]
 
     def _stored(self) -> str:
-        """The HTML that the notebook stores: with a script that makes it alive where there is room for that."""
+        """The HTML that the notebook stores, with a script that makes it interactive if there is room."""
         if self._spec.live:
             return self.html()
         picture, frame = self._page()
@@ -266,11 +267,11 @@ class View(NearNames):
             from rfnb.viz.widget import view_data
 
             return view_data(self.as_widget())
-        except ImportError:  # no anywidget: the HTML is there
+        except ImportError:  # without anywidget the HTML is shown
             return {}
 
     def as_widget(self) -> Any:
-        """The widget that shows it, to be put among others of ipywidgets; it follows `update`.
+        """The widget that shows it, to combine with other ipywidgets; it follows `update`.
 
         Raises:
             ImportError: Without anywidget.
@@ -283,7 +284,7 @@ class View(NearNames):
         return self._widget
 
     def _ipython_display_(self) -> None:
-        # `rf.show(x)` as the last line of a cell has displayed it already; IPython then wants to display what it returned.
+        # If `rf.show(x)` is the last line of a cell, it has displayed the view already; IPython then displays the result again.
         if self._shown_in is None or self._shown_in != display.execution_count():
             self.show()
             self._shown_in = None

@@ -1,4 +1,4 @@
-"""The text of tokens, so that all of it is seen and nothing in it acts: escapes of terminals, changes of direction, halves of letters.
+"""Make token texts safe and fully visible: escape sequences, direction changes, broken surrogates.
 
 visible(" a\\x1b")   # "␣a␛"      a token
 line("a\\nb c")      # "a⏎b c"    a text on one line
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-# Control characters but \t and \n; what has no width; what changes the direction; separators of lines; halves of letters, no letters.
+# Control characters except \t and \n; zero-width characters; direction changes; line separators; surrogates and noncharacters.
 _UNSEEN = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
@@ -21,8 +21,8 @@ _OTHER_SPACES = "[\u00a0\u2000-\u200a\u202f\u205f\u3000]"
 
 
 def safe(text: str) -> str:
-    """The text with marks for what is unseen or acts on what is around it; lines and tabs stay."""
-    return re.sub(_UNSEEN, _mark, text)  # which keeps what it has compiled; `import rfnb` does not wait for that
+    """The text with marks for characters that are invisible or affect their surroundings; lines and tabs are kept."""
+    return re.sub(_UNSEEN, _mark, text)  # which caches the compiled pattern; `import rfnb` does not compile it
 
 
 def line(text: str) -> str:
@@ -31,7 +31,7 @@ def line(text: str) -> str:
 
 
 def visible(token: str) -> str:
-    """A token: also spaces at its ends, several in a row, and other than the usual one are seen; the empty one is "∅"."""
+    """A token with visible spaces at its ends, in runs, and of unusual kinds; the empty token is "∅"."""
     if not token:
         return "∅"
     marked = re.sub(_SPACES, lambda found: "␣" * len(found[0]), line(token))

@@ -1,12 +1,13 @@
 """The widget of a view: the only file that imports anywidget and ipywidgets.
 
-One *carrier* model holds the bundle for all views of a kernel; a view itself carries only a small loader and its style sheet.
-Saved notebooks thus hold the bundle once, and all views of a page share one module (and so one selection). In marimo each view has its own
-carrier: a comm ends there with the cell that opened it, and belongs to one visitor of an app. Its page tells modules apart by their text.
+One *carrier* model holds the bundle for all views of a kernel; a view itself has only a small loader and its style
+sheet. A saved notebook thus stores the bundle once, and all views of a page share one module (and so one selection). In
+marimo each view has its own carrier: a comm there ends with the cell that opened it, and belongs to one visitor of an
+app. Its page identifies modules by their text.
 
-Frames and messages go by a *channel*, a model of ipywidgets alone: a model of anywidget hears nothing any more, without a word, where its
-page took longer than two seconds to load it (0.11), and a view would stay at its first frame. A page asks for exact values by a custom
-message, and gets them as one buffer; synced traits would be stored with the notebook.
+Frames and messages use a *channel*, a plain ipywidgets model: an anywidget model silently stops receiving if its page
+took longer than two seconds to load it (0.11), and a view would keep its first frame. A page requests exact values by a
+custom message, and gets them as one buffer; synced traits would be stored with the notebook.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from ipywidgets import CoreWidget, Widget, widget_serialization
 
 STATIC = Path(__file__).parent / "static"
 
-# ipywidgets' references (so that saved state follows them), turned into anywidget's, which waits ten seconds for the bundle.
+# References in the form of ipywidgets (so that saved state includes them), converted to those of anywidget, which waits
+# ten seconds for the bundle.
 _LOADER = """export default {
   initialize: ({ model }) => void (async () => model.send({ rfnb: "here" }))().catch(() => {}),
   async render({ model, el, signal, host }) {
@@ -49,7 +51,7 @@ class Carrier(anywidget.AnyWidget):
 
 
 class Channel(CoreWidget):
-    """The model by which a view and its pages hear from each other: in a page that of a picture, which keeps its bytes when it is saved."""
+    """The model through which a view and its pages exchange messages; in a saved page it keeps the bytes of the frame."""
 
     _model_name = traitlets.Unicode("ImageModel").tag(sync=True)
     _model_module = traitlets.Unicode("@jupyter-widgets/controls").tag(sync=True)
@@ -60,14 +62,14 @@ class ViewWidget(anywidget.AnyWidget):
     """Shows the newest frame of its channel."""
 
     _esm = _LOADER
-    _css = STATIC / "rfnb.css"  # each view its own: the carrier's is not seen inside a shadow root (marimo)
+    _css = STATIC / "rfnb.css"  # each view has its own: that of the carrier is invisible inside a shadow root (marimo)
     _carrier = traitlets.Instance(Widget).tag(sync=True, **widget_serialization)
     _channel = traitlets.Instance(Widget).tag(sync=True, **widget_serialization)
     _is_here = _ends = False
 
     @property
     def frame(self) -> bytes:
-        """The frame that it shows."""
+        """The current frame."""
         return self._channel.value
 
     @frame.setter
@@ -85,17 +87,17 @@ class ViewWidget(anywidget.AnyWidget):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the host has closed it: marimo does when the cell that displayed it runs again."""
+        """Whether the host closed it: marimo does so when the cell that displayed it runs again."""
         return bool(getattr(self.comm, "_closed", True))
 
     def end(self) -> None:
-        """Close it once a page has loaded it: one that is closed while anywidget loads it is an error in the console."""
+        """Close it once a page has loaded it: closing it while anywidget loads it would cause an error in the console."""
         self._ends = True
         if self._is_here:
             self.close()
 
     def loaded(self, *_: Any) -> None:
-        """A page has loaded it."""
+        """Called when a page has loaded it."""
         self._is_here = True
         if self._ends:
             self.close()
@@ -104,7 +106,7 @@ class ViewWidget(anywidget.AnyWidget):
 _carrier: Carrier | None = None
 
 
-_NOBODY = {  # to a page whose view is gone: no values, and why nothing is done
+_NOBODY = {  # the answer to a page whose view is gone: no values, and the reason
     "exact": {"rfnb": "exact"},
     "whole": {"rfnb": "whole"},
     "do": {"rfnb": "did", "said": "Nobody has this run any more."},
@@ -116,7 +118,7 @@ def make_widget(frame: bytes, hear: Hear) -> ViewWidget:
     """A widget that shows `frame`; assign `widget.frame` to show another.
 
     Args:
-        hear: A bound method: gets a message of a page, and a function that sends another one. What it is bound to may go away.
+        hear: A bound method, called with a message of a page and a function that sends one. Its object is held weakly.
     """
     widget = ViewWidget(_carrier=_carrier_of_host(), _channel=(channel := Channel(value=frame)))
     widget.on_msg(ViewWidget.loaded)
@@ -147,10 +149,10 @@ def _carrier_of_host() -> Carrier:
 
 
 def _answer_at_once(channel: Channel) -> None:
-    """Let the page choose the thread that its messages are handled in, so that a running cell does not hold them up.
+    """Let a page choose the thread that handles its messages, so that a running cell does not delay them.
 
-    ipykernel 7.4 routes a message to the (sub)shell that has last published on its comm, which is the one of the cell that made the
-    widget, as long as that runs. Its method to decide that is private; where there is none, nothing needs to be done.
+    ipykernel 7.4 routes a message to the (sub)shell that last published on its comm, which is that of the cell that
+    made the widget, as long as it runs. The method that decides this is private; versions without it need no change.
     """
     comm = channel.comm
     if comm is not None and hasattr(comm, "_reply_subshell_for"):

@@ -1,7 +1,7 @@
-"""Explorer: runs a function for the newest values of its inputs, and shows what it comes to.
+"""Explorer: runs a function for the current values of its inputs, and shows the results.
 
-A change of a value is noted, and a thread runs the function for it: a run of `control/` that is recorded. While it runs, a newer value
-stops it at its next step and takes its place; of many changes only the last counts. One explorer never has two runs at once.
+When a value changes, a thread runs the function as a recorded run of `control/`. A newer value stops this run at its
+next step and replaces it; of many changes only the last counts. One explorer never has two runs at once.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _WAIT = 5.0
 
 
 class _Shown(NamedTuple):
-    """The last good run.
+    """The last successful run.
 
     Attributes:
-        text: Its result, if that has no view.
-        said: What it was, in a line.
+        text: Its result, if it has no view.
+        said: A description in one line.
     """
 
     values: Mapping[str, Any]
@@ -49,7 +49,7 @@ class _Shown(NamedTuple):
 
 
 class Explorer(NotPicklable):
-    """Fields of values, and what a function makes of them. Made by `rf.explore`.
+    """Input fields, and the results of a function for their values. Made by `rf.explore`.
 
     Attributes:
         run: The newest run; None before the first one.
@@ -59,8 +59,8 @@ class Explorer(NotPicklable):
         self._fn, self._inputs, self._record, self._view = fn, dict(inputs), record, dict(view)
         self.run: Run | None = None
         self._values = {name: each.value for name, each in inputs.items()}
-        self._version, self._done = 1, 0  # of the values, and of those that have been run
-        self._run_of = 0  # the version that `run` is of
+        self._version, self._done = 1, 0  # versions of the values: current, and last run
+        self._run_of = 0  # the version of the values in `run`
         self._changed = threading.Condition()
         self._worker: threading.Thread | None = None
         self._context, self._modes = contextvars.copy_context(), modes_here()
@@ -74,16 +74,16 @@ class Explorer(NotPicklable):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The values of the inputs now."""
+        """The current values of the inputs."""
         with self._changed:
             return dict(self._values)
 
     def set(self, **values: Any) -> Explorer:
-        """Other values, as if they had been typed; returns at once.
+        """Set other values, as if they had been typed; returns at once.
 
         Raises:
             KeyError: If there is no such input.
-            TypeError, ValueError: If an input does not take its value; then nothing is changed.
+            TypeError, ValueError: If an input does not accept its value; nothing is changed then.
         """
         checked = {name: need_input(self._inputs, name).checked(value) for name, value in values.items()}
         with self._changed:
@@ -98,11 +98,11 @@ class Explorer(NotPicklable):
 
     @property
     def result(self) -> Any:
-        """The result for the values now; waits for it.
+        """The result for the current values; waits for it.
 
         Raises:
             RunStopped: If its run was stopped.
-            Exception: What the function has raised.
+            Exception: The error that the function raised.
         """
         self.wait()
         if self._error is not None:
@@ -111,10 +111,10 @@ class Explorer(NotPicklable):
         return self._shown.result
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the values now have been run; False: `timeout` seconds were not enough.
+        """Wait until the current values have been run; False after `timeout` seconds.
 
         Raises:
-            RuntimeError: If its run is paused, for then nothing would come of waiting.
+            RuntimeError: If its run is paused, since it would wait forever.
         """
         self._work()
         with self._changed:
@@ -134,7 +134,7 @@ class Explorer(NotPicklable):
     # -- running -----------------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Let a thread run the function until nothing is newer."""
+        """Run the function in a thread until nothing is newer."""
         with self._changed:
             if self._worker is None and self._done != self._version:
                 self._worker = threading.Thread(target=self._main, name="rfnb explore", daemon=True)
@@ -159,7 +159,7 @@ class Explorer(NotPicklable):
             finished = self._run(version, values)
             if finished is not None:
                 self._take(values, finished)
-        except BaseException as error:  # the thread goes on for the next values
+        except BaseException as error:  # the thread continues with the next values
             self._error = error
         with self._changed:
             if version != self._version:
@@ -170,7 +170,7 @@ class Explorer(NotPicklable):
             warn_user(f"rf.explore could not show a result: {type(error).__name__}: {error}")
 
     def _run(self, version: int, values: Mapping[str, Any]) -> Run | None:
-        """The run for these values when it is over; None: newer ones have stopped it."""
+        """The finished run for these values; None if newer values stopped it."""
         run = self._context.copy().run(lambda: started(self._fn, name="explore", record=self._record, **values))
         with self._changed:
             self.run, self._run_of = run, version
@@ -200,7 +200,7 @@ class Explorer(NotPicklable):
     # -- showing -----------------------------------------------------------------------------------------------------------
 
     def _take(self, values: Mapping[str, Any], run: Run) -> None:
-        """Take what a run has come to, in place of what was there."""
+        """Replace the shown result by that of a run."""
         self._error = None
         result = run.result
         specs = self._specs(result, run)
@@ -215,13 +215,13 @@ class Explorer(NotPicklable):
                 self._views[name] = View(spec)
 
     def _specs(self, result: Any, run: Run) -> dict[str, Spec]:
-        """The pictures of a run: of its result, and of what it has recorded."""
+        """The views of a run: of its result, and of its recording."""
         found: dict[str, Spec] = {}
         spec = result_spec(result)
         if spec is not None:
             found["result"] = spec
         if run.trace is not None and run.trace.events:
-            from rfnb.viz import of_trace  # with all that it shows, by the first that is shown
+            from rfnb.viz import of_trace  # imported with all views that it needs, at first use
 
             recorded = of_trace.spec(run.trace, **self._view)
             is_empty = recorded.kind == "group" and not recorded.head["parts"]
@@ -244,7 +244,7 @@ class Explorer(NotPicklable):
             self._page.fail(f"{values_words(values)}:\n{error_words(self._error)}", old)
 
     def text(self) -> str:
-        """The values and what they come to, as text."""
+        """The values and the result as text."""
         said, shown = self._said()
         lines = [f"explore: {said}"]
         if shown is not None:
@@ -252,7 +252,9 @@ class Explorer(NotPicklable):
         return "\n".join(filter(None, lines))
 
     def _said(self) -> tuple[str, _Shown | None]:
-        """The values now and what is to be said of them, and what stands below: their result, or an older one that is said to be that."""
+        """A description of the current state, and the result below it: that of the current values, or an older one that is
+        labelled as such.
+        """
         with self._changed:
             values, is_done, error, shown = dict(self._values), self._done == self._version, self._error, self._shown
         lines = [values_words(values)]
@@ -272,17 +274,16 @@ class Explorer(NotPicklable):
         title: str = "",
         card: str = "",
     ) -> Path:
-        """Write its views into a page of HTML; with `runs`, one in which the model runs: a person types another text, and the views follow.
+        """Write the views into an HTML page; with `runs`, the page contains the model: a person types another text, and the views follow.
 
         Args:
-            runs: Whether the page has the model in it, with all of its weights. One input is a text; numbers of a range have fields; all
-                others stay as they are.
-            weights: "float32", "float16" or "int8": fewer bits make a smaller page, whose numbers differ more. The page says by how
-                much.
+            runs: Whether the page contains the model with all of its weights. One input must be a text; numbers with a
+                range have fields; all others are fixed.
+            weights: "float32", "float16" or "int8": fewer bits make a smaller but less exact page, which states the difference.
             card: Information about the model shown on request, such as its card and the licence of its weights.
 
         Raises:
-            TypeError, ValueError: If a page cannot run what the function computes: it says which op, and where.
+            TypeError, ValueError: If a page cannot run the function; the error names the op and its line.
         """
         if not runs:
             from rfnb.viz.save import save_html
@@ -297,7 +298,7 @@ class Explorer(NotPicklable):
         )  # fmt: skip
 
     def show(self) -> Explorer:
-        """Display it: in a notebook as output of the cell, else as text of its first values. Returns itself."""
+        """Display it: in a notebook as the output of the cell, else the first result as text. Returns itself."""
         if display.shell() is None:
             self.wait()
             say(self.text())
@@ -322,20 +323,20 @@ class Explorer(NotPicklable):
         return Page(self._inputs, self.values, self.set)
 
     def _html(self) -> str:
-        """The values and what they came to first, for where there is no kernel."""
+        """The values and the first result, for viewers without a kernel."""
         said, shown = self._said()
         note = "" if self._page is not None else "\nFields and sliders need ipywidgets:  pip install ipywidgets"
         text = f'<pre style="margin:0 0 .5em">{escape(said + note)}\n{escape(shown.text if shown else "")}</pre>'
         return "\n".join([text, *(view._stored() for view in self._views.values())])
 
     def _ipython_display_(self) -> None:
-        # As the last line of a cell `rf.explore(...)` has displayed it already.
+        # If `rf.explore(...)` is the last line of a cell, it has displayed it already.
         if self._shown_in is None or self._shown_in != display.execution_count():
             self.show()
             self._shown_in = None
 
     def _display_(self) -> Any:
-        # Of marimo, which refuses the fields: the views follow `set` there.
+        # marimo does not accept the fields; there the views follow `set`.
         return sys.modules["marimo"].vstack(list(self._views.values()))
 
     def __repr__(self) -> str:
@@ -351,21 +352,22 @@ def explore(
     view: Mapping[str, Any] | None = None,
     **inputs: Any,
 ) -> Explorer:
-    """Fields and sliders for the arguments of a function: a change runs it anew, and the views follow.
+    """Make fields and sliders for the arguments of a function: a change reruns it, and the views follow.
 
-    Each run is one of `rf.run`. A newer value stops it at its next step; of many changes the last one counts. The views are those of what
-    the function has recorded, and of what it gives, if that has one; else it is shown as text. Where a run fails, what it says is shown,
-    and the views of the last good one stay, dimmed. Without a notebook it runs once, and prints that.
+    Each run is one of `rf.run`. A newer value stops it at its next step; of many changes the last one counts. The views
+    show the recording of the function and its result; a result without a view is shown as text. If a run fails, its
+    error is shown, and the views of the last successful run are dimmed. Without a notebook it runs once and prints the
+    result.
 
     Args:
-        fn: Called with the values, by name.
-        record: Options of `rf.record`, as `{"model": model}`; what is recorded is shown. False: nothing.
-        view: Options of the view of that, as `{"kinds": ["attention", "beams"]}`: see `rf.show`.
+        fn: Called with the values as keyword arguments.
+        record: Options of `rf.record`, e.g. `{"model": model}`; the recording is shown. False records nothing.
+        view: Options of its view, e.g. `{"kinds": ["attention", "beams"]}`: see `rf.show`.
         **inputs: For each argument a text, a number, True or False, a range `(1, 12)` or `(0.0, 1.0, 0.1)`, a list of choices or a dict of
-            them by label, a Dim (an entry of it). Anything else is passed on as it is.
+            them by label, a Dim (an entry of it). Anything else is passed on unchanged.
 
     Raises:
-        TypeError: If fn is no function, or does not take these inputs.
+        TypeError: If fn is not callable, or does not take these inputs.
         ValueError: For an empty range or list.
 
     Example:

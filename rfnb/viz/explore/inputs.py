@@ -1,10 +1,10 @@
-"""Inputs of an explorer: what each takes, from the value that is given for it.
+"""Inputs of an explorer: the type of each, from its given value.
 
 "phonetics"                 a text                    True            yes or no
-5, 0.5                      a number                  Dim             an entry of it, by its label where it has a vocabulary
-(1, 12), (0.0, 1.0, 0.1)    a number of a range, with its step
-["greedy", "beam"]          one of these; of a dict one of its values, by its keys
-anything else               is passed on as it is
+5, 0.5                      a number                  Dim an index of it, by label if it has a vocabulary
+(1, 12), (0.0, 1.0, 0.1) a number in a range, with its step
+["greedy", "beam"] one of these; for a dict one of its values, by key
+anything else is passed on unchanged
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Input:
 
     Attributes:
         kind: "text", "switch" (a bool), "whole" (an int), "number" (a float), "choice", "fixed".
-        value: The value that it begins with.
-        range: (least, largest, step) of a number, where it has one.
+        value: The initial value.
+        range: (minimum, maximum, step) of a number, or None.
         choices: Label -> value.
     """
 
@@ -39,10 +39,10 @@ class Input:
     choices: Mapping[str, Any] | None = None
 
     def checked(self, value: Any) -> Any:
-        """A value that is taken.
+        """The value in the type of this input.
 
         Raises:
-            TypeError, ValueError: If it is not.
+            TypeError, ValueError: If it is not accepted.
         """
         if self.kind == "fixed":
             return value
@@ -74,10 +74,10 @@ class Input:
 
 
 def inputs_of(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Input]:
-    """The inputs by name. One that is a range begins with the default of the function, if that is in it, else in its middle.
+    """The inputs by name. A range starts with the default of the function if it is inside, else in its middle.
 
     Raises:
-        TypeError: If the function takes no such argument, or lacks one.
+        TypeError: If the function does not take such an argument, or an argument is missing.
         ValueError: For a range or a list without a value.
     """
     defaults = _defaults(fn, given)
@@ -87,7 +87,7 @@ def inputs_of(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Inp
 def _defaults(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # of C
+    except (TypeError, ValueError):  # a C function
         return {}
     try:
         signature.bind(**given)
@@ -158,7 +158,7 @@ def _choice(name: str, choices: Mapping[str, Any], default: Any) -> Input:
 
 
 def need_input(inputs: Mapping[str, Input], name: str) -> Input:
-    """The input of a name.
+    """The input with a name.
 
     Raises:
         MissingKeyError: If there is none.

@@ -1,4 +1,4 @@
-"""The page of an explorer: fields and sliders of ipywidgets over the views, each brought up to date where it is."""
+"""The page of an explorer: ipywidgets fields and sliders above the views, each updated in place."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _STYLE = """<style>
 
 
 class Page:
-    """The things that are displayed.
+    """The displayed widgets.
 
     Args:
-        inputs, values: What there is a field for, and what it begins with.
-        set_value: Called with name and value when a field has changed. Returns at once.
+        inputs, values: The inputs with a field, and their initial values.
+        set_value: Called with name and value when a field changes. Returns at once.
     """
 
     def __init__(self, inputs: Mapping[str, Input], values: Mapping[str, Any], set_value: Callable[..., Any]):
@@ -46,7 +46,7 @@ class Page:
         return view_data(self._box)
 
     def set(self, values: Mapping[str, Any]) -> None:
-        """Let fields show values that were set otherwise."""
+        """Update fields whose values were set elsewhere."""
         for name, value in values.items():
             if name in self._fields:
                 shown = _shown(self._inputs[name], value)
@@ -54,13 +54,13 @@ class Page:
                     self._fields[name].value = shown
 
     def say(self, words: str) -> None:
-        """Say on the line under the fields what is going on."""
+        """Show a status message below the fields."""
         self._said.value = (
             f'{_STYLE}<div class="rfnb-explore-said" role="status" aria-live="polite">{escape(words) or "&nbsp;"}</div>'
         )
 
     def show(self, views: Sequence[View], text: str, said: str) -> None:
-        """Show what a run has come to."""
+        """Show the result of a run."""
         widgets = tuple(view.as_widget() for view in views)
         if self._views.children != widgets:
             self._views.children = widgets
@@ -70,7 +70,7 @@ class Page:
         self.say(said)
 
     def fail(self, error: str, old: str) -> None:
-        """Show what went wrong, and dim what is there from before."""
+        """Show an error, and dim the previous views."""
         marked = f"<div><em>{escape(old)}</em></div>" if old else ""
         self._failed.value = f'<div class="rfnb-explore-failed" role="alert"><pre>⚠ {escape(error)}</pre></div>{marked}'
         if old:
@@ -83,7 +83,7 @@ class Page:
 
 
 def _shown(given: Input, value: Any) -> Any:
-    """The value of a field: of a choice its label."""
+    """The displayed value of a field: for a choice its label."""
     if given.choices is None:
         return value
     return next(label for label, choice in given.choices.items() if choice is value or choice == value)

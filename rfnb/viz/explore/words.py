@@ -1,4 +1,4 @@
-"""The words of an explorer: its values, what a run has come to, and what an error says."""
+"""The texts of an explorer: its values, results and errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _value(value: Any) -> str:
 
 
 def result_spec(result: Any) -> Spec | None:
-    """The spec of a result that has a view; None for a result shown as text."""
+    """The spec for a result that has a view; None for a result shown as text."""
     if isinstance(result, View):
         return result.spec
     if isinstance(result, (Spec, Trace)) or kind_showing(result):
@@ -43,7 +43,7 @@ def result_spec(result: Any) -> Spec | None:
 
 
 def result_words(result: Any) -> str:
-    """A result as text: of several things each on a line."""
+    """A result as text: several things on one line each."""
     if result is None:
         return ""
     if isinstance(result, str):

@@ -1,7 +1,7 @@
-"""The calls in a recording as a tree, and what flows between them.
+"""The calls in a recording as a tree, and the tensors that flow between them.
 
-A call of a module comes after all that it has called, and says how deep it is: so the tree is what was called inside of what. Its
-tensors have numbers, if calls of ops were recorded too. Else it is not known what went where.
+The event of a module's call follows those of all calls inside it, and has its depth, which determines the tree. Its
+tensors are numbered if calls of ops were recorded too; otherwise the data flow is unknown.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from rfnb.core.tensor import Tensor
 
 @dataclass(eq=False)
 class FlowCall:
-    """A call of a module or of an op.
+    """A call of a module or an op.
 
     Attributes:
-        path: Of the module, with the names of loops; of an op that of the module that it is in.
-        module: The name of the class; of an op "".
+        path: The path of the module, with the names of loops; for an op that of its module.
+        module: The name of the class; "" for an op.
         inputs, outputs: Its Tensors without values, by their names.
-        reads, writes: Their numbers; empty if they are not known.
-        raised: The name of the error that it ended with.
-        steps: Of the loops that it is in, outermost first.
-        loop: The name of the dim of the innermost one.
-        parts: What it called; of a step of a loop what is called in it.
-        needs: The numbers of the tensors from outside that it or its parts read.
-        made: The numbers of those that it or its parts made.
+        reads, writes: Their numbers; empty if unknown.
+        raised: The name of the error that it raised.
+        steps: The steps of the enclosing loops, outermost first.
+        loop: The name of the dim of the innermost loop.
+        parts: The calls inside it; for a step of a loop, the calls in the step.
+        needs: The numbers of the outside tensors that it or its parts read.
+        made: The numbers of the tensors that it or its parts made.
     """
 
     path: str
@@ -46,7 +46,7 @@ class FlowCall:
     parts: list[FlowCall] = field(default_factory=list)
     needs: dict[int, None] = field(default_factory=dict)
     made: set[int] = field(default_factory=set)
-    alike: int = 0  # of calls that are alike but for a number in their names
+    alike: int = 0  # id shared by calls that differ only in a number in their names
 
     @property
     def is_op(self) -> bool:
@@ -60,9 +60,9 @@ class Flow:
 
     Attributes:
         calls: The outermost ones.
-        known: Whether it is known what goes where.
-        tensors: By number: the tensors that were computed with; not parameters and constants.
-        made: The numbers of those that calls have made.
+        known: Whether the data flow is known.
+        tensors: By number: the tensors in the computation, without parameters and constants.
+        made: The numbers of the tensors that calls made.
     """
 
     calls: list[FlowCall]
@@ -112,16 +112,16 @@ def _call_of(event: Any) -> FlowCall:
 
 
 def _name_of(path: str) -> str:
-    """The last part of a path; of one of several the number alone says little."""
+    """The last part of a path; for an item of several, with its parent, since the number alone says little."""
     parts = path.split(".")
     return ".".join(parts[-2:]) if parts[-1].isdigit() else parts[-1]
 
 
 def _in_steps(calls: list[FlowCall], level: int, alike: dict[Any, int]) -> list[FlowCall]:
-    """The calls, those in a step of a loop as one.
+    """The calls, with those in a step of a loop combined.
 
     Args:
-        level: How many loops are around them all.
+        level: The number of loops around all of them.
     """
     made: list[FlowCall] = []
     for key, group in itertools.groupby(
@@ -136,23 +136,23 @@ def _in_steps(calls: list[FlowCall], level: int, alike: dict[Any, int]) -> list[
         step.parts = _in_steps(parts, level + 1, alike)
         step.raised = next((part.raised for part in step.parts if part.raised), "")
         _finish(step, alike, set(), {})
-        step.alike = alike.setdefault(("step", step.name, step.raised), len(alike))  # also where sequences have ended
+        step.alike = alike.setdefault(("step", step.name, step.raised), len(alike))  # also if some sequences have ended
         made.append(step)
     return made
 
 
 def _finish(call: FlowCall, alike: dict[Any, int], born: set[int], looks: dict[Dim, Any]) -> None:
-    """Work out what is known of a call when its parts are.
+    """Set the fields of a call that depend on its parts.
 
     Args:
-        alike: Numbers of what calls look like.
-        born: The numbers of all tensors that were made before.
-        looks: What dims look like.
+        alike: Ids of the signatures of calls.
+        born: The numbers of all tensors made earlier.
+        looks: Signatures of dims.
     """
     for part in call.parts:
         call.needs.update((number, None) for number in part.needs if number not in call.made)
         call.made |= part.made
-    # Of the calls of a recorded loop the event of a module is that of the first step, its parts are those of each one.
+    # In a recorded loop, a module has one event, for the first step, but its parts have one in each step.
     if call.is_op or not call.parts:
         call.needs.update((number, None) for number in call.reads)
     call.made |= set(call.writes) - set(call.reads) - born
@@ -174,7 +174,9 @@ def _look(dim: Dim) -> Any:
 
 
 def _tensors(calls: list[FlowCall], everything: list[FlowCall]) -> dict[int, Tensor]:
-    """The tensors that are computed with, not parameters and constants: what is made of the inputs of modules, or these are made of."""
+    """The tensors in the computation, without parameters and constants: those computed from inputs of modules, or from
+    which these are computed.
+    """
     look: dict[int, Tensor] = {}
     for call in everything:
         for numbers, tensors in ((call.reads, call.inputs), (call.writes, call.outputs)):
@@ -186,7 +188,7 @@ def _tensors(calls: list[FlowCall], everything: list[FlowCall]) -> dict[int, Ten
         for call in reversed(outside):
             if found & set(call.writes):
                 found |= set(call.reads)
-    else:  # functions only: all
+    else:  # functions without modules: all tensors
         found = set(look)
     for call in everything:
         if call.module or found & set(call.reads):
@@ -195,7 +197,7 @@ def _tensors(calls: list[FlowCall], everything: list[FlowCall]) -> dict[int, Ten
 
 
 def _outside(calls: Iterable[FlowCall]) -> Iterator[FlowCall]:
-    """The calls of ops that are in no module."""
+    """The calls of ops outside any module."""
     for call in calls:
         if call.is_op:
             yield call

@@ -18,11 +18,11 @@ from rfnb.viz.terminal import aligned, clip
 MOST_ROWS = 200
 
 
-_MOST_PIXELS = 100_000  # of a side, as in the page
+_MOST_PIXELS = 100_000  # pixels per side, as in the page
 
 
 def problem(spec: Any) -> str:
-    """The fault; empty if it can be drawn."""
+    """The problem with the spec; "" if it can be drawn."""
     head, cannot = spec.head, "This flow cannot be drawn:"
     try:
         ids = {entry["id"] for entry in head["dims"]}
@@ -91,7 +91,7 @@ def text(spec: Any) -> str:
 
 
 def legend(head: dict[str, Any]) -> list[str]:
-    """A line for each dim: its mark, its name and size, its lengths."""
+    """A line for each dim: its mark, name, size and lengths."""
     sizes, rows = sizes_of(head["dims"]), []
     for entry in head["dims"]:
         lengths = entry.get("lengths")
@@ -106,7 +106,7 @@ def legend(head: dict[str, Any]) -> list[str]:
 
 
 def rows_of(head: dict[str, Any], level: int = 0, indent: int = 0) -> list[list[str]]:
-    """A row for each station: its label, the marks of the dims that come and go, what it does with them, and what it reads."""
+    """A row for each station: its label, the marks of its input and output dims, the change between them, and its sources."""
     marks = {entry["id"]: entry["mark"] for entry in head["dims"]}
     rows: list[list[str]] = []
     if not head["levels"]:
@@ -146,7 +146,7 @@ _MOST_HEIGHT = 1600.0
 
 
 def drawing(spec: Any, width: float) -> Drawing:
-    """The flow as a drawing, wider than `width` where a picture of its stations is."""
+    """The flow as a drawing, wider than `width` if a picture of its stations is."""
     head = spec.head
     levels = [level for level in head["levels"] if level["graph"]["nodes"]]
     if not levels:
@@ -180,7 +180,7 @@ def drawing(spec: Any, width: float) -> Drawing:
 
 
 def _legend(made: Drawing, legend: list[dict[str, Any]], room: float) -> tuple[float, float]:
-    """The dims with their marks, colours and lines, as many in a row as fit; the width of it, and where the picture begins below."""
+    """Draw the dims with their marks, colours and lines, as many per row as fit; returns the width, and the top of the picture."""
     x, y, widest = 0.0, 8.0, 0.0
     for item in legend:
         text = labels.fitted(item["text"], room - 40)

@@ -1,4 +1,4 @@
-"""The places of the stations and lines of a `flow`: by `dot` of Graphviz, or in layers of our own."""
+"""The layout of the stations and lines of a `flow`: by Graphviz `dot`, or in layers of our own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rfnb.viz.drawing.labels import short
 from rfnb.viz.drawing.theme import HUES
 from rfnb.viz.parts.graph import GAP, PAD, STRAND, Box, edge_of, in_layers, node_of, path_of, placed_by_dot
 
-_LAYER = 30.0  # between the boxes of two layers
+_LAYER = 30.0  # distance between the boxes of two layers
 _MOST_LETTERS = 34
-_WIDEST = 1400.0  # of a layer that has more than one box
+_WIDEST = 1400.0  # maximal width of a layer with more than one box
 _MOST_DIMS = 12  # lines side by side
 
 
@@ -63,7 +63,7 @@ def _box(station: dict[str, Any]) -> Any:
 
 
 def _widen(levels: list[dict[str, Any]], boxes: list[list[Box]]) -> None:
-    """Room in each box for the lines that come and go side by side."""
+    """Make each box wide enough for the parallel lines that enter and leave it."""
     for level, data in zip(boxes, levels):
         for box in level:
             for side in ("from", "to"):
@@ -72,20 +72,20 @@ def _widen(levels: list[dict[str, Any]], boxes: list[list[Box]]) -> None:
 
 
 def _placed(boxes: list[Box], edges: list[dict[str, Any]]) -> dict[str, Any]:
-    """Layers of our own: each box below all that it reads, as many in one as are not too wide."""
+    """Our own layered layout: each box is below all that it reads, with as many boxes per layer as fit."""
     by_id = {box.id: box for box in boxes}
     joins = [(by_id[edge["from"]], by_id[edge["to"]]) for edge in edges]
     readers: dict[str, list[Box]] = {}
     for high, low in joins:
         readers.setdefault(high.id, []).append(low)
     used: dict[int, float] = {}
-    for box in boxes:  # those that are read come first
+    for box in boxes:  # boxes that are read come first
         while used.get(box.layer, 0.0) + box.width > _WIDEST and used.get(box.layer):
             box.layer += 1
         used[box.layer] = used.get(box.layer, 0.0) + box.width + GAP
         for low in readers.get(box.id, []):
             low.layer = max(low.layer, box.layer + 1)
-    for box in boxes:  # what comes from outside stands right above the first that reads it
+    for box in boxes:  # an input from outside is placed directly above its first reader
         if box.shape == "value" and readers.get(box.id):
             box.layer = min(low.layer for low in readers[box.id]) - 1
     placed = in_layers(boxes, joins, 2 * PAD)
@@ -106,7 +106,7 @@ def _placed(boxes: list[Box], edges: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _spread_ends(paths: list[list[list[float]]], edges: list[dict[str, Any]], boxes: dict[str, Box]) -> None:
-    """Bundles of lines that come to one box, or go from it, side by side in the order of where they come from."""
+    """Spread the ends of parallel lines at a box, in the order of their other ends."""
     for side, end, next_ in (("from", 0, 1), ("to", -1, -2)):
         for box in boxes.values():
             mine = [index for index, edge in enumerate(edges) if edge[side] == box.id]
@@ -154,6 +154,6 @@ def _graph(
 
 
 def _right_of(edge: dict[str, Any]) -> float:
-    """The right end of a line, with its marks."""
+    """The right end of a line, including its marks."""
     marks = sum(7.0 * len(mark) + 3 for mark in edge["glyphs"])
     return float(max(x for x, _ in edge["path"]) + len(edge["hues"]) / 2 * STRAND + 3 + marks)

@@ -1,18 +1,19 @@
-"""The `flow` view: the dims that go through the calls of a model. A dim is a line; the calls of modules and ops are its stations.
+"""The `flow` view: how dims flow through the calls of a model. A dim is a line; the calls of modules and ops are its stations.
 
     with rf.record(ops=True) as trace:
         model(x)
     rf.viz.flow(trace)
 
-A line begins at the call that makes its dim, and ends at the last one that takes it. Calls that are alike are one, "× 12"; a box with
-more in it opens. Without `ops=True` it is not known what goes where: then a line goes from each call that has its dim to the next one,
-and the view says so.
+A line begins at the call that makes its dim, and ends at the last call that takes it. Similar calls are combined, "×
+12"; a box with calls inside opens. Without `ops=True` the data flow is unknown: a line then connects each call that has
+the dim to the next one, and the view says so.
 
-The spec: `head = {title, live, dims: [dim entry + mark], legend, levels: [{label, up, stations, graph}], remark}`; the first level is the
-whole, each other one is what is in a station of the level `up`. A station is `{id, shape, label, module, path, count, takes, gives, makes,
-ends, reads, opens, raised, chained, change, words}`: dims by id, `reads` has what its lines come from, `opens` is the level that shows what
-is in it. `graph` is where all is in the picture
-(`viz/parts/graph.py`), laid out by `dot` of Graphviz where that is installed. There are no blocks.
+The spec: `head = {title, live, dims: [dim entry + mark], legend, levels: [{label, up, stations, graph}], remark}`; the
+first level is the whole model, each other one is the inside of a station of the level `up`. A station is `{id, shape,
+label, module, path, count, takes, gives, makes,
+ends, reads, opens, raised, chained, change, words}`: dims by id, `reads` the sources of its lines, `opens` the level
+that shows its inside. `graph` is the layout (`viz/parts/graph.py`), by Graphviz `dot` if that is installed. There are
+no blocks.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ from rfnb.viz.flow.layout import layouts
 from rfnb.viz.flow.stations import Scene, Station, dims_of, scene_of
 from rfnb.viz.spec import Spec
 
-MOST_LEVELS, MOST_STATIONS = 60, 600  # in all pictures of a view
+MOST_LEVELS, MOST_STATIONS = 60, 600  # over all pictures of a view
 _IN_ORDER = "What goes where was not recorded: a line goes from each call that has its dim to the next one. rf.record(ops=True) records it."
 
 
 def spec(trace: Any, *, title: str | None = None, live: bool = False, dot: bool | None = None) -> Spec:
-    """The spec of the flow of dims through the calls that a trace has.
+    """The spec of the flow of dims through the calls in a trace.
 
     Args:
-        trace: A Trace, best one of `rf.record(ops=True)`, or a list of its events.
-        title: Default says what ran.
-        live: Whether more may come.
-        dot: Whether `dot` of Graphviz says where the boxes are. Default: where it is installed.
+        trace: A Trace, ideally of `rf.record(ops=True)`, or a list of its events.
+        title: Default: the name of the model.
+        live: Whether more data may arrive.
+        dot: Whether to use Graphviz `dot` for the layout. Default: if it is installed.
 
     Raises:
-        TypeError: If this is no trace.
+        TypeError: If it is not a trace.
     """
     flow = flow_of(_events(trace))
     known = Entries()
@@ -94,7 +95,7 @@ def _title(flow: Flow) -> str:
 
 
 class _Levels:
-    """Collects the levels, the whole first, then what is in its stations, and so on."""
+    """Collects the levels: the whole first, then the insides of its stations, and so on."""
 
     def __init__(self, flow: Flow, dims: Entries):
         self._flow, self._dims = flow, dims
@@ -117,14 +118,14 @@ class _Levels:
         return [station for station in self._scene(call).stations if station.shape == "op"]
 
     def _top(self) -> FlowCall | None:
-        """The call that is the whole of what was recorded; None if there are several."""
+        """The single outermost call of the recording; None if there are several."""
         top: FlowCall | None = None
         while len(inner := self._calls(top)) == 1 and len(inner[0].calls) == 1 and self._calls(inner[0].calls[0]):
             top = inner[0].calls[0]
         return top
 
     def _inmost(self, call: FlowCall) -> tuple[FlowCall, int, bool]:
-        """The call, or the one in it that is all it calls; how often that is, and whether one after the other."""
+        """The call, or the innermost one in a chain of single calls; the number of repetitions, and whether they are chained."""
         count, chained = 1, False
         while len(inner := self._calls(call)) == 1 and inner[0].calls[0].parts:
             call, count, chained = inner[0].shown, count * len(inner[0].calls), chained or inner[0].chained
@@ -173,17 +174,17 @@ class _Levels:
             "makes": known(dim for dim in gives if dim not in takes),
             "ends": known(dim for dim in takes if dim not in gives) if not made["raised"] else [],
         }
-        return made  # not a copy: what opens it is noted later
+        return made  # not a copy, since the level that it opens is set later
 
     def _taken(self, call: FlowCall) -> dict[Any, None]:
-        """The dims of what a call computes with: not of parameters."""
+        """The dims of the tensors that a call takes, without parameters."""
         if not self._flow.known:
             return dims_of(call.inputs)
         numbers = call.needs if call.is_step else call.reads
         return dims_of([("", self._flow.tensors[number]) for number in numbers if number in self._flow.tensors])
 
     def _given(self, call: FlowCall) -> dict[Any, None]:
-        """The dims of what a call gives; of a step of a loop those of what it makes."""
+        """The dims of the tensors that a call returns; for a step of a loop those that it makes."""
         if not call.is_step:
             return dims_of(call.outputs)
         return {dim: None for part in call.parts for dim in self._given(part)}
@@ -193,11 +194,11 @@ class _Levels:
         return f"{station.label} × {count}" if count > 1 else station.label
 
 
-_MOST, _LETTERS = 12, 60  # dims in a sentence, letters of a name
+_MOST, _LETTERS = 12, 60  # dims in a sentence, characters of a name
 
 
 def marks_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """A mark for each dim by id, no two alike: its first letter, else with a number."""
+    """A unique mark for each dim by id: its first letter, with a number if needed."""
     marks: dict[int, str] = {}
     count: dict[str, int] = {}
     for entry in entries:
@@ -208,7 +209,7 @@ def marks_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
 
 
 def legend_of(entries: Sequence[dict[str, Any]], texts: dict[int, str], marks: dict[int, str]) -> list[dict[str, Any]]:
-    """The legend of the lines: `text`, `glyph`, `hue`, `ragged`."""
+    """The entries of the legend: `text`, `glyph`, `hue`, `ragged`."""
     return [
         {"text": texts[dim], "glyph": marks[dim], "hue": dim % len(HUES), "ragged": bool(entry["lengths"])}
         for dim, entry in enumerate(entries)
@@ -216,7 +217,7 @@ def legend_of(entries: Sequence[dict[str, Any]], texts: dict[int, str], marks: d
 
 
 def change_of(station: dict[str, Any], names: dict[int, str]) -> str:
-    """The change that a station makes to the dims, in a few words: "model → ff", "makes heads", "ends time"; nothing if they stay."""
+    """The change of the dims in a station, in short: "model → ff", "makes heads", "ends time"; "" without a change."""
     ends, makes = (_few([short(names[dim], 24) for dim in station[side]], 4) for side in ("ends", "makes"))
     if ends and makes:
         return f"{ends} → {makes}"
@@ -224,7 +225,7 @@ def change_of(station: dict[str, Any], names: dict[int, str]) -> str:
 
 
 def words_of(station: dict[str, Any], texts: dict[int, str]) -> str:
-    """All that is said of a station, in a sentence."""
+    """The description of a station as a sentence."""
     names = lambda ids: _few([short(texts[dim], _LETTERS) for dim in ids[:_MOST]], _MOST, len(ids))  # noqa: E731
     dims = lambda ids: f"[{names(ids)}]"  # noqa: E731
     label, count = short(station["label"], _LETTERS), station["count"]
@@ -249,6 +250,6 @@ def words_of(station: dict[str, Any], texts: dict[int, str]) -> str:
 
 
 def _few(words: list[str], most: int, count: int | None = None) -> str:
-    """The words as a list; of many the first ones, and how many there are more."""
+    """The words as a list; of many, the first ones and the number of others."""
     more = (len(words) if count is None else count) - most
     return ", ".join(words[:most]) + (f", {more:,} more" if more > 0 else "")

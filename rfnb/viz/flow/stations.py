@@ -1,8 +1,8 @@
-"""The stations of a picture: the calls in a call, those that are alike as one, and the lines of dims between them.
+"""The stations of a picture: the calls in a call, with similar ones combined, and the lines of dims between them.
 
-An op that neither changes the dims nor brings several tensors together is passed by. What raw code in an op has made for a module that it
-calls is "unseen". Where it is not known what goes where, the line of
-a dim goes from each call that has it to the next one.
+An op that neither changes the dims nor combines several tensors is skipped. A tensor made by raw code in an op for a
+module that it calls is "unseen". If the data flow is unknown, the line of a dim goes from each call that has it to the
+next one.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.viz.flow.calls import Flow, FlowCall
 
-MOST = 40  # stations in one picture
-_PERIOD = 64  # calls in what is repeated
-_ENDS = 8  # stations that stay at the end where some are left out
+MOST = 40  # stations per picture
+_PERIOD = 64  # maximal period of repeated calls
+_ENDS = 8  # stations kept at the end when some are omitted
 
 
 @dataclass(eq=False)
 class Station:
-    """A call, or several that are alike; what comes from outside or goes there is one, too.
+    """A call, or several similar ones; also an input from outside or an output to it.
 
     Attributes:
-        calls: In order; none of what is outside.
+        calls: The calls in order; empty for inputs and outputs.
         shape: "op", "value" (from outside) or "result" (to outside).
-        label: What it is called.
-        cut: The calls are not alike: they are what is left out.
-        chained: A later one of the calls reads what an earlier one has made.
+        label: Its label.
+        cut: Whether it stands for omitted calls, which are not similar.
+        chained: Whether later calls read the results of earlier ones.
     """
 
     label: str
@@ -41,7 +41,7 @@ class Station:
 
     @property
     def shown(self) -> FlowCall:
-        """The one of the calls that is shown for all: not all steps of a loop do as much."""
+        """The call that represents all of them, since not all steps of a loop do the same."""
         return max(self.calls, key=lambda call: len(call.parts))
 
 
@@ -57,19 +57,19 @@ class Scene:
 
 
 def dims_of(tensors: Sequence[tuple[str, Tensor]]) -> dict[Dim, None]:
-    """The dims of all of these, in their order; a twin of a dim is that dim."""
+    """The dims of all of these, in order; a twin counts as its original."""
     return dict.fromkeys(dim.twin_of or dim for _, tensor in tensors for dim in tensor.dims)
 
 
 def scene_of(flow: Flow, around: FlowCall | None) -> Scene:
-    """The stations in a call; of None the outermost ones."""
+    """The stations in a call; None for the outermost ones."""
     calls = flow.calls if around is None else around.parts
     made = (_known if flow.known else _in_order)(flow, calls, around)
     return _cut(_folded(made))
 
 
 def _known(flow: Flow, calls: Sequence[FlowCall], around: FlowCall | None) -> Scene:
-    """The stations by the numbers of the tensors that go between them."""
+    """The stations, with lines by the numbers of the tensors between them."""
     source: dict[int, Station] = {}
     stations: list[Station] = []
     outside: list[Station] = []
@@ -113,7 +113,7 @@ def _known(flow: Flow, calls: Sequence[FlowCall], around: FlowCall | None) -> Sc
 
 
 def _in_order(flow: Flow, calls: Sequence[FlowCall], around: FlowCall | None) -> Scene:
-    """The stations by the order of the calls: a line goes on with the next call that has its dim."""
+    """The stations, with lines by the order of the calls: each leads to the next call that has its dim."""
     last: dict[Dim, Station] = {}
     lines: Lines = {}
     stations = []
@@ -139,7 +139,7 @@ def _in_order(flow: Flow, calls: Sequence[FlowCall], around: FlowCall | None) ->
 
 
 def _inputs(call: FlowCall) -> list[str]:
-    """The names of what a call gets: those of its arguments, else numbers."""
+    """The names of a call's inputs: those of its arguments, else numbers."""
     several = len(call.inputs) > 1
     return [
         (f"input {int(label) + 1}" if several else "input") if label.isdigit() else label or tensor.name or "input"
@@ -152,7 +152,7 @@ def _result(label: str) -> str:
 
 
 def _folded(scene: Scene) -> Scene:
-    """The scene with repeats as one: calls that are alike, or several in turn."""
+    """The scene with repeats combined: similar calls, or periods of several."""
     inner = [station for station in scene.stations if station.shape == "op"]
     looks = [station.calls[0].alike for station in inner]
     into: dict[Station, Station] = {}
@@ -169,7 +169,7 @@ def _folded(scene: Scene) -> Scene:
 
 
 def _as_one(scene: Scene) -> Scene:
-    """The scene with those from outside as one that look the same and go to the same stations."""
+    """Combine inputs from outside that look the same and go to the same stations."""
     goes: dict[Station, list[Station]] = {}
     for high, low in scene.lines:
         goes.setdefault(high, []).append(low)
@@ -186,7 +186,7 @@ def _as_one(scene: Scene) -> Scene:
 
 
 def _repeat(looks: Sequence[int], at: int) -> tuple[int, int]:
-    """The length of what is repeated from here on, and how often it is there."""
+    """The length of the period that repeats from here on, and its number of repetitions."""
     for size in range(1, min(_PERIOD, (len(looks) - at) // 2) + 1):
         if looks[at] != looks[at + size]:
             continue
@@ -218,7 +218,7 @@ def _cut(scene: Scene) -> Scene:
 
 
 def _merged(scene: Scene, into: dict[Station, Station]) -> Scene:
-    """The scene with stations in the place of others; lines go on forward only."""
+    """The scene with stations replaced; lines only go forward."""
     stations = list(dict.fromkeys(into.get(station, station) for station in scene.stations))
     place = {station: index for index, station in enumerate(stations)}
     lines: Lines = {}

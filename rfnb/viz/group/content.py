@@ -11,16 +11,16 @@ from rfnb.viz.group.spec import nothing, parts_of, pictured
 from rfnb.viz.kinds import drawing_of, html_of, text_of
 from rfnb.viz.markup import title
 
-_MOST = 80_000  # bytes of all pictures: a page has to have room for the values
+_MOST = 80_000  # bytes of all pictures: the values of the page need room too
 
 
 def missing(spec: Any) -> str:
-    """The words for a view with nothing in it; "" for any other."""
+    """The text for an empty view; "" for any other."""
     return "" if spec.head["parts"] else nothing(spec)
 
 
 def page(spec: Any) -> list[str]:
-    """The parts below each other."""
+    """The parts one below the other."""
     name, parts = str(spec.head.get("title") or ""), parts_of(spec)
     texts = [html_of(pictured(part)) for part in parts]
     if sum(map(len, texts)) > _MOST:
@@ -30,7 +30,7 @@ def page(spec: Any) -> list[str]:
 
 
 def text(spec: Any) -> str:
-    """The parts below each other."""
+    """The parts one below the other."""
     texts = [text_of(part) for part in parts_of(spec)]
     title = [spec.head["title"]] if spec.head.get("title") else []
     return "\n\n".join([*title, *texts])

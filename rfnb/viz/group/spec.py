@@ -1,4 +1,4 @@
-"""Several views below each other as one spec: `head.parts` lists them, their blocks are named `0/...`, `1/...`."""
+"""Several views one below the other in one spec: `head.parts` lists them, their blocks are named `0/...`, `1/...`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def spec(parts: Sequence[Spec], *, title: str = "", live: bool = False, link: st
 
     Args:
         parts: The specs, from top to bottom.
-        link: Views with the same `link` point at the same sequence and step; "": all on the page.
-        batch: The sequences that the page lets choose from: parts whose `head.batch` it is show the chosen one.
-        live: Whether more may come.
+        link: Views with the same `link` share the selected sequence and step; "": all on the page.
+        batch: The sequences to choose from: parts with this `head.batch` show the chosen one.
+        live: Whether more data may arrive.
     """
     head: dict[str, Any] = {"title": title, "live": live, "link": link, "batch": batch}
     return join(head, parts)
 
 
 def join(head: dict[str, Any], parts: Sequence[Spec], kind: str = "group") -> Spec:
-    """The spec of a group, or of another view that has parts, and all else in its head as it is."""
+    """The spec of a group, or of another view with parts, with the rest of its head unchanged."""
     head = {**head, "parts": [{"kind": part.kind, "head": part.head} for part in parts]}
     blocks = {f"{index}/{name}": block for index, part in enumerate(parts) for name, block in part.blocks.items()}
     codes = {f"{index}/{name}": code for index, part in enumerate(parts) for name, code in part.codes.items()}
@@ -32,7 +32,7 @@ def join(head: dict[str, Any], parts: Sequence[Spec], kind: str = "group") -> Sp
 
 
 def parts_of(spec: Any) -> list[Spec]:
-    """The specs that a group was made of."""
+    """The specs of the parts of a group."""
     out = []
     for index, part in enumerate(spec.head["parts"]):
         prefix = f"{index}/"
@@ -45,10 +45,10 @@ def parts_of(spec: Any) -> list[Spec]:
 
 
 def pictured(part: Spec, *, few: bool = False) -> Spec:
-    """The part as it is in a picture of the group: of many tracks those that a page opens first.
+    """The part as pictured in a group: of many tracks, those that a page opens first.
 
     Args:
-        few: Whether there is little room: then states are of the first sequence.
+        few: Whether there is little room: states are then those of the first sequence.
     """
     head = part.head
     if part.kind != "states":
@@ -65,5 +65,5 @@ def pictured(part: Spec, *, few: bool = False) -> Spec:
 
 
 def nothing(spec: Any) -> str:
-    """The sentence for a group without parts."""
+    """The text for a group without parts."""
     return "waiting for events" if spec.head.get("live") else "nothing recorded"

@@ -1,1 +1,1 @@
-"""The form of a view that a page gets: a spec that is small enough, and the page itself."""
+"""The form of a view for a page: a spec that is small enough, and the page itself."""

@@ -1,7 +1,7 @@
-"""Arrays [seq, row, col] coded and pooled until they are small enough.
+"""Quantise and pool arrays [seq, row, col] until they are small enough.
 
-The finest that fits is taken, of a ladder of ever fewer bytes. Deflating all of them to know their size would take seconds for large
-arrays, so a sample says which ones are worth it.
+The finest rung that fits is chosen, from a ladder of decreasing sizes. Deflating each rung to know its size would take
+seconds for large arrays, so a sample estimates which ones to try.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rfnb.viz.pool import Pooling, bounds, pooled
 from rfnb.viz.spec import Spec
 
 _SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
-_LEAST = 0.01  # bytes per cell, deflated: nothing is smaller, so no sample is needed to know that it is too large
+_LEAST = 0.01  # deflated bytes per cell: a lower bound, so no sample is needed if even this is too large
 _SAMPLE = 1 << 17  # cells
 _FEW = 64  # grids
-_ROUGH = 5  # values that one cell may stand for in each direction where there is room for more
-_FOCUS = 0.3  # of the room: for the map that is on the screen at first
+_ROUGH = 5  # values per cell in each direction, where the others leave room for more
+_FOCUS = 0.3  # fraction of the room for the map that is shown first
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Grid:
     """An array to code.
 
     Attributes:
-        name: Of its block.
+        name: The name of its block.
         values: float32 [seq, row, col].
-        lengths: By sequence, the rows and columns before the padding.
-        kind: Of the code.
-        merge: What becomes of the values of a block.
-        factors: Into how many rows and columns a number of values is pooled.
+        lengths: Real rows and columns by sequence.
+        kind: The kind of code.
+        merge: How the values of a block are pooled.
+        factors: Maps a number of values per cell to the pooled rows and columns.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Rung:
-    """One choice of how much is lost: about `cells` values per byte, of which only each `step`-th level is used."""
+    """A degree of compression: about `cells` values per byte, with only every `step`-th level used."""
 
     cells: int
     step: int
@@ -57,10 +57,10 @@ class Rung:
 
 @dataclass(frozen=True)
 class Coded:
-    """The bytes that a Grid has become.
+    """The bytes of a Grid.
 
     Attributes:
-        size: Bytes of `levels` when deflated.
+        size: Deflated size of `levels` in bytes.
     """
 
     code: BlockCode
@@ -69,7 +69,7 @@ class Coded:
 
 
 def square(rows: int, cols: int) -> Callable[[int], tuple[int, int]]:
-    """Factors for maps: as many rows as columns, but few rows or columns are left as they are as long as that can be."""
+    """Pooling factors for maps: equal for rows and columns, but a small axis is kept as long as possible."""
 
     def factors(cells: int) -> tuple[int, int]:
         most_down, most_across = (max(1, size // 8 if cells < 1024 else size) for size in (rows, cols))
@@ -81,7 +81,7 @@ def square(rows: int, cols: int) -> Callable[[int], tuple[int, int]]:
 
 
 def cols_first(cols: int, least: int) -> Callable[[int], tuple[int, int]]:
-    """Factors that leave the rows alone as long as there are more than `least` columns."""
+    """Pooling factors that keep the rows as long as there are more than `least` columns."""
 
     def factors(cells: int) -> tuple[int, int]:
         across = max(1, min(cells, -(-cols // least)))
@@ -91,14 +91,14 @@ def cols_first(cols: int, least: int) -> Callable[[int], tuple[int, int]]:
 
 
 def ladder() -> Iterator[Rung]:
-    """From all values and all levels down."""
+    """From all values and levels downwards."""
     for side in _SIDES:
         for step in (1, 3, 6) if side == 1 else (3, 6):
             yield Rung(side * side, step)
 
 
 def fit(grids: Sequence[Grid], room: int) -> tuple[Rung, dict[str, Coded]]:
-    """The finest rung on which all grids take at most `room` bytes together; the last one if none does."""
+    """The finest rung on which all grids together take at most `room` bytes; the last one if none fits."""
     made: dict[str, Coded] = {}
     rung = Rung(1, 1)
     for rung in ladder():
@@ -111,9 +111,9 @@ def fit(grids: Sequence[Grid], room: int) -> tuple[Rung, dict[str, Coded]]:
 
 
 def fit_in(grids: list[Grid], room: Room, glance: int) -> tuple[Rung, dict[str, Coded]]:
-    """The finest that fits into the easy room if that can be seen at one glance, else into all of it."""
+    """The finest rung that fits into the preferred room if its patterns are recognisable, else into the full room."""
     several = 1 - _FOCUS if len(grids) > 1 else 1.0
-    if room.easy < glance * glance * len(grids) // 8:  # not even one bit for each cell that should be seen
+    if room.easy < glance * glance * len(grids) // 8:  # less than one bit per cell that should be recognisable
         return fit(grids, int(several * room.most))
     rung, made = fit(grids, int(several * room.easy))
     sides = [(grid.values.shape[2], one.levels.shape[2]) for grid, one in zip(grids, made.values())]
@@ -124,7 +124,7 @@ def fit_in(grids: list[Grid], room: Room, glance: int) -> tuple[Rung, dict[str, 
 
 
 def finer(grid: Grid, than: Rung, made: dict[str, Coded], room: Room) -> Coded:
-    """A grid in what the others leave: on the finest rung that fits."""
+    """The grid on the finest rung that fits into the room that the others leave."""
     used = sum(one.size for one in made.values())
     left = (room.easy if used <= room.easy else room.most) - used + made[grid.name].size
     for rung in ladder():
@@ -136,14 +136,14 @@ def finer(grid: Grid, than: Rung, made: dict[str, Coded], room: Room) -> Coded:
 
 
 def with_codes(spec: Spec, made: dict[str, Coded], more: dict[str, np.ndarray], words: str) -> Spec:
-    """The spec with coded arrays in the place of those of these names, and more."""
+    """The spec with these arrays replaced by coded ones, and more fields."""
     blocks = {name: made[name].levels if name in made else block for name, block in spec.blocks.items()}
     codes = {name: one.code for name, one in made.items()}
     return lessened(spec, {}, {**blocks, **more}, codes, words)
 
 
 def words_of(made: dict[str, Coded], what: str, nouns: str, axes: tuple[str, str]) -> str:
-    """A sentence on what the page has instead of each number."""
+    """A sentence that describes the compression in the page."""
     pools = sorted({one.code.pool[1:] for one in made.values()})
     down, across = pools[-1] if pools else (1, 1)
     if (down, across) == (1, 1):
@@ -154,7 +154,7 @@ def words_of(made: dict[str, Coded], what: str, nouns: str, axes: tuple[str, str
 
 
 def coded(grid: Grid, rung: Rung) -> Coded:
-    """A grid on a rung."""
+    """A grid coded on a rung."""
     down, across = grid.factors(rung.cells)
     values = pooled(grid.values, (down, across), grid.lengths, grid.merge)
     real = (values[seq, : -(-rows // down), : -(-cols // across)] for seq, (rows, cols) in enumerate(grid.lengths))
@@ -165,7 +165,7 @@ def coded(grid: Grid, rung: Rung) -> Coded:
 
 
 def _estimate(grids: Sequence[Grid], rung: Rung, room: int) -> float:
-    """About the bytes that the grids take; any number above `room` if it is certain that they do not fit."""
+    """An estimate of the size of the grids; a number above `room` if they certainly do not fit."""
     cells = [_cells(grid, rung) for grid in grids]
     if _LEAST * sum(cells) > room:
         return 2.0 * room

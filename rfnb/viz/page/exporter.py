@@ -1,7 +1,7 @@
-"""Notebooks as HTML pages in which every view is alive without network: `jupyter nbconvert --to rfnb-html notebook.ipynb`.
+"""Export notebooks as HTML pages whose views are interactive without network: `jupyter nbconvert --to rfnb-html notebook.ipynb`.
 
-Plain `--to html` gives the same, unless the notebook has saved widget state: then nbconvert prefers the widgets, which load their
-code from three servers. This exporter leaves them out where an output has its own script.
+Plain `--to html` gives the same, unless the notebook has saved widget state: nbconvert then prefers the widgets, which
+load their code from three servers. This exporter omits them if an output has its own script.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PageExporter(HTMLExporter):
 
 
 def without_widgets(nb: Any) -> Any:
-    """A copy of a notebook in which outputs with a script of their own have no widget; no widget state if none is left."""
+    """A copy of a notebook without widgets in outputs that have their own script; without widget state if no widget is left."""
     nb = deepcopy(nb)
     left = False
     for cell in nb.cells:

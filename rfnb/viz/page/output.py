@@ -1,8 +1,9 @@
-"""The stored output of a view: HTML that is alive wherever scripts run, and a picture everywhere else.
+"""The stored output of a view: interactive HTML wherever scripts run, and a picture everywhere else.
 
-A picture as `<img>`, then the frame and the bundle as base64, then a loader of a few lines. It asks nothing of a network: the bundle
-is deflated, the page inflates it, and runs it as an inline script: VS Code's notebooks have no right to import one. The outputs of one
-kind share a script, all of a page share one selection. JupyterLab shows the picture alone until a notebook is trusted; so does GitHub.
+It has a picture as `<img>`, then the frame and the bundle as base64, then a short loader. It needs no network: the page
+inflates the bundle and runs it as an inline script, since VS Code's notebooks may not import one. Outputs of one kind
+share a script, and all outputs of a page share one selection. JupyterLab shows only the picture until a notebook is
+trusted; so does GitHub.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from rfnb.viz.page.budget import Room
 
 STATIC = Path(__file__).parents[1] / "static"
-MARK = 'class="rfnb-output"'  # of the outputs that need no widget
+MARK = 'class="rfnb-output"'  # marks outputs that need no widget
 _LOADER = """(() => {
   const key = Symbol.for("rfnb %s"), here = document.currentScript?.closest(".rfnb-output") ?? document;
   const load = async () => {
@@ -34,7 +35,7 @@ _LOADER = """(() => {
 
 
 def alive(kind: str, picture: str, frame: bytes) -> str:
-    """A picture that a view of a kind takes the place of."""
+    """A picture that an interactive view of this kind replaces."""
     bundle, key = _bundle(kind)
     return (
         f'<div {MARK}><div class="rfnb-picture">{picture}</div>\n'
@@ -45,25 +46,25 @@ def alive(kind: str, picture: str, frame: bytes) -> str:
 
 
 def held(name: str, data: str) -> str:
-    """Data in base64 as an element that shows nothing, nor what a sanitizer leaves of it: an attribute goes without a trace, while
-    some leave the text of a script that they take out.
+    """Base64 data as an invisible element that leaves no trace after sanitizing: an attribute is removed, while some
+    sanitizers keep the text of a removed script.
     """
     return f'<div class="rfnb-{name}" hidden data-bytes="{data}"></div>'
 
 
 def room_beside(kind: str, picture: str, room: Room) -> Room:
-    """The room for the bytes of a frame, in an output of a size."""
+    """The room for a frame in an output of the given size."""
     return room.frame_beside(len(alive(kind, picture, b"")) + 16)
 
 
 @cache
 def _bundle(kind: str) -> tuple[str, str]:
-    """The style sheet and the script as base64, and a name for just these: another version is another script.
+    """The style sheet and the script as base64, and a name that identifies their version.
 
-    The script of one kind takes half as much as that of all, or less; which a group of views has.
+    The script of one kind is at most half the size of the script of all kinds, which a group of views uses.
     """
     script = STATIC / f"rfnb-static-{kind}.js"
-    is_drawn = script.is_file() and kind != "question"  # a group may have questions
+    is_drawn = script.is_file() and kind != "question"  # a group may contain questions
     script = script if script.is_file() else STATIC / "rfnb-static.js"
     style = STATIC / ("rfnb-drawn.css" if is_drawn else "rfnb.css")
     css, code = (path.read_text(encoding="utf-8") for path in (style, script))

@@ -1,11 +1,11 @@
-"""page_spec: of the exact spec that a view holds, one that is small enough for a page.
+"""page_spec: reduces the exact spec of a view to one that is small enough for a page.
 
     page_spec(spec, Room(250_000, 20_000))
 
-Small specs are as they are. Of large ones each kind knows what may be lost: cells of maps and states are pooled and coded in one
-byte (attention: the largest weight of a block; states: the value farthest from 0, NaN if there is one), curves keep the least and
-the largest point of each stretch, beams the best hypotheses of each step, outputs the best labels. `head.thinned` says so in
-words. Exact numbers stay in the kernel (`viz/exact.py`).
+Small specs are unchanged. Large ones are reduced by kind: cells of maps and states are pooled and coded in one byte
+(attention: the largest weight of a block; states: the value farthest from 0, NaN if there is one), curves keep the
+minimum and maximum of each block, beams the best hypotheses of each step, outputs the best labels. `head.thinned`
+describes it in a sentence. The exact values stay in the kernel (`viz/exact.py`).
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from rfnb.viz.page.budget import Room
 from rfnb.viz.spec import Spec, pack
 
 Choice = TypeVar("Choice")
-_LETTERS = 60  # more are never drawn at once
+_LETTERS = 60  # characters; more are never shown at once
 _LABELS = 500
 
 
 def page_spec(spec: Spec, room: Room) -> Spec:
-    """The spec that a page gets: the same if it is small, else one whose frame has at most `room.most` bytes.
+    """The spec for a page: unchanged if it is small, else reduced to a frame of at most `room.most` bytes.
 
-    A frame has no less than its title, so there are rooms that nothing fits in.
+    A frame always has its title, so a very small limit may be exceeded.
     """
     if is_small(spec, room.small):
         return spec
     if spec.kind in ("group", "branches"):
         return _group(spec, room)
-    if spec.kind == "beams":  # what is large there is in the head
+    if spec.kind == "beams":  # its large part is in the head
         return cast(Spec, asked(spec, "thin", room))
     best = without_slots(spec)
-    if best is not spec:  # what belongs to other hypotheses comes from the kernel
+    if best is not spec:  # a page requests values of other hypotheses from the kernel
         return page_spec(best, room)
     slimmer = slim(spec, room)
     left = room.minus(size_of(Spec(spec.kind, slimmer.head)) + 40 * len(spec.blocks))
@@ -45,11 +45,11 @@ def page_spec(spec: Spec, room: Room) -> Spec:
 
 
 def is_small(spec: Spec, size: int) -> bool:
-    """True if the frame of a spec fits into the given number of bytes."""
+    """Whether the frame of a spec fits into the given number of bytes."""
     if is_long(spec):
         return False
     raw = sum(block.nbytes for block in spec.blocks.values())
-    if raw > 40 * size:  # zeros would be small all the same; then they are coded, and exactly that
+    if raw > 40 * size:  # zeros would still be small, and are coded exactly
         return False
     if raw < size and size_of(Spec(spec.kind, spec.head)) + raw + 200 * len(spec.blocks) < size:
         return True
@@ -57,12 +57,12 @@ def is_small(spec: Spec, size: int) -> bool:
 
 
 def size_of(spec: Spec) -> int:
-    """The bytes of its frame."""
+    """The size of its frame in bytes."""
     return len(pack(spec))
 
 
 def _group(spec: Spec, room: Room) -> Spec:
-    """Each part gets an equal part of the room; what a small one leaves is for those that are larger."""
+    """Each part gets an equal share of the room; the room left by small parts goes to larger ones."""
     parts = parts_of(spec)
     raw = [sum(block.nbytes for block in part.blocks.values()) + len(str(part.head)) for part in parts]
     made: dict[int, Spec] = {}
@@ -76,17 +76,17 @@ def _group(spec: Spec, room: Room) -> Spec:
 
 
 def frame_of(spec: Spec, room: Room, *, level: int | None = None, **head: Any) -> bytes:
-    """The frame that a page gets, with more in its head; deflated quickly while more may come."""
+    """The frame for a page, with more fields in its head; deflated fast while more data may arrive."""
     made = page_spec(spec, room)
     level = (1 if made.live else 6) if level is None else level
     return pack(Spec(made.kind, {**made.head, **head}, made.blocks, made.codes), level=level)
 
 
 def finest(choices: Sequence[Choice], make: Callable[[Choice], Spec], room: Callable[[Choice], int]) -> Spec:
-    """The spec of the first choice whose frame has at most `room(choice)` bytes; of the last one if none has.
+    """The spec of the first choice whose frame has at most `room(choice)` bytes; of the last choice if none fits.
 
     Args:
-        choices: From fine to coarse: what comes later takes less.
+        choices: From fine to coarse: sizes decrease.
     """
     low, high = 0, len(choices) - 1
     found: Spec | None = None
@@ -101,13 +101,13 @@ def finest(choices: Sequence[Choice], make: Callable[[Choice], Spec], room: Call
 
 
 def lessened(spec: Spec, head: dict[str, Any], blocks: Any, codes: Any, *words: str) -> Spec:
-    """The spec with less content, which its head reports."""
+    """The spec with less content, as noted in its head."""
     said = " ".join(filter(None, [spec.head.get("thinned"), *words]))
     return Spec(spec.kind, spec.head | head | ({"thinned": said} if said else {}), blocks, codes)
 
 
 def slim(spec: Spec, room: Room) -> Spec:
-    """The spec with a head that takes at most half of the room, where cutting and leaving out labels reaches that."""
+    """The spec with a head of at most half of the room, as far as shortening and dropping labels achieves it."""
     head = spec.head
     for cut, words in ((_cut, "Long labels are cut."), (_left_out, "Lists of many labels are left out.")):
         if len(pack(Spec(spec.kind, head))) <= room.most // 2:
@@ -119,7 +119,7 @@ def slim(spec: Spec, room: Room) -> Spec:
 def _mapped(data: Any, change: Callable[[Any], Any]) -> Any:
     data = change(data)
     if isinstance(data, dict):
-        # A remark is a sentence, maybe with a line to type.
+        # A remark is a sentence, possibly with a line to type.
         return {key: value if key == "remark" else _mapped(value, change) for key, value in data.items()}
     return [_mapped(value, change) for value in data] if isinstance(data, (list, tuple)) else data
 

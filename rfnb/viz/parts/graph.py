@@ -1,11 +1,12 @@
-"""A graph with the places of its nodes and lines, as a drawing. `widgets/src/graph/` draws the same in the page.
+"""A laid-out graph as a drawing. `widgets/src/graph/` draws the same in the page.
 
     {width, height, bands: [{label, y, height}], nodes: [{id, shape, lines, words, x, y, width, height}],
      edges: [{from, to, path: [[x, y]], form, label, hues?, glyphs?, ragged?}]}
 
-`x` and `y` are the middle of a node. `shape` is "op", "value", "result" or "fold" (with more in it); a node that is `wrong` is marked.
-`form` says how a line runs from point to point: "steps" (upright at each), "lines" (straight, dashed: backward) or "bezier". Lines with
-`hues` are strands, one per dim, each with its glyph; a `ragged` one is dashed.
+`x` and `y` are the centre of a node. `shape` is "op", "value", "result" or "fold" (with nodes inside); a `wrong` node
+is marked. `form` is the shape of a line between points: "steps" (vertical at each point), "lines" (straight; dashed if
+backward) or "bezier". A line with `hues` consists of strands, one per dim, each with its glyph; a `ragged` strand is
+dashed.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.shapes import Area, Drawing, Lines, Point, Rect, Text, bezier, curve
 
 _FILL = {"op": "paper", "value": "value", "result": "result", "fold": "paper"}
-STRAND = 5.0  # between the lines of two dims
+STRAND = 5.0  # distance between the lines of two dims
 RAGGED = (7.0, 2.5)
-ARROW = 6.0  # room for the tip of a line
-# Between boxes, around a band (pixels).
+ARROW = 6.0  # room for an arrow tip
+# Margins between boxes and around a band (pixels).
 GAP, PAD = 18, 14
 _SWEEPS = 12
-_INCH = 72.0  # units of a drawing in what dot calls an inch
+_INCH = 72.0  # units of a drawing per inch of dot
 _RIM = 14.0
 _SECONDS = 10
 
 Boxes = Sequence[tuple[str, float, float]]  # id, width, height
-Joins = Sequence[tuple[str, str]]  # id of the higher, id of the lower one
+Joins = Sequence[tuple[str, str]]  # id of the upper, id of the lower box
 
 
 def of_graph(graph: dict[str, Any]) -> Drawing:
-    """The graph as a drawing as wide as it needs."""
+    """The graph as a drawing with the width that it needs."""
     made = Drawing(graph["width"], graph["height"])
     made.add(*(Rect(0, band["y"], graph["width"], band["height"], "band", None, 0, 6) for band in graph["bands"]))
     for edge in graph["edges"]:
@@ -84,7 +85,7 @@ def _points(edge: dict[str, Any]) -> list[Point]:
             path += [(bezier(step / 10, *xs), bezier(step / 10, *ys)) for step in range(1, 11)]
         return path
     for (x0, y0), (x1, y1) in zip(knots, knots[1:]):
-        # `curve` is level at its ends: with x and y in each other's place it is upright there.
+        # `curve` is horizontal at its ends: with x and y swapped it is vertical there.
         path += [(x, y) for y, x in curve((y0, x0), (y1, x1))[1:]]
     return path
 
@@ -93,7 +94,7 @@ def _node(made: Drawing, node: dict[str, Any]) -> None:
     x, y, width, height, shape = (node[name] for name in ("x", "y", "width", "height", "shape"))
     radius = 4 if shape in ("op", "fold") else height / 2
     line = 2.0 if shape == "result" else 1.0
-    if shape == "fold":  # more of the same behind it
+    if shape == "fold":  # a second box behind it
         made.add(Rect(x - width / 2 + 4, y - height / 2 + 4, width, height, "paper", "muted", 1.0, radius))
     wrong = node.get("wrong", False)
     edge, line = ("warn", 2.0) if wrong else ("ink", line)
@@ -119,17 +120,17 @@ class Box:
     width: float
     layer: int = 0
     height: float = 0.0
-    x: float = 0.0  # of its middle
+    x: float = 0.0  # x of its centre
     above: list[Box] = field(default_factory=list)
     below: list[Box] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Layered:
-    """Boxes that have their places in layers.
+    """Boxes laid out in layers.
 
     Attributes:
-        lines: Of the joins, each through its points.
+        lines: The lines of the joins, each through its points.
         rows: The boxes and points of each layer.
     """
 
@@ -139,7 +140,7 @@ class Layered:
 
 
 def in_layers(boxes: list[Box], joins: list[tuple[Box, Box]], min_width: float) -> Layered:
-    """Give every box its place in its layer, with few lines that cross."""
+    """Place every box in its layer, with few crossing lines."""
     lines, everything = _with_points(boxes, joins)
     rows: list[list[Box]] = [[] for _ in range(1 + max((box.layer for box in boxes), default=-1))]
     for box in everything:
@@ -149,7 +150,7 @@ def in_layers(boxes: list[Box], joins: list[tuple[Box, Box]], min_width: float) 
 
 
 def path_of(line: list[Box], middles: list[float]) -> list[list[float]]:
-    """The way of a line from box to box, with room for the tip at its end.
+    """The path of a line from box to box, with room for the arrow tip.
 
     Args:
         middles: The heights of the layers.
@@ -163,25 +164,25 @@ def path_of(line: list[Box], middles: list[float]) -> list[list[float]]:
 def edge_of(
     start: str, end: str, path: list[list[float]], form: str, *, label: str = "", **more: Any
 ) -> dict[str, Any]:
-    """A line of a graph, from node to node."""
+    """A line of a graph, between two nodes."""
     rounded = [[round(x, 1), round(y, 1)] for x, y in path]
     return {"from": start, "to": end, "path": rounded, "form": form, "label": label, **more}
 
 
 def node_of(box: Box, x: float, y: float, words: str) -> dict[str, Any]:
-    """A box as a node of a graph, and what is said of it."""
+    """A box as a node of a graph, with its description."""
     place = {"x": round(x, 1), "y": round(y, 1), "width": round(box.width, 1), "height": box.height}
     return {"id": box.id, "shape": box.shape, "lines": box.lines, "words": words, **place}
 
 
 def _with_points(boxes: list[Box], edges: list[tuple[Box, Box]]) -> tuple[list[list[Box]], list[Box]]:
-    """The lines with a point in each layer that they skip, one line per box and reader; all boxes and points."""
+    """The lines with a point in each layer that they skip, one line per box and reader; and all boxes and points."""
     lines, everything = [], list(boxes)
     for high, low in edges:
         line = [high]
         for layer in range(high.layer + 1, low.layer):
             point = next((b for b in line[-1].below if b.shape == "point" and b.id == high.id), None)
-            if point is None:  # the lines from one box share their way
+            if point is None:  # the lines from one box share their path
                 point = Box(high.id, "point", [], 6, layer)
                 everything.append(point)
                 _join(line[-1], point)
@@ -198,7 +199,7 @@ def _join(high: Box, low: Box) -> None:
 
 
 def _order(layers: list[list[Box]]) -> None:
-    """Sort the boxes of each layer so that few lines cross."""
+    """Sort the boxes of each layer to reduce crossings."""
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         for row in layers if down else layers[::-1]:
@@ -215,7 +216,7 @@ def _order(layers: list[list[Box]]) -> None:
 
 
 def _positions(layers: list[list[Box]], min_width: float) -> float:
-    """Give every box its middle: near its neighbours, in order, with gaps; the width of all."""
+    """Set the x of every box: near its neighbours, in order, with gaps; returns the total width."""
     for row in layers:
         _spread(row, [0.0] * len(row))
     for sweep in range(_SWEEPS * 2):
@@ -236,7 +237,7 @@ def _positions(layers: list[list[Box]], min_width: float) -> float:
 
 
 def _spread(row: list[Box], wanted: list[float]) -> None:
-    """The middles nearest to the wanted ones at which the boxes of a row do not touch: the mean of pushing to either side."""
+    """The centres nearest to the wanted ones at which the boxes of a row do not overlap: the mean of pushing left and pushing right."""
     right, left = list(wanted), list(wanted)
     for index in range(1, len(row)):
         right[index] = max(right[index], right[index - 1] + _apart(row[index - 1], row[index]))
@@ -251,9 +252,9 @@ def _apart(a: Box, b: Box) -> float:
 
 
 def placed_by_dot(graphs: Sequence[tuple[Boxes, Joins]]) -> list[dict[str, Any]] | None:
-    """The places of several graphs: `width`, `height`, `places` (id to middle), `paths` (of each join, Bezier curves), `form`.
+    """The layouts of several graphs: `width`, `height`, `places` (id to centre), `paths` (of each join, Bezier curves), `form`.
 
-    None if dot is not installed, or fails: then they are placed in layers.
+    None if dot is not installed, or fails; the caller then uses layers.
     """
     program = shutil.which("dot")
     if program is None:
@@ -264,12 +265,12 @@ def placed_by_dot(graphs: Sequence[tuple[Boxes, Joins]]) -> list[dict[str, Any]]
         return None
     try:
         return [_places(part, boxes, joins) for part, (boxes, joins) in zip(parts, graphs)]
-    except (KeyError, ValueError, IndexError):  # of a version that writes something else
+    except (KeyError, ValueError, IndexError):  # a version of dot with another output format
         return None
 
 
 def _run(program: str, source: str) -> str:
-    """The answer of dot, or nothing."""
+    """The output of dot, or None."""
     try:
         done = subprocess.run(
             [program, "-Tplain"], input=source, capture_output=True, encoding="utf-8", timeout=_SECONDS, check=True
@@ -280,7 +281,7 @@ def _run(program: str, source: str) -> str:
 
 
 def _source(boxes: Boxes, joins: Joins) -> str:
-    """A graph in the language of dot. Boxes have numbers for names: no text of users gets there."""
+    """A graph in the DOT language. Boxes have numbers as names, so that no user text is passed."""
     number = {id_: index for index, (id_, _, _) in enumerate(boxes)}
     lines = [
         f'b{number[id_]} [width="{width / _INCH:.4f}", height="{height / _INCH:.4f}"];' for id_, width, height in boxes

@@ -1,4 +1,4 @@
-"""Matrices in drawings: as many cells as there is room for, coded as bytes; the scale beside them; marks for what is no number."""
+"""Matrices in drawings: as many cells as fit, coded as bytes; their scale; marks for NaN and infinities."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MOST_MARKS, _LEAST_MARK = 200, 4.0
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to shares of a ramp.
+    """Maps values to positions in a colour ramp.
 
     Attributes:
-        root: Whether shares are those of the square root: small weights stay visible.
+        root: Whether to use the square root, so that small weights stay visible.
     """
 
     low: float
@@ -29,8 +29,8 @@ class Scale:
     root: bool = False
 
     def shares(self, values: np.ndarray) -> np.ndarray:
-        """0 to 1; NaN stays."""
-        values = values.astype(np.float64)  # in float32 the span of huge values overflows
+        """Positions from 0 to 1; NaN is kept."""
+        values = values.astype(np.float64)  # in float32 the range of huge values overflows
         shares = np.clip(values / self.high, 0, 1) ** 0.5 if self.root else (values - self.low) / (self.high - self.low)
         return np.asarray(np.clip(shares, 0, 1))
 
@@ -40,12 +40,12 @@ class Scale:
         return np.where(np.isnan(shares), 0, 1 + np.round(254 * np.nan_to_num(shares))).astype(np.uint8)
 
     def value(self, share: float) -> float:
-        """The value that has this share."""
+        """The value at this position."""
         return share * share * self.high if self.root else self.low + share * (self.high - self.low)
 
 
 def farthest(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    """Values [row, col] reduced to at most the given number of cells, each the entry of a block farthest from 0, with its sign."""
+    """Values [row, col] reduced to at most the given number of cells, each the signed entry of a block farthest from 0."""
     if values.shape[0] <= rows and values.shape[1] <= cols:
         return values
     high, low = largest_in(values, rows, cols), -largest_in(-values, rows, cols)
@@ -54,7 +54,7 @@ def farthest(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MatrixBox:
-    """The place of a matrix in a drawing: its corner, and the size of a cell."""
+    """The position of a matrix in a drawing: its corner, and the size of a cell."""
 
     x: float
     y: float
@@ -63,7 +63,7 @@ class MatrixBox:
 
 
 def draw_matrix(drawing: Drawing, values: np.ndarray, place: MatrixBox, scale: Scale) -> None:
-    """The cells of a matrix, at most one per unit of the drawing, with a thin line of paper between large ones; NaN is not drawn."""
+    """Draw the cells of a matrix, at most one per unit of the drawing, with a thin gap between large ones; NaN is not drawn."""
     rows, cols = values.shape
     width, height = cols * place.pitch_x, rows * place.pitch_y
     if not rows or not cols:
@@ -80,7 +80,7 @@ def draw_matrix(drawing: Drawing, values: np.ndarray, place: MatrixBox, scale: S
 
 
 def draw_padding(drawing: Drawing, values: np.ndarray, place: MatrixBox, length: int) -> np.ndarray:
-    """Hatch the columns after the given number; return the values without zeros there, so that padding shows up where it has values."""
+    """Hatch the columns after the given number; return the values without zeros there, so that nonzero padding is visible."""
     rows, cols = values.shape
     if cols <= length:
         return values
@@ -92,7 +92,7 @@ def draw_padding(drawing: Drawing, values: np.ndarray, place: MatrixBox, length:
 
 
 def draw_end(drawing: Drawing, values: np.ndarray, place: MatrixBox, length: int) -> None:
-    """A line between the columns that are real and something that lies after them."""
+    """Draw a line between the real columns and the values after them."""
     rows, cols = values.shape
     if cols > length:
         x = place.x + length * place.pitch_x
@@ -100,7 +100,9 @@ def draw_end(drawing: Drawing, values: np.ndarray, place: MatrixBox, length: int
 
 
 def draw_odd(drawing: Drawing, values: np.ndarray, place: MatrixBox) -> None:
-    """A cross for NaN among numbers, a triangle for an infinity; of many only the first, and none where they could not be seen."""
+    """Draw a cross for NaN among numbers, a triangle for an infinity; only the first ones if there are many, and none if
+    cells are too small.
+    """
     if min(place.pitch_x, place.pitch_y) < _LEAST_MARK or bool(np.isfinite(values).all()):
         return
     radius = min(place.pitch_x, place.pitch_y, 12.0) * 0.3
@@ -113,7 +115,7 @@ def draw_odd(drawing: Drawing, values: np.ndarray, place: MatrixBox) -> None:
 
 
 def draw_scale(drawing: Drawing, x: float, y: float, scale: Scale, width: float = 96.0, *, size: float = 10.0) -> float:
-    """A ramp with its numbers, its middle at the height y; returns where it ends."""
+    """Draw a colour ramp with its numbers, vertically centred at y; returns its right end."""
     low, high = number(scale.low), number(scale.high)
     drawing.add(Text(x, y, low, size, "muted"))
     left = x + fonts.width(low, size) + 5
@@ -125,13 +127,13 @@ def draw_scale(drawing: Drawing, x: float, y: float, scale: Scale, width: float 
 
 
 def draw_key(drawing: Drawing, x: float, y: float, pattern: str, words: str, *, size: float = 10.0) -> float:
-    """A hatch and what it means; returns where it ends."""
+    """Draw a hatch and its meaning; returns its right end."""
     drawing.add(Hatch(x, y - 4.5, 18, 9, pattern), Text(x + 23, y, words, size, "muted"))
     return x + 23 + fonts.width(words, size)
 
 
 def number(value: float) -> str:
-    """Three significant digits, with a real minus, as the page writes it."""
+    """Three significant digits, with a true minus sign, as in the page."""
     if not np.isfinite(value):
         return "NaN" if np.isnan(value) else "∞" if value > 0 else "−∞"
     text = significant(value, 3)

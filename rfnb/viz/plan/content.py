@@ -1,4 +1,4 @@
-"""The `plan` view: what is wrong with a spec of it, and its page: its picture, and the ops as a table."""
+"""The `plan` view: validation of its spec, and its page: the picture, and the ops as a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rfnb.viz.terminal import aligned
 
 
 def problem(spec: Any) -> str:
-    """The fault of the spec, as a sentence; empty if nothing is."""
+    """The problem with the spec, as a sentence; "" if there is none."""
     head = spec.head
     try:
         ids = set(head["values"]) | {op["id"] for place in head["places"] for op in place["ops"]}
@@ -40,12 +40,12 @@ def page(spec: Any) -> list[str]:
         tables += [table(rows[place["name"]])] if place["ops"] else []
     if not 0 < sum(map(len, rows.values())) <= MOST_OPS:
         return [top, *tables]
-    # The picture has them already; the lines of code are here.
+    # The picture shows the ops already; the table adds the lines of code.
     return [top, img(drawing_of(spec)), fold("The ops as a table, with their lines of code", tables)]
 
 
 def text(spec: Any) -> str:
-    """The ops by their place: number, name, dims, what they read, the line of code."""
+    """The ops by place: number, name, dims, inputs, line of code."""
     head = spec.head
     lines = [f"{head['title']} over {head['axis']}"]
     rows = rows_of(head)
@@ -61,7 +61,7 @@ def text(spec: Any) -> str:
 
 
 def rows_of(head: dict[str, Any]) -> dict[str, list[list[str]]]:
-    """place -> for each op its number, name, dims, what it reads, the line of code."""
+    """place -> for each op its number, name, dims, inputs, line of code."""
     return {
         place["name"]: [
             [
@@ -78,7 +78,7 @@ def rows_of(head: dict[str, Any]) -> dict[str, list[list[str]]]:
 
 
 def drawing(spec: Any, width: float) -> Drawing:
-    """The plan as a drawing as wide as it needs; a plan has no smaller form."""
+    """The plan as a drawing with the width that it needs; it cannot be reduced."""
     head = spec.head
     ops = sum(len(place["ops"]) for place in head["places"])
     if ops > MOST_OPS:

@@ -1,6 +1,6 @@
 """The graph of a plan: layers from top to bottom, in the order in which the ops run.
 
-Within a place of the loop an op is one layer below the lowest of what it reads.
+Within a place of the loop, an op is one layer below the lowest of its inputs.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import Any
 
 from rfnb.viz.parts.graph import ARROW, PAD, Box, edge_of, in_layers, node_of, path_of
 
-LAYER, HEAD = 62, 26  # from layer to layer, above the first layer of a band (pixels)
-MOST_OPS = 150  # more are a table only
+LAYER, HEAD = 62, 26  # between layers, above the first layer of a band (pixels)
+MOST_OPS = 150  # larger plans are only shown as a table
 BEFORE = "state of the step before"
 _HEIGHT = {"op": 40.0, "value": 28.0, "result": 28.0, "point": 0.0}
 
 
 def layout(head: dict[str, Any]) -> dict[str, Any]:
-    """The graph of a plan (checked by `problem` before), as `viz/parts/graph.py` draws it."""
+    """The graph of a plan (validated by `problem` before), as drawn by `viz/parts/graph.py`."""
     boxes: dict[str, Box] = {}
     edges: list[tuple[Box, Box]] = []
     bands: list[dict[str, Any]] = []
@@ -44,7 +44,7 @@ def layout(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def _node(head: dict[str, Any], box: Box, y: float) -> dict[str, Any]:
-    """A box of the graph, and what is said of it."""
+    """A box of the graph, with its description."""
     words = " ".join(line for line in box.lines if line)
     for op in (op for place in head["places"] for op in place["ops"] if op["id"] == box.id):
         names = ", ".join(names_of(head, op["reads"]))
@@ -58,7 +58,7 @@ def _node(head: dict[str, Any], box: Box, y: float) -> dict[str, Any]:
 def _back(
     head: dict[str, Any], boxes: dict[str, Box], y: list[float], width: float
 ) -> tuple[list[dict[str, Any]], float]:
-    """The lines from the next state up to the state, each in a lane of its own at the right; the width with these."""
+    """The lines from the next state up to the state, each in its own lane to the right; and the total width."""
     made = []
     for number, edge in enumerate(head.get("back") or []):
         low, high = boxes.get(f"result {edge['result']}"), boxes.get(edge["value"])
@@ -76,7 +76,7 @@ def _back(
 def _place(
     head: dict[str, Any], place: dict[str, Any], boxes: dict[str, Box], edges: list[tuple[Box, Box]], layer: int
 ) -> tuple[int, int]:
-    """Add the boxes of one place from this layer on; its layers."""
+    """Add the boxes of one place from this layer on; returns its first layer and the one after its last."""
     own = {op["id"] for op in place["ops"]}
     outside = [id_ for op in place["ops"] for id_ in op["reads"] if id_ not in own and id_ not in boxes]
     results = [result for result in head["results"] if result["reads"] and _home(head, result) == place["name"]]
@@ -102,7 +102,7 @@ def _place(
 
 
 def _lower(place: dict[str, Any], boxes: dict[str, Box], edges: list[tuple[Box, Box]], layer: int) -> None:
-    """A value stands right above the first op that reads it."""
+    """Place a value directly above the first op that reads it."""
     for box in boxes.values():
         readers = [low.layer for high, low in edges if high is box]
         if box.shape == "value" and box.layer >= layer and readers:
@@ -110,7 +110,7 @@ def _lower(place: dict[str, Any], boxes: dict[str, Box], edges: list[tuple[Box, 
 
 
 def _home(head: dict[str, Any], result: dict[str, Any]) -> str:
-    """The last place that makes something of a result; what is read unchanged belongs to the inside."""
+    """The last place that contributes to a result; a result that is read unchanged belongs inside the loop."""
     found = "inside"
     for place in head["places"]:
         if {op["id"] for op in place["ops"]} & set(result["reads"]):
@@ -124,12 +124,12 @@ def _box(id_: str, shape: str, lines: list[str], layer: int) -> Box:
 
 
 def names_of(head: dict[str, Any], ids: list[str]) -> list[str]:
-    """The names of the values that are read, as the body calls them, or the numbers of the ops that make them."""
+    """The names of the inputs, as the body calls them, or the numbers of the ops that make them."""
     return [head["values"].get(id_) or number(id_) for id_ in ids]
 
 
 def before_of(head: dict[str, Any], edge: dict[str, str]) -> str:
-    """The part of a result of the step before that a state is: "next cell.h of the step before" for "state.cell.h"."""
+    """The part of the previous step's result that a state is: "next cell.h of the step before" for "state.cell.h"."""
     part = str(head["values"][edge["value"]]).removeprefix(f"state.{edge['result'].removeprefix('next ')}")
     return f"{edge['result']}{part} of the step before"
 

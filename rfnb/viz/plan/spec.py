@@ -1,11 +1,12 @@
-"""The plan view: which ops of a recorded loop run before, inside and after it, and what they read.
+"""The plan view: which ops of a recorded loop run before, inside and after it, and their inputs.
 
     with loop: ...
     rf.show(loop)                 # or rf.show(loop.plan), rf.viz.plan(loop)
 
 The spec: `head = {title, live, axis, places: [{name, meaning, ops: [...]}], values: {id: label}, results: [{label, reads}], back}`; an op
-is `{id, name, dims, reads: [id of an op or value], code}`, `back` the recurrence: `[{result, value}]`, the state that a step reads and the
-result of the step before that it is. `graph` is where all of that is in the picture (`viz/parts/graph.py`). There are no blocks.
+is `{id, name, dims, reads: [id of an op or value], code}`, `back` the recurrence: `[{result, value}]`, the state that a
+step reads, and the result of the previous step that it is. `graph` is the layout of the picture (`viz/parts/graph.py`).
+There are no blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
     """The spec of the plan of a recorded loop.
 
     Raises:
-        TypeError: If it is no loop.
+        TypeError: If it is not a loop.
         ValueError: If the loop was not recorded.
     """
     if not isinstance(loop, (Loop, LoopPlan)):

@@ -1,4 +1,4 @@
-"""A question about weights or an alignment: where does each target look?"""
+"""A question about weights or an alignment: which sources does each target attend to?"""
 
 from __future__ import annotations
 
@@ -29,20 +29,19 @@ def alignment_spec(
     forward: bool | None = None,
     **options: Any,
 ) -> Spec:
-    """The question where the weight of each row lies.
+    """The question about the location of the weight in each row.
 
     Args:
         expected: {target, source}: weights, not negative, or an alignment of labels to frames (`ctc.align(text)`). Rows
-            without weight are not asked about.
+            without weight are skipped.
         target, source: Labels. Default: those of the alignment, else numbers.
-        enough: The mean agreement of the rows from which on an answer passes, 0 to 1.
-        forward: Whether an answer whose rows go back is refused. Default: for alignments of labels to frames, and for those of 0
-            and 1 that do not.
-        **options: `target_dim`, `source_dim`, `dims` as of `rf.viz.attention`.
+        enough: The mean agreement of the rows needed to pass, 0 to 1.
+        forward: Whether rows must be monotonic. Default: for alignments of labels to frames, and for monotonic ones of 0 and 1.
+        **options: `target_dim`, `source_dim`, `dims` as in `rf.viz.attention`.
 
     Raises:
         ValueError: If weights are negative or not finite, or all 0; or enough is not within 0 to 1.
-        ShapeError: If it is of several sequences or heads.
+        ShapeError: If it has several sequences or heads.
     """
     if is_alignments(expected):
         array, target, source = _of_labels(expected, target, source)
@@ -84,19 +83,19 @@ def alignment_spec(
 
 
 def _best(shares: np.ndarray) -> tuple[list[int], float]:
-    """The drawing that has most in common with a row, and how much: its heaviest cells, as many as are of use."""
+    """The drawing with the largest overlap with a row, and the overlap: its heaviest cells, as many as help."""
     order = np.argsort(-shares, kind="stable")
     board, most = np.zeros(len(shares), int), 0.0
     for count in range(1, len(order) + 1):
         common = float(np.minimum(1 / count, shares[order[:count]]).sum())
-        if common > most + 1e-6:  # weights are float32
+        if common > most + 1e-6:  # tolerance for float32 weights
             board[:], most = 0, common
             board[order[:count]] = 1
     return board.tolist(), most
 
 
 def _most(shares: np.ndarray, names: list[str]) -> str:
-    """The columns with the most weight in a row, as text."""
+    """The columns with the largest weights of a row, as text."""
     most = [names[at] for at in np.flatnonzero(shares == shares.max())]
     if shares.max() > 0.5:
         return f"most of its weight is on {most[0]}"
@@ -105,7 +104,7 @@ def _most(shares: np.ndarray, names: list[str]) -> str:
 
 
 def _goes_forward(weights: np.ndarray) -> bool:
-    """Whether it is an alignment without weights, in which no row begins before the one above it ends."""
+    """Whether it is a hard alignment in which no row begins before the previous one ends."""
     if not np.isin(weights, (0, 1)).all():
         return False
     columns = [np.flatnonzero(row) for row in weights if row.any()]
@@ -113,7 +112,7 @@ def _goes_forward(weights: np.ndarray) -> bool:
 
 
 def _of_labels(value: Any, target: Any, source: Any) -> tuple[np.ndarray, Sequence[Any], Sequence[Any]]:
-    """The frames of each label, blanks left out."""
+    """The frames of each label, without blanks."""
     every = [value] if isinstance(value, LabelAlignment) else list(value)
     if len(every) != 1:
         raise value_error(

@@ -1,4 +1,4 @@
-"""A question about a search: which continuations stay? Built from one that was recorded."""
+"""A question about a search: which continuations survive? Built from a recorded one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rfnb.viz.question.spec import spec as question
 from rfnb.viz.spec import Spec
 from rfnb.viz.visible import visible
 
-_ALL = 10_000  # candidates of a step
-_NEAR = 2e-3  # scores that were rounded differ by less
-_NO_PART = ("blocked", "merged")  # candidates that are in no contest
+_ALL = 10_000  # candidates per step
+_NEAR = 2e-3  # rounding tolerance of scores
+_NO_PART = ("blocked", "merged")  # reasons of candidates that were not ranked
 
 
 @dataclass
 class Candidate:
-    """A continuation of a lane: natural-log probability of its label alone, and of all of it."""
+    """A continuation of a lane: log probability of its label alone, and of the whole hypothesis."""
 
     lane: int
     label: str
@@ -41,18 +41,18 @@ def beam_spec(
     path: str | None = None,
     asked: str | None = None,
 ) -> Spec:
-    """The question which continuations of each hypothesis stay in the beam, step by step.
+    """The question which continuations survive in the beam, step by step.
 
     Args:
-        search: A trace, what `rf.beam_search` gives, a history, a view of a search, or what `rf.viz.beams` takes.
-        steps: How many at most.
-        first: The first step that is asked about.
-        top: How many continuations of each hypothesis are shown at least: the best ones.
-        seq: Which sequence of the batch.
-        path: Of a trace with several searches, which one.
+        search: A trace, a result of `rf.beam_search`, a history, a view of a search, or an argument of `rf.viz.beams`.
+        steps: Maximal number of steps.
+        first: The first step of the question.
+        top: Minimal number of continuations shown per hypothesis: the best ones.
+        seq: Index of the sequence in the batch.
+        path: The path of the search, for a trace with several.
 
     Raises:
-        ValueError: If it is no search that keeps the best sums, has no such step or sequence, or did not record what was cut.
+        ValueError: If the search does not keep the best sums, lacks such a step or sequence, or did not record cut candidates.
         KeyError: If the trace has no such search.
     """
     head = _beams(search, path).head
@@ -171,11 +171,11 @@ def _candidates(steps: Sequence[Mapping[str, Any]], at: int, top: int, in_parts:
 
 
 def _tells(found: Sequence[Sequence[Sequence[Candidate]]], digits: int) -> bool:
-    """Whether sums of rounded numbers say, in each step, the same as the exact ones."""
+    """Whether sums of rounded numbers lead to the same ranking in each step as the exact ones."""
     for lanes in found:
         flat = [one for lane in lanes for one in lane]
         margin = min(one.score for one in flat if one.kept) - max(one.score for one in flat if not one.kept)
-        if 1e-6 < margin <= 10.0**-digits:  # what is equal stays so
+        if 1e-6 < margin <= 10.0**-digits:  # ties remain ties
             return False
     return True
 
@@ -202,7 +202,7 @@ def _step(
     join: str,
 ) -> QuestionStep:
     def rounded(one: Candidate) -> float:
-        return round(one.score, digits) + 0.0  # no minus before 0
+        return round(one.score, digits) + 0.0  # avoids -0
 
     before = steps[at - 1] if at else None
     flat = [one for lane in lanes for one in lane]
@@ -212,14 +212,14 @@ def _step(
         name: [] for name in ("rows", "names", "solution", "lanes", "labels", "texts", "after", "ties", "says")
     }
     for lane, candidates in enumerate(lanes):
-        if not candidates:  # nothing goes on from there: no hypothesis, or one that has left
+        if not candidates:  # an empty lane, or a hypothesis that has left
             continue
         ended = before is not None and before["ended"][lane]
         base = 0.0 if before is None else round(before["scores"][lane], digits) + 0.0
         text = join.join(visible(label) for label in prefixes[at - 1][lane]) if at else "the start"
         name = f"lane {lane}: {text}" if at else text
         labels = ["complete" if ended else visible(one.label) for one in candidates]
-        gains = [round(rounded(one) - base, digits) + 0.0 for one in candidates]  # so that what is seen adds up
+        gains = [round(rounded(one) - base, digits) + 0.0 for one in candidates]  # so that the displayed numbers add up
         ranks = [1 + sum(rounded(other) > rounded(one) for other in flat) for one in candidates]
         sums = [_number(rounded(one), digits) for one in candidates]
         made["rows"].append(f"{name} ({_number(base, digits)})")

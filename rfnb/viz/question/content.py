@@ -1,4 +1,4 @@
-"""The `question` view as tables, readable without styles; where a script runs, the live view takes its place."""
+"""The `question` view as tables, readable without styles; where scripts run, the live view replaces them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def page(spec: Any) -> list[str]:
     return [title(line(str(head["title"]))), table(rows, heads, named=True), *said]
 
 
-_MOST, _LABEL = 36, 100  # columns of a line; letters of a label that are looked at
+_MOST, _LABEL = 36, 100  # columns of a line; characters of a label
 _NO_SENSE = "This question lacks what it asks about."
 
 
@@ -52,7 +52,7 @@ def text(spec: Any) -> str:
 
 
 def board_lines(head: dict[str, Any], at: int, board: Board) -> list[str]:
-    """The cells of one step: ■ is drawn, or picked."""
+    """The cells of one step: ■ is drawn or picked."""
     step = head["steps"][at]
     rows = [shortened(visible(str(row)[:_LABEL]), 40) for row in step["rows"]]
     if len(board) != len(rows):
@@ -88,7 +88,7 @@ _LINE, _CELL = 18.0, 22.0
 
 
 def drawing(spec: Any, width: float) -> Drawing:
-    """The question on paper."""
+    """The question as a drawing."""
     head, alt = spec.head, text(spec)
     if head["form"] == "beam":
         lines = alt.split("\n")

@@ -1,4 +1,4 @@
-"""The rows and columns of a mask or of weights that a question is about: whatever `rf.viz.attention` takes, of one map and one sequence."""
+"""The rows and columns of a mask or of weights in a question: any input of `rf.viz.attention` with one map and one sequence."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def grid_of(what: str, value: Any, target: Any, source: Any, **options: Any) -> 
     """The array [row, column] without padding, and the labels of both.
 
     Args:
-        what: Who asks, for errors.
+        what: The caller, for errors.
         value: {target, source}: a Tensor, an array, nested lists, or a view of attention.
         target, source: Labels. Default: numbers.
 
     Raises:
-        ShapeError: If it is of several sequences, heads or layers.
+        ShapeError: If it has several sequences, heads or layers.
     """
     if hasattr(value, "spec") and getattr(value.spec, "kind", "") == "attention":
         made = value.spec

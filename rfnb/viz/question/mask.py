@@ -1,4 +1,4 @@
-"""A question about a mask: which source may each target see?"""
+"""A question about a mask: which sources may each target attend to?"""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def mask_spec(
     Args:
         expected: {target, source} bool, or numbers 0 and 1: a Tensor, an array or nested lists.
         target, source: Labels.
-        asked: What is to be done. Default: to draw what each row may see.
-        why: Called with row and column where an answer is wrong there, returns the reason as text, or None. Default, and for None:
-            the reason that shows in the mask: what is later, too far back, or seen by no row.
-        **options: `target_dim`, `source_dim`, `dims` as of `rf.viz.attention`.
+        asked: The task. Default: to draw the cells that each row may see.
+        why: Called with row and column of a wrong cell; returns the reason as text, or None. Default, and for None: a
+            reason derived from the mask: later positions, positions too far back, or positions hidden from all rows.
+        **options: `target_dim`, `source_dim`, `dims` as in `rf.viz.attention`.
 
     Raises:
-        ValueError: If it holds other values, or nothing that differs.
-        ShapeError: If it is of several sequences or heads.
+        ValueError: If it has other values, or all values are equal.
+        ShapeError: If it has several sequences or heads.
     """
     array, rows, cols = grid_of("draw_mask", expected, target, source, **options)
     if not np.isin(array, (0, 1)).all():
@@ -66,7 +66,7 @@ _ASKED = "Draw what each row may see: rows look, columns are seen."
 
 
 def _known(mask: np.ndarray) -> list[tuple[Board, str]]:
-    """Usual mistakes as a whole, those that are no right answer."""
+    """Common mistakes as whole boards, without those that are correct here."""
     made = [(~mask, "This is the inverse: drawn is what may not be seen.")]
     if mask.shape[0] == mask.shape[1]:
         made.append((mask.T, "This is mirrored: a row is what looks, a column is what is seen."))
@@ -83,10 +83,10 @@ def _board(mask: np.ndarray) -> Board:
 
 
 def _reasons(mask: np.ndarray) -> Callable[[int, int], str]:
-    """The reason of a cell that shows in the mask: each is true of the whole mask, else it is no reason."""
+    """The reason for a cell, derived from the mask: only reasons that hold for the whole mask."""
     padding: np.ndarray
     idle: np.ndarray
-    padding, idle = ~np.any(mask, axis=0), ~np.any(mask, axis=1)  # of columns, of rows
+    padding, idle = ~np.any(mask, axis=0), ~np.any(mask, axis=1)  # columns, rows
     back: np.ndarray = np.subtract.outer(np.arange(mask.shape[0]), np.arange(mask.shape[1]))
     causal = mask.shape[0] > 1 and not mask[back < 0].any() and mask[back == 0].any()
     lags = back[mask & (back >= 0)]

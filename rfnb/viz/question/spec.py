@@ -1,8 +1,9 @@
-"""The `question` view: what is asked about a mask, an alignment or a search, answered by drawing or picking cells.
+"""The `question` view: a question about a mask, an alignment or a search, answered by drawing or picking cells.
 
-A question has steps (of a search; the others have one), each a grid with what is right in it, what is said of a wrong cell, and usual
-mistakes as a whole. An answer is a list of boards, one per step that was answered: rows of 0 and 1. What is wrong with one is found by
-`rfnb/teaching/judged.py`, and in a page by `widgets/src/question/layout.ts`, which therefore has what is right in it.
+A question has steps (only a search has several), each a grid with its solution, a message for each wrong cell, and
+common mistakes as whole boards. An answer is a list of boards, one per answered step: rows of 0 and 1.
+`rfnb/teaching/judged.py` judges it, and in a page `widgets/src/question/layout.ts`, which therefore contains the
+solution.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rfnb.viz.spec import Spec
 
 Board = list[list[int]]
 TITLES = {"mask": "Draw the mask", "alignment": "Place the alignment", "beam": "Be the beam"}
-MOST_CELLS = 4096  # that one draws in by hand
+MOST_CELLS = 4096  # cells that one can draw by hand
 
 
 @dataclass
@@ -27,12 +28,12 @@ class QuestionStep:
 
     Attributes:
         rows: Labels of the rows.
-        names: Of the rows in sentences.
-        solution: What is right.
-        says: Of each cell the sentence where it is wrong; of an alignment of each row where its weight is.
-        right: What is said where nothing is wrong.
-        known: Usual mistakes, and what they are.
-        more: Of a step of a search `texts`, `after`, `ties`, `size`, of an alignment `most` (see widgets/src/question/layout.ts).
+        names: Names of the rows in sentences.
+        solution: The right cells.
+        says: The sentence for each wrong cell; for an alignment, where the weight of each row is.
+        right: The message for a right answer.
+        known: Common mistakes, and their explanations.
+        more: For a step of a search `texts`, `after`, `ties`, `size`, for an alignment `most` (see widgets/src/question/layout.ts).
     """
 
     rows: Sequence[str]
@@ -66,13 +67,13 @@ def spec(
 
     Args:
         form: "mask", "alignment" or "beam".
-        name: Of the question in its lesson.
-        asked: What is to be done, in a sentence.
+        name: The name of the question in its lesson.
+        asked: The task, in a sentence.
         cols, col_names: Labels of columns, and their names in sentences; a step of a search has none.
-        **more: `forward` and `enough` of an alignment, of a search `first`: the number that its first step here has there.
+        **more: `forward` and `enough` of an alignment; `first` of a search: the index of its first step in the search.
 
     Raises:
-        ValueError: If it has no cells, or more than can be drawn by hand.
+        ValueError: If it has no cells, or too many to draw by hand.
     """
     count = max((sum(map(len, step.solution)) for step in steps), default=0)
     if not 0 < count <= MOST_CELLS:
@@ -98,19 +99,19 @@ def answered(
     missed: Sequence[Board | None] = (),
     revealed: bool | None = None,
 ) -> Spec:
-    """The same question with an answer, what is said of it, and by step the first answer that was wrong."""
+    """The question with an answer, the feedback, and by step the first wrong answer."""
     shown = spec.head["revealed"] if revealed is None else revealed
     given = {"answer": list(answer), "missed": list(missed), "said": said, "revealed": shown}
     return Spec("question", {**spec.head, **given}, spec.blocks)
 
 
 def shown_boards(head: dict[str, Any]) -> list[Board]:
-    """The boards that a picture has drawn: the answer, or what is right where that is revealed and nothing was answered."""
+    """The boards to draw: the answer, or the solution if it is revealed without an answer."""
     if head["revealed"] and not head["answer"]:
         return [step["solution"] for step in head["steps"]]
     return list(head["answer"])
 
 
 def named(role: str, labels: Sequence[str]) -> list[str]:
-    """The names of rows or columns in sentences: 'row 3 "cat"', of a number alone 'row 3'."""
+    """The names of rows or columns in sentences: 'row 3 "cat"', or 'row 3' if the label is a number."""
     return [f"{role} {at}" if label == str(at) else f'{role} {at} "{label}"' for at, label in enumerate(labels)]

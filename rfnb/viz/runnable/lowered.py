@@ -23,8 +23,8 @@ reverse_sequence""".split()
 OTHER = """LSTM attended cast choice concat convert_to_tensor copy_compatible_to_dims copy_transpose ctc_prefix_beam_search cumsum
 dot_attention expand_dim full gather get_beam_scores linear matmul merge_dims ones ones_like range_over_dim replace_dim set_sparse_dim slice
 split split_dims squeeze stop_gradient where zeros zeros_like""".split()
-DECIDES = ["ctc_prefix_beam_search"]  # how many labels it gives is found while it runs
-OTHERWISE = ["combine", "combine_bc", "compare", "compare_bc", "concat_features"]  # these are some of the others there
+DECIDES = ["ctc_prefix_beam_search"]  # the number of results depends on the data
+OTHERWISE = ["combine", "combine_bc", "compare", "compare_bc", "concat_features"]  # these also stand for other ops
 _ALWAYS = {"scores", "axis", "beam_size", "end_label"}
 _CHOICE = _ALWAYS | {
     "prob_scale", "base_beam_score_scale", "length_normalization", "length_normalization_exponent", "banned", "input_type",
@@ -32,7 +32,7 @@ _CHOICE = _ALWAYS | {
 }  # fmt: skip
 _OF = ("rfnb.ops", "rfnb.core", "rfnb.nn.attention", "rfnb.nn.recurrent.lstm", "rfnb.search")
 
-# Of modules that are ops themselves: their weights and dims, by name.
+# Modules that are single ops: their weights and dims, by name.
 _MODULES: dict[type, Callable[[Any], Mapping[str, Any]]] = {
     LSTM: lambda own: {"ff_weight": own.ff_weight, "rec_weight": own.rec_weight, "bias": own.bias, "in_dim": own.in_dim}
 }
@@ -47,7 +47,7 @@ def known(op: Op) -> str | None:
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a choice that differ from the defaults.
+    """The options of a choice that differ from their defaults.
 
     Raises:
         TypeError: If a page does not support one of them.
@@ -93,7 +93,7 @@ def _of_alignments(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lowered(op: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The name of an op in a page and its arguments there: redundant ones are dropped, a module becomes its weights."""
+    """The name of an op in a page and its arguments: redundant ones are dropped, a module is replaced by its weights."""
     if op in ("concat_features", "concat"):
         pairs = [(each, each.feature_dim) if op == "concat_features" else each for each in given["sources"]]
         return "concat", {"sources": pairs}

@@ -1,7 +1,7 @@
-"""Records the arguments of a call's ops, and the values its loops carry from step to step, as plain references.
+"""Records the arguments of the ops in a call, and the values that loops carry from step to step, as plain references.
 
-Ops that a page supports are recorded as they are (`lowered.py`); for all others the ops inside them. Values computed from constants
-alone are constants.
+Ops that a page supports are recorded directly (`lowered.py`); others are replaced by the ops inside them. Values
+computed only from constants are constants.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Ref = tuple[Any, ...]  # ("value", number) of a block, ("outer", number), ("stat
 
 
 class OpNote(NamedTuple):
-    """One op.
+    """The record of one op.
 
     Attributes:
         name: Its name in the page.
         given: Arguments by parameter: Refs, Dims and plain values.
         results: The numbers of its results.
-        kinds: For each result its dims, its sparse dim, and whether it has whole numbers.
+        kinds: For each result its dims, its sparse dim, and whether it has integers.
         offers: The events inside it, by kind, path and name: attention, states.
     """
 
@@ -59,10 +59,10 @@ class StepNote:
         ops: The ops in order.
         count: The number of their results.
         next: The next value of each state, by path.
-        outputs: (value, whether only the last one is meant).
-        end: The condition, and whether the step that ends belongs to a sequence.
+        outputs: (value, whether only the last one counts).
+        end: The condition, and whether the ending step belongs to the sequence.
         path: Path of the loop, under which its states are recorded.
-        dims, next_dims: Dims in the states at its begin and after it, by their paths: a history grows.
+        dims, next_dims: Dims in the states before and after it, by path: a history grows.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class StepNote:
 
 
 class LoopNote:
-    """A loop: the initial values of its states, its steps, and the step at which a search in it stops early."""
+    """A loop: the initial values of its states, its steps, and the step at which a search inside it stops early."""
 
     def __init__(self, name: str, axis: Dim, given: bool, most: Any):
         self.name, self.axis, self.given, self.most = name, axis, given, most
@@ -98,22 +98,22 @@ class Notes(Hold):
         self.blocks: list[OpNote | LoopNote] = []
         self.count = 0
         self.constants: list[Tensor] = []
-        self._where: dict[int, Ref] = {}  # by id of a Tensor
-        self._of_raw: dict[int, Tensor] = {}  # by id of its array
-        self._kept: list[Any] = []  # which keeps its id
-        self._hidden: dict[int, tuple[str, str]] = {}  # made by an op that a page does not have: its name and place
+        self._where: dict[int, Ref] = {}  # id of a Tensor -> its Ref
+        self._of_raw: dict[int, Tensor] = {}  # id of a raw array -> its Tensor
+        self._kept: list[Any] = []  # keeps these ids valid
+        self._hidden: dict[int, tuple[str, str]] = {}  # results of unsupported ops: name and line of the op
         self._loop: LoopNote | None = None
         self._step: StepNote | None = None
-        self.between = False  # two steps, where the loop carries its values over
-        self._inside: list[tuple[str, str, str]] | None = None  # an op: what is offered there
+        self.between = False  # between two steps, while the loop passes on its values
+        self._inside: list[tuple[str, str, str]] | None = None  # events sent inside an op
 
     # -- values ------------------------------------------------------------------------------------------------------------
 
     def ref(self, value: Tensor) -> Ref:
-        """The origin of a value."""
+        """The Ref of a value."""
         found = self._where.get(id(value))
         same = None if found is not None else self._of_raw.get(id(value._raw))
-        if same is not None and not self.is_constant(same):  # the same array, whose axes were given other dims
+        if same is not None and not self.is_constant(same):  # the same array with other dims
             source = self.ref(same)
             given = {"source": source, "from": [*same.dims], "to": [*value.dims]}
             self.add(OpNote("named", given, (self.new(value),), (_kind(value),)))
@@ -129,13 +129,13 @@ class Notes(Hold):
         return ("value", *found[1:]) if found[0] == "local" else found
 
     def is_constant(self, value: Tensor) -> bool:
-        """True if a value does not depend on recorded ops."""
+        """Whether a value does not depend on recorded ops."""
         if id(value) not in self._where and id(value._raw) in self._of_raw:
             value = self._of_raw[id(value._raw)]
         return self._where.get(id(value), ("constant",))[0] == "constant" and id(value) not in self._hidden
 
     def put(self, value: Tensor, ref: Ref) -> None:
-        """Record the origin of a value."""
+        """Record the Ref of a value."""
         self._where[id(value)] = ref
         self._of_raw[id(value._raw)] = value
         self._kept += (value, value._raw)
@@ -186,7 +186,7 @@ class Notes(Hold):
         return result
 
     def _unknown(self, op: Op, args: tuple[Any, ...], given: list[Tensor], result: Any) -> None:
-        """An op that a page lacks: its results were made by the ops inside it, are constant, or cannot be made."""
+        """An unsupported op: its results were made by the ops inside it, are constant, or cannot be made."""
         if all(map(self.is_constant, given)):
             return
         for leaf in values_in(result):
@@ -205,7 +205,7 @@ class Notes(Hold):
         return value
 
     def hear(self, kind: str, place: Place, values: Mapping[str, Any]) -> None:
-        """Record an event: of a supported op by its names; states of a loop by its path."""
+        """Record an event: for a supported op by name; for states of a loop by its path."""
         names = [name for name, value in values.items() if isinstance(value, Tensor)]
         if self._inside is not None and kind in ("attention", "states"):
             self._inside += [(kind, place.path, name) for name in names]
@@ -224,7 +224,7 @@ class Notes(Hold):
         raise _not_there(f"rf.{function}", place_text(place_of_user(1)))
 
     def over(self, function: str) -> None:
-        """Nothing to do: the function has made no step."""
+        """Nothing to do: the function has no steps."""
 
     def changes_attention(self) -> bool:
         return False
@@ -233,7 +233,7 @@ class Notes(Hold):
         return False
 
     def note_attention(self, dims: tuple[Dim, ...], axis: Dim) -> None:
-        """Nothing to do: the op that attends is recorded."""
+        """Nothing to do: the attention op itself is recorded."""
 
     def attended(self, weights: Tensor, axis: Dim, seen: Tensor | None) -> Tensor:
         return weights
@@ -253,7 +253,7 @@ class _Noted(StepAround):
             note.initial = {path: notes.ref(leaf) for path, leaf in _tensors(self.states.now)}
             notes.blocks.append(note)
         now = self.states.now
-        for name, value in now.items():  # in Tensors of their own: a value may be in a state and be read besides
+        for name, value in now.items():  # in separate Tensors: a value may be both a state and read elsewhere
             now[name] = map_nested(
                 lambda leaf: with_raw(leaf.__dict__, leaf._raw) if isinstance(leaf, Tensor) else leaf, value
             )
@@ -266,7 +266,7 @@ class _Noted(StepAround):
     def read(self, name: str) -> Any:
         value = self.inner.read(name)
         for path, leaf in _tensors({name: value}):
-            if id(leaf) not in self._notes._where:  # it was brought to the hypotheses that go on
+            if id(leaf) not in self._notes._where:  # it was gathered for the surviving hypotheses
                 self._notes.put(leaf, ("next" if name in self.states.next else "state", path))
         return value
 
@@ -337,13 +337,13 @@ def noted(fn: Callable[..., Any], *args: Any) -> tuple[Notes, Any]:
 
 
 def outside_of_ops(fn: Callable[..., Any], *args: Any) -> list[tuple[str, str]]:
-    """Calls in the user's own code on torch arrays, outside of ops: (name, place)."""
+    """Torch calls in user code outside of ops: (name, location)."""
     found: list[tuple[str, str]] = []
     inside: list[Op] = []
 
     class Calls(list[RawCall]):
         def append(self, call: RawCall) -> None:
-            frame = sys._getframe(2)  # of who called torch
+            frame = sys._getframe(2)  # the caller of torch
             while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "torch":
                 frame = frame.f_back
             if not inside and not in_package(frame.f_code) and call.kind not in (ASK, MADE) and _reads(call):
@@ -366,7 +366,7 @@ def outside_of_ops(fn: Callable[..., Any], *args: Any) -> list[tuple[str, str]]:
 
 
 def _reads(call: RawCall) -> bool:
-    """True if a call receives arrays."""
+    """Whether a call receives arrays."""
     return any(registry.is_raw_tensor_type(type(value)) for value in values_in((call.args, call.kwargs)))
 
 

@@ -1,9 +1,9 @@
-"""The page that runs a model: program, weights and views in one file, which needs no kernel, no server and no network.
+"""The page that runs a model: program, weights and views in one file, without kernel, server or network.
 
     rf.explore(fn, word="parachute", beam_size=(1, 12)).save("page.html", runs=True)
 
-What the views draw is bound to the program by what the model offers while it runs: attention and states by path and name, a search by
-its loop. The other end is `widgets/src/page/`.
+Views are bound to the program by the events that the model sends: attention and states by path and name, a search by
+its loop. The counterpart is `widgets/src/page/`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rfnb.viz.spec import Spec, pack
 from rfnb.viz.view import View
 from rfnb.viz.visible import line
 
-_LEFT = ("orders", "badges", "looks", "range", "hands", "live")  # of a head: what is of one text only
+_LEFT = ("orders", "badges", "looks", "range", "hands", "live")  # fields of a head that hold for one text only
 _PLAIN = (str, int, float, list, tuple)
 _OF_ONE = ("notes", "says", "looks", "slots", "sums")
 
@@ -51,10 +51,10 @@ def save_running(
     values: Mapping[str, Any],
     **options: Any,
 ) -> Path:
-    """Write a page of a call whose one text is typed, and whose numbers of a range have a field.
+    """Write a page for a call whose one text is typed, and whose numbers with a range have a field.
 
     Args:
-        options: As of `save_page`.
+        options: See `save_page`.
 
     Raises:
         TypeError: If there is no text among the inputs, or more than one.
@@ -74,10 +74,10 @@ def save_running(
 
 
 def save_run(path: str | os.PathLike[str], run: Run, fields: Mapping[str, Any], **options: Any) -> Path:
-    """Write a page of what `rf.run` has called: with its arguments, of which a page may change the text and what is in `fields`.
+    """Write a page for the call of `rf.run`, with its arguments; the page can change the text and the arguments in `fields`.
 
     Raises:
-        TypeError: If its function has no argument that is a text, or a list of one.
+        TypeError: If its function has no argument that is a text, or a list with one text.
     """
     given = _given_to(run)
     alone = [name for name, value in given.items() if isinstance(value, list) and list(map(type, value)) == [str]]
@@ -100,7 +100,7 @@ def save_run(path: str | os.PathLike[str], run: Run, fields: Mapping[str, Any], 
 
 
 def _given_to(run: Run) -> dict[str, Any]:
-    """The arguments of the call by name."""
+    """The arguments of the call, by name."""
     bound = inspect.signature(run._fn).bind(*run._args, **run._kwargs)
     bound.apply_defaults()
     given: dict[str, Any] = {}
@@ -134,14 +134,14 @@ def save_page(
     """Write a page in which a function runs.
 
     Args:
-        text: Name and first value of the argument that a person types.
-        numbers: Further arguments that have a slider, with their (least, largest, step).
+        text: Name and initial value of the argument that is typed.
+        numbers: Further arguments with a slider, with their (minimum, maximum, step).
         fixed: All other arguments.
         weights: "float32", "float16" or "int8".
         card: Information about the model, shown on request.
 
     Raises:
-        TypeError, ValueError: If a page cannot run it, see `PageProgram.of`; or nothing of it can be shown.
+        TypeError, ValueError: If a page cannot run it, see `PageProgram.of`, or cannot show anything of it.
     """
     made, about, picture = page_of(fn, text, numbers, fixed, record=record, view=view, weights=weights, title=title)
     frame = base64.b64encode(pack(made, level=1)).decode()
@@ -175,7 +175,7 @@ def page_of(
     if run.error is not None:
         raise run.error
     assert run.trace is not None
-    recorded = of_trace.spec(run.trace, hands=Hands(run.place_of), **(view or {}))  # a page edits no model
+    recorded = of_trace.spec(run.trace, hands=Hands(run.place_of), **(view or {}))  # a page does not edit a model
     there = in_order(parts_of(recorded) if recorded.kind == "group" else [recorded])
     parts = [part for part in (_bound(part, program, first) for part in there) if part is not None]
     if not parts:
@@ -197,12 +197,12 @@ def page_of(
 
 
 def _lost(program: PageProgram, coded: CodedWeights, call: Callable[[], Any]) -> str:
-    """A description of how the coding of the weights changes the results for the first text; both are computed here."""
+    """A description of the effect of the weight coding on the results for the first text; both are computed here."""
 
     def results() -> list[np.ndarray]:
         with stop_gradient_scope(), recording(kinds="beams") as trace:
             found = values_in(call())
-        told = [event.values[name] for event in trace.events for name in ("tokens", "scores")]  # where it gives text
+        told = [event.values[name] for event in trace.events for name in ("tokens", "scores")]  # if it returns text
         return [leaf.numpy() for leaf in (*found, *told) if isinstance(leaf, Tensor)]
 
     exact = results()
@@ -221,11 +221,11 @@ def _lost(program: PageProgram, coded: CodedWeights, call: Callable[[], Any]) ->
     )
 
 
-# -- what the views are bound to -------------------------------------------------------------------------------------------
+# -- the bindings of the views ---------------------------------------------------------------------------------------------
 
 
 def _bound(part: Spec, program: PageProgram, text: str) -> dict[str, Any] | None:
-    """The part with where its values are in the program; None if that is not known."""
+    """The part with references to its values in the program; None if they are unknown."""
     if part.head.get("fault") or not part.head.get("seqs") or len(part.head["seqs"]) != 1:
         return None
     _, path, number = str(part.head["key"]).split(" ", 1)[0], *str(part.head["key"]).split(" ", 1)[1].rsplit(" ", 1)
@@ -269,7 +269,7 @@ def _chooses(loop: Mapping[str, Any]) -> bool:
 def _look(
     kind: str, entry: Mapping[str, Any], paths: list[str], number: int, program: PageProgram
 ) -> dict[str, Any] | None:
-    """The place of the values of a map or a track; None if nothing, or more than one thing, is called so."""
+    """The reference to the values of a map or a track; None unless exactly one value matches."""
     if kind == "attention":
         path, names = entry.get("held", {}).get("attention", paths[0]), ["weights"]
         wanted = {(path, name) for name in names}
@@ -293,7 +293,7 @@ def _look(
 
 
 def _starts(label: str) -> Iterator[int]:
-    """The places where the name may begin in a label that a path may stand before."""
+    """The indices at which the name may begin in a label that may have a path prefix."""
     yield 0
     yield from (at + 1 for at, letter in enumerate(label) if letter == ".")
 

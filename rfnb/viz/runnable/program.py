@@ -1,7 +1,7 @@
-"""The program of a page: a call's computation as plain data and weights, for inputs of any length.
+"""The program of a page: the computation of a call as plain data and weights, for inputs of any length.
 
-The function is called with several texts. Values that are the same each time are constants; an array that spells the text is the input;
-a number that grows with the text is an affine function of its length. Anything else is refused.
+The function is called with several texts. Values that are equal in all calls are constants; an array that spells the
+text is the input; a number that grows with the text is an affine function of its length. Anything else is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PageProgram:
     """A call in the form in which a page repeats it.
 
     Attributes:
-        spec: Dims, inputs, ops and loops, as JSON has them.
+        spec: Dims, inputs, ops and loops, as JSON data.
         tensors: The constants by number, such as parameters.
     """
 
@@ -46,11 +46,11 @@ class PageProgram:
 
     @staticmethod
     def of(fn: Callable[..., Any], text: str, numbers: Mapping[str, tuple[float, float]] | None = None) -> PageProgram:
-        """The program of what a function computes for a text.
+        """The program of a function's computation for a text.
 
         Args:
-            fn: Called with the text and with similar ones: other lengths, other order.
-            numbers: Further arguments that the page may change, by name: the value, and another one.
+            fn: Called with the text and with variations: other lengths, other order.
+            numbers: Further arguments that the page may change, by name: the value, and another value.
 
         Raises:
             TypeError: If it calls an op that a page does not support.
@@ -90,7 +90,7 @@ def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgra
     by = texts[0].by
     for block in made["blocks"]:
         _whole_alphabet(block, made["dims"], by)
-    # A constant that is another one each time was made of the text, out of sight.
+    # A constant that differs between calls was computed from the text by unrecorded code.
     for constant, *tensors in zip(made["constants"], *(each.tensors for each in calls), strict=True):
         if any(each is not tensors[0] for each in tensors):
             value = _array([each.numpy() for each in tensors], texts, "an array that no op has made")
@@ -100,7 +100,7 @@ def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgra
 
 
 class PageCall(NamedTuple):
-    """The arguments of one call; the text is read by its letters or by its words."""
+    """The arguments of one call; the text is read by letters or by words."""
 
     text: str
     numbers: Mapping[str, float]
@@ -120,7 +120,7 @@ def units_of(text: str, by: str) -> list[str]:
 
 
 def _like(text: str) -> list[str]:
-    """The text, unless it is very short, and others made of its letters or words: comparing them shows what depends on the text."""
+    """The text, unless it is very short, and variations of its letters or words: comparing the calls shows what depends on the text."""
     units, join = (text.split(), " ") if len(text.split()) > 1 else (list(text), "")
     while 0 < len(units) < 3:
         units += units
@@ -129,7 +129,7 @@ def _like(text: str) -> list[str]:
 
 
 class _Each(NamedTuple):
-    """A dim of each step of a loop: of a state before or after the step, or made by the step."""
+    """A dim that is new in each step of a loop: of a state before or after the step, or made by the step."""
 
     loop: int
     when: str
@@ -137,11 +137,11 @@ class _Each(NamedTuple):
 
 
 class _Encoded:
-    """The record of one call as plain data, with arrays wherever the text may be."""
+    """The record of one call as plain data, with arrays where the text may be."""
 
     def __init__(self, notes: Notes, result: Any):
         self._dims: dict[Dim | _Each, int] = {}
-        self._same: dict[Dim, _Each] = {}  # which of its kind a dim is, in the step that is encoded
+        self._same: dict[Dim, _Each] = {}  # the placeholder for a dim in the step being encoded
         self._alike: dict[_Each, list[Dim]] = {}
         self.tensors: list[Tensor] = []
         self._numbers: dict[int, int] = {}
@@ -177,9 +177,7 @@ class _Encoded:
         grows = {
             path: dim for path, dim in loop.steps[0].dims.items() if loop.steps[0].next_dims.get(path, dim) is not dim
         }
-        grows = {
-            path: dim for dim, path in {dim: path for path, dim in reversed(grows.items())}.items()
-        }  # one for each dim
+        grows = {path: dim for dim, path in {dim: path for path, dim in reversed(grows.items())}.items()}  # one per dim
         initial = {path: self._value(ref) for path, ref in loop.initial.items()}
         number, before = len(self._loops), dict(self._same)
         self._loops.append(loop)
@@ -204,7 +202,7 @@ class _Encoded:
         for path in grows:
             self._is(noted[-1].next_dims.get(path), _Each(number, "before", path))
         usual = steps[1:] or steps
-        if not any(step["next"] or step["outputs"] for step in usual):  # a recorded loop says that once
+        if not any(step["next"] or step["outputs"] for step in usual):  # a recorded loop has these once
             usual = [{**step, **{name: steps[0][name] for name in ("next", "outputs", "end")}} for step in usual]
         _same(usual, loop, len(steps) - len(usual) + 1)
         if [op["op"] for op in steps[0]["ops"]] != [op["op"] for op in usual[0]["ops"]]:
@@ -291,7 +289,7 @@ class _Encoded:
 
 
 def _same(steps: Sequence[Any], loop: LoopNote, first: int) -> None:
-    """Refuse steps that differ; `first`: the number of the first one."""
+    """Refuse steps that differ; `first` is the index of the first step."""
     for number, step in enumerate(steps, first):
         if not _is_same(step, steps[0]):
             raise value_error(
@@ -310,7 +308,7 @@ def _is_same(one: Any, two: Any) -> bool:
 
 
 def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> Any:
-    """Combine the records of all calls, expressing each dependence on the text."""
+    """Combine the records of all calls, and express each dependence on the text."""
     first = found[0]
     if isinstance(first, np.ndarray):
         return _array(found, texts, where)
@@ -333,7 +331,7 @@ def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> An
 
 
 def _affine(found: Sequence[int], texts: Sequence[PageCall], where: str) -> dict[str, Any]:
-    """A number that is a x length + b."""
+    """The number as a * length + b."""
     lengths = [len(each.units) for each in texts]
     other = next((at for at, length in enumerate(lengths) if length != lengths[0]), None)
     if other is not None:
@@ -373,7 +371,7 @@ def _labels(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) 
 
 
 def _counts(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any] | None:
-    """0, 1, 2, ... from some number on."""
+    """0, 1, 2, ... from some offset on."""
     begin = found[0].ravel()[:1].tolist()
     if begin and all(np.array_equal(each.ravel(), np.arange(each.size) + begin[0]) for each in found):
         return {"from": begin[0]}
@@ -394,7 +392,7 @@ def _shown(array: np.ndarray) -> str:
 
 
 def _whole_alphabet(block: Any, dims: Sequence[Any], by: str) -> None:
-    """Extend labels to all letters or words of the vocabulary, where those of the text are labelled according to it."""
+    """Extend labels to all letters or words of the vocabulary, if those of the text are labelled according to it."""
     value = block.get("given", {}).get("value")
     if isinstance(value, dict) and "letters" in value:
         vocab = dims[block["as"][0]["sparse"]]["vocab"] if block["as"][0]["sparse"] is not None else None
@@ -403,7 +401,7 @@ def _whole_alphabet(block: Any, dims: Sequence[Any], by: str) -> None:
 
 
 def _spells(values: Sequence[int], units: Sequence[str], labels: dict[str, int]) -> bool:
-    """True if these are labels of the letters or words, consistent over all texts."""
+    """Whether these are labels of the letters or words, consistent over all texts."""
     trial = dict(labels)
     if any(trial.setdefault(unit, value) != value for unit, value in zip(units, values, strict=True)):
         return False

@@ -1,4 +1,4 @@
-"""CodedWeights of a page: as they are, in 16 bits, or in 8 bits with a scale for each row."""
+"""The coding of weights in a page: unchanged, in 16 bits, or in 8 bits with a scale per row."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 
 _WORDS = {"float32": "32 bits", "float16": "16 bits", "int8": "8 bits"}
-_FEW = 256  # values of an array that is stored as it is
+_FEW = 256  # values of an array that is stored unchanged
 
 
 @dataclass(frozen=True)
 class CodedWeights:
-    """Arrays as a page has them.
+    """Arrays as stored in a page.
 
     Attributes:
         blocks: `w0`, `w0/scale`, ...
-        specs: How each is read (`widgets/src/page/weights.ts`).
+        specs: How each is decoded (`widgets/src/page/weights.ts`).
         values: The arrays that the page computes with.
-        words: How many there are, and how they are stored.
+        words: A description of their number and format.
     """
 
     blocks: dict[str, np.ndarray]
@@ -37,7 +37,7 @@ class CodedWeights:
         """Code arrays.
 
         Raises:
-            ValueError: If there is no such code, or one of them is not finite.
+            ValueError: If the code is unknown, or a value is not finite.
         """
         if coded not in _WORDS:
             raise value_error(
@@ -65,7 +65,7 @@ class CodedWeights:
 
     @contextmanager
     def in_place_of(self, tensors: Sequence[Tensor]) -> Iterator[None]:
-        """Let Tensors have these values in a with-block."""
+        """In a with-block, replace the values of Tensors by the decoded ones."""
         before = [tensor.raw_tensor for tensor in tensors]
         try:
             for tensor, array, raw in zip(tensors, self.values, before, strict=True):
@@ -80,7 +80,7 @@ class CodedWeights:
 
 
 def _coded(array: np.ndarray, coded: str) -> tuple[dict[str, np.ndarray], dict[str, Any], np.ndarray]:
-    """The blocks of an array, how they are read, and what they come to."""
+    """The blocks of an array, how to decode them, and the decoded values."""
     if array.dtype.kind != "f":
         whole = array.astype(np.int32)
         return {"": whole.ravel()}, {"as": "int32", "row": 1}, whole

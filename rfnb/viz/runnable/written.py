@@ -1,6 +1,7 @@
-"""Ops that a page lacks, expressed by ops that it supports; results are equal up to rounding.
+"""Ops that a page lacks, written with ops that it supports; results are equal up to rounding.
 
-Values computed on the host from sizes (a table of positions, a mask) are computed from `range_over_dim` here, so that sizes stay free.
+Values that are computed on the host from sizes (a table of positions, a mask) are computed with `range_over_dim` here,
+so that sizes stay free.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _places(dim: Dim) -> Tensor:
 
 
 def _shifted(source: Tensor, axis: Dim, pad_value: Any, by: int) -> Tensor:
-    """Move each frame `by` places."""
+    """Shift each frame by `by` positions."""
     places = _places(axis) + by
     last = reduce_max(_places(axis), axis=axis)
     inside = logical_and(places >= 0, places <= last)
@@ -64,7 +65,7 @@ def _pad(
     source: Tensor, *, axes: Sequence[Dim], padding: Any, out_dims: Sequence[Dim] | None = None, mode: str = "constant",
     value: Any = None, handle_dynamic_dims: bool | None = None,
 ) -> tuple[Tensor, list[Dim]] | None:  # fmt: skip
-    """Padding by a known number of frames with a number."""
+    """Padding with a constant by a known number of frames."""
     if (
         mode != "constant"
         or isinstance(value, Tensor)
@@ -93,7 +94,7 @@ def _attention(
     query: Tensor, keys: Tensor, values: Tensor, *, key_dim: Dim, axis: Dim, causal_query_spatial_dim: Dim | None = None,
     scale: float | None = None, **others: Any,
 ) -> Tensor | None:  # fmt: skip
-    """Self-attention of a sequence; other attention is supported directly."""
+    """Self-attention of a sequence; the page supports other attention directly."""
     causal = causal_query_spatial_dim
     if causal is None and axis not in query.dims:
         return None
@@ -102,7 +103,7 @@ def _attention(
         keys, values = [replace_dim(each, in_dim=axis, out_dim=twin)[0] for each in (keys, values)]
         axis = twin
     energy = matmul(query * (max(key_dim.extent, 1) ** -0.5 if scale is None else scale), keys, reduce=key_dim)
-    if causal is not None:  # the last query stands at the last key
+    if causal is not None:  # the last query is aligned with the last key
         behind = [place - reduce_max(place, axis=dim) for dim in (axis, causal) for place in [_places(dim)]]
         energy = where(compare_bc(behind[0], "<=", behind[1]), energy, -1e30)
     weights = softmax(energy, axis=axis)

@@ -1,6 +1,6 @@
-"""The faults of the values of a state, as text: NaN, infinity, and values that move after the end of their sequence.
+"""Problems in the values of a state, as text: NaN, infinity, and values that change after the end of their sequence.
 
-After the end a state keeps its last value, is zero, or NaN where there is nothing; anything else means that padding was read as frames.
+After the end a state keeps its last value, or is zero or NaN; anything else means that padding was processed as frames.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from rfnb.viz.pool import bounds
 
 
 def judge(values: np.ndarray, length: int, *, live: bool = False) -> str:
-    """The faults of one sequence of a track [step, unit], as a sentence without its end; "" if nothing is.
+    """The problems of one sequence of a track [step, unit], as a sentence without its end; "" if there are none.
 
     Args:
-        live: Whether steps of nothing but NaN are still to come.
+        live: Whether steps of all NaN are steps that are not computed yet.
     """
     said = []
     real = values[:length]
@@ -42,7 +42,7 @@ def since(steps: np.ndarray, length: int) -> str:
 
 
 def warnings(spec: Any, most: int = 4) -> list[str]:
-    """The faults of all tracks and sequences, as sentences with their place; the first ones, and how many more."""
+    """The problems of all tracks and sequences, as sentences with their location; the first ones, and the number of further ones."""
     out = [
         f"{track['label']}, {spec.head['seqs'][int(seq)]['label']}: {note}."
         for track in spec.head["tracks"]
@@ -55,7 +55,7 @@ NAN, INFINITY, SATURATED, DEAD, UNCHANGED, AFTER_END = 1, 2, 4, 8, 16, 32
 
 WORDS = {NAN: "NaN", INFINITY: "infinity", DEAD: "dead", UNCHANGED: "unchanged", SATURATED: "saturated"}
 
-_NEAR = 1e-6  # of the span: rounding
+_NEAR = 1e-6  # rounding tolerance, relative to the span
 _EDGE = 0.05
 _MOSTLY = 0.9
 
@@ -63,14 +63,14 @@ _MOSTLY = 0.9
 def flags_of(
     values: np.ndarray, lengths: Sequence[int], *, span: float, gate: bool, live: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Bits of each unit [seq, unit] and of each step [seq, step], uint8.
+    """Flags as bits for each unit [seq, unit] and each step [seq, step], uint8.
 
     Args:
         values: [seq, step, unit]
         lengths: Steps of each sequence.
         span: The largest magnitude of the track.
-        gate: Whether these are openings from 0 to 1.
-        live: Whether steps of nothing but NaN are still to come.
+        gate: Whether these are gate values from 0 to 1.
+        live: Whether steps of all NaN are steps that are not computed yet.
     """
     units = np.zeros((values.shape[0], values.shape[2]), np.uint8)
     steps = np.zeros(values.shape[:2], np.uint8)

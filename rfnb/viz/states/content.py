@@ -1,4 +1,4 @@
-"""The `states` view: what is wrong with a spec of it, and its page."""
+"""The `states` view: validation of its spec, and its page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rfnb.viz.visible import visible
 
 
 def problem(spec: Any) -> str | None:
-    """The fault of the spec, as a sentence; None if it can be drawn."""
+    """The problem with the spec, as a sentence; None if it can be drawn."""
     head = spec.head
     if not isinstance(head.get("tracks"), list) or not isinstance(head.get("seqs"), list):
         return "This states view has no list of tracks and of sequences."
@@ -36,7 +36,7 @@ def problem(spec: Any) -> str | None:
 
 
 def missing(spec: Any) -> str:
-    """The words for a view with nothing in it; "" for any other."""
+    """The text for an empty view; "" for any other."""
     return "" if spec.head["tracks"] and spec.head["seqs"] else none_yet(spec, "states")
 
 
@@ -46,11 +46,11 @@ def page(spec: Any) -> list[str]:
 
 
 _MOST_UNITS, _MOST_STEPS, _MOST_TRACKS = 8, 40, 12
-_STRONG = 0.8  # a correlation worth saying
+_STRONG = 0.8  # a correlation worth mentioning
 
 
 def text(spec: Any) -> str:
-    """The tracks of the first sequence: per step the norm, and the units that vary most as bars."""
+    """The tracks of the first sequence: the norm per step, and the units with the largest variance as bars."""
     head = spec.head
     seq = head["seqs"][0]
     lines = [f"{title_of(spec)}: {seq['label']}, {seq['len']} steps"]
@@ -85,7 +85,7 @@ def text(spec: Any) -> str:
 
 
 def _finds(spec: Any) -> list[str]:
-    """The units that follow a feature of the steps, the strongest of each order."""
+    """The units that correlate with a feature of the steps, the strongest of each order."""
     said = []
     for order in spec.head.get("orders") or []:
         if not order["number"].startswith("correlation with the ") and order["name"] != "end":
@@ -111,7 +111,7 @@ def _track(track: dict[str, Any], values: np.ndarray, shown: np.ndarray, left: i
     """The lines of a track.
 
     Args:
-        shown: The first step of each column, which is of all steps up to the next one: no spike and no NaN is passed over.
+        shown: The first step of each column, which covers all steps up to the next one: no spike and no NaN is missed.
     """
     unit = track["unit_dim"]
     size = values.shape[1]
@@ -138,7 +138,7 @@ def _track(track: dict[str, Any], values: np.ndarray, shown: np.ndarray, left: i
         lines.append(line(label, few / most, texts))
     with np.errstate(invalid="ignore"):
         spread = np.ptp(values.astype(np.float64), axis=0) if len(values) else np.zeros(size)
-    spread = np.where(np.isnan(spread), np.inf, spread)  # what is no number is looked at first
+    spread = np.where(np.isnan(spread), np.inf, spread)  # NaN and infinities come first
     chosen = sorted(np.argsort(-spread, kind="stable")[:_MOST_UNITS].tolist())
     for index in chosen:
         column = merged(values[:, index].astype(np.float64), shown, 0, extreme)
@@ -156,12 +156,12 @@ def _track(track: dict[str, Any], values: np.ndarray, shown: np.ndarray, left: i
 
 
 def _number(text: str, value: float, wide: int) -> str:
-    """A number as it is written by default; shorter or with more digits where that is cut, or is 0 and the value is not."""
+    """A number in its default form; shorter or with more digits if that is cut, or shows 0 for a nonzero value."""
     return text if len(text) < wide and (value == 0 or text.strip("+-0.")) else brief(value, wide - 1)
 
 
 def thin(spec: Spec, room: Room) -> Spec:
-    """Each track pooled to the values farthest from 0; the numbers of the steps, which are drawn as lines, and the flags stay exact."""
+    """Pool each track to the values farthest from 0; the values that are drawn as lines, and the flags, stay exact."""
     head, grids, lines = spec.head, [], {}
     own = {name: block for name, block in spec.blocks.items() if "/order/" not in name}
     orders = {name: block for name, block in spec.blocks.items() if "/order/" in name}
@@ -183,7 +183,7 @@ def thin(spec: Spec, room: Room) -> Spec:
     fixed = {**lines, **flags}
     _, made = fit_in(
         grids, Room(room.most, room.most).minus(size_of(Spec("states", {}, fixed))), 0
-    )  # no glance sees all
+    )  # too many to recognise
     words = words_of(made, "the value farthest from 0", "values", ("steps", "units"))
     return _with_orders(with_codes(bare, made, lines, words), orders, room.most)
 
@@ -193,7 +193,7 @@ def _flags(track: str) -> tuple[str, str]:
 
 
 def _with_orders(spec: Spec, orders: dict[str, np.ndarray], room: int) -> Spec:
-    """The spec with the orders that fit: each for all tracks or for none; a page asks for the others."""
+    """The spec with the orders that fit: each for all tracks or for none; a page requests the others."""
     for name in dict.fromkeys(block.partition("/order/")[2] for block in orders):
         more = {block: value for block, value in orders.items() if block.partition("/order/")[2] == name}
         larger = Spec(spec.kind, spec.head, {**spec.blocks, **more}, spec.codes)

@@ -1,4 +1,4 @@
-"""The `states` view as a drawing: per track a strip of units by steps and the line of its norms, under one axis of steps."""
+"""The `states` view as a drawing: per track a strip of units by steps and the line of its norms, over a common axis of steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_SEQS, _MOST_TRACKS = 3, 8
 
 
 def drawing(spec: Any, width: float) -> Drawing:
-    """The states as a drawing of this width."""
+    """The states as a drawing with this width."""
     head = spec.head
     seqs = head["seqs"][:_MOST_SEQS]
     tracks = head["tracks"][:_MOST_TRACKS]
@@ -56,11 +56,11 @@ def drawing(spec: Any, width: float) -> Drawing:
 
 
 def scale_of(spec: Any, track: dict[str, Any]) -> Scale:
-    """The scale of a track in all sequences; what lies after their ends has no part in it."""
+    """The scale of a track over all sequences; values after their ends are excluded."""
     block = spec.blocks[track["block"]]
     if "range" in track:
         low, high = track["range"]
-        return Scale(low, high, "diverging")  # of a gate from half open
+        return Scale(low, high, "diverging")  # a gate, centred at half open
     low, high = bounds(*(block[seq, : entry["len"]] for seq, entry in enumerate(spec.head["seqs"])))
     most = max(abs(low), abs(high)) or 1.0
     return Scale(-most, most, "diverging")
@@ -80,7 +80,7 @@ def _sequence(
     head, seq = spec.head, spec.head["seqs"][index]
     blocks = [spec.blocks[track["block"]][index] for track in tracks]
     wrong = [str(index) in (track.get("notes") or {}) for track in tracks]
-    # What lies after the end is drawn where something is wrong with it.
+    # Values after the end are drawn only if they have a problem.
     shown = [block if bad else block[: seq["len"]] for block, bad in zip(blocks, wrong)]
     steps = max((len(block) for block in shown), default=0)
     pitch = min(_CELL, (width - _LEFT - 8) / max(steps, 1))
@@ -120,7 +120,7 @@ def _track(
     pitch: float,
     most: float,
 ) -> float:
-    """A title with the scale, the strip (of height 0: none) and the norms; returns where the title ends."""
+    """Draw a title with the scale, the strip (none if the height is 0) and the norms; returns the right end of the title."""
     top, length = made.height, seq["len"]
     rows = changing(values[:length]) if most else np.zeros(0, int)
     units = len(rows)
@@ -143,10 +143,10 @@ def _track(
         place = MatrixBox(_LEFT, strip, pitch, tall / units)
         strong = values[:, rows].T.astype(np.float32, copy=False)
         seen = draw_padding(made, strong, place, length)
-        middle = (scale.low + scale.high) / 2  # what is farthest from it stands for a cell
+        middle = (scale.low + scale.high) / 2  # the value farthest from it represents a cell
         draw_matrix(made, seen - middle, place, replace(scale, low=scale.low - middle, high=scale.high - middle))
         draw_odd(made, strong[:, :length], place)
-        draw_end(made, seen, place, length)  # something moves after the end
+        draw_end(made, seen, place, length)  # values change after the end
         made.add(Text(_LEFT - 6, strip + min(5.5, tall / 2), str(rows[0]), 10, "muted", "right"))
         if units > 1:
             made.add(Text(_LEFT - 6, strip + tall - 5.5, str(rows[-1]), 10, "muted", "right"))
@@ -158,8 +158,9 @@ def _track(
 
 
 def _line(made: Drawing, norm: np.ndarray, change: np.ndarray, top: float, pitch: float, *, gate: bool) -> None:
-    """The norms from 0 to the largest, the openings of a gate from 0 to 1, and thinner how far each step is from the one before; of many
-    steps those that stand out in each unit of width."""
+    """Draw the norms from 0 to the largest, or the openings of a gate from 0 to 1, and a thinner line for the distance of
+    each step from the previous one; of many steps, the extremes per unit of width.
+    """
     most = 1.0 if gate else bounds(norm, change)[1] or 1.0
     right = _LEFT + max(len(norm), 1) * pitch
     made.add(Lines("line", 0.8, [[(_LEFT, top + _NORM), (right, top + _NORM)]]))

@@ -1,4 +1,6 @@
-"""The states of a recording as views: of one run, under a search of the best hypothesis; of the same steps in one."""
+"""States in a recording as views: for one run, for the best hypothesis of a search, and with several tracks over the same
+steps in one view.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ _SHARED = (
     "best",
     "remark",
     "slots_of_best",
-)  # what views have in common whose tracks are put together
+)  # fields that views must share to be merged
 
 
 def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
@@ -48,7 +50,7 @@ def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
         if isinstance(value, Tensor) and _has(value, step) and _is_float(value)
     }
     shown = all_on_host(shown)
-    # One track may lack the batch (a counter): it holds for all, and says nothing about one.
+    # A track may lack the batch (a counter): it then holds for all sequences, and does not determine the batch.
     most = max((len(NamedArray.of(value).seq_axes([])) for value in shown.values()), default=0)
     shown = {name: value for name, value in shown.items() if len(NamedArray.of(value).seq_axes([])) == most}
     if not shown:
@@ -65,13 +67,13 @@ def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
 def _held_track(
     page: Any, made: Spec, entry: dict[str, Any], events: Sequence[Any], seqs: Any, units: Any, slot: str | None = None
 ) -> None:
-    """Say of a track which steps and entries its rows are, if it is a state of the loop."""
+    """Store in a track which steps and entries its rows are, if it is a state of the loop."""
     if page.hands is None:
         return
     made.head["hands"] = page.hands.marks(events)
     one = next(event for event in events if event is not None)
     last = {event.entry: event for event in page.trace.by_path("states")[one.path]}
-    # The loop tells its own at the end of a step.
+    # The loop sends its own states at the end of a step.
     if all(event is None or last[event.entry] is event for event in events):
         held = page.hands.of_state(events, entry["label"], seqs, units, slot)
         cannot = None if held else page.hands.cannot(events, entry["label"])
@@ -79,7 +81,7 @@ def _held_track(
 
 
 def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> Spec | None:
-    """The states of the best hypothesis of each sequence, [seq, step, unit]; None if they are in no slots."""
+    """The states of the best hypothesis of each sequence, [seq, step, unit]; None if they are not in slots."""
     shown: dict[str, np.ndarray] = {}
     found: dict[str, Followed] = {}
     for name, value in run.events[0].values.items():
@@ -114,7 +116,7 @@ def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> 
 
 
 def put_into(_: Any, parts: list[Spec], new: Spec, run: Any) -> bool:
-    """Put the tracks of states into the part before, if that runs over the same steps of the same sequences (layers of an encoder)."""
+    """Add tracks to the previous part, if it runs over the same steps of the same sequences (layers of an encoder)."""
     last = parts[-1] if parts else None
     if run.count > 1 or last is None or new.kind != "states" or last.kind != "states" or not new.head["tracks"]:
         return False
@@ -135,7 +137,7 @@ def put_into(_: Any, parts: list[Spec], new: Spec, run: Any) -> bool:
 
 
 def _common(paths: Sequence[str]) -> str:
-    """The path that all of these begin with; of one it is that."""
+    """The common prefix of paths; the path itself if there is only one."""
     split = [path.split(".") for path in paths]
     alike = [len(set(parts)) == 1 for parts in zip(*split)]
     return ".".join(split[0][: [*alike, False].index(False)])

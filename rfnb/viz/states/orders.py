@@ -1,8 +1,8 @@
-"""Orders of units that show what units do: by first activation, by correlation with a feature of the steps, clustered.
+"""Orders of units that reveal their function: by first activation, by correlation with a feature of the steps, clustered.
 
-An order is a block float32 [seq or 1, 2, unit]: the units from top to bottom, and for each the number it was sorted by. The exact values
-of all sequences are looked at, no step after an end. Small states have the blocks of all orders in their spec; of large ones they
-are made when a page asks for them (`rfnb/viz/states/orders.py`).
+An order is a block float32 [seq or 1, 2, unit]: the units from top to bottom, and the sort key of each. It uses the
+exact values of all sequences, without steps after their ends. Small states have the blocks of all orders in their spec;
+for large ones they are computed when a page requests them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 _MOST_LABELS = 6
-_EASY = 50_000_000  # multiplications of all tracks that a spec may cost
+_EASY = 50_000_000  # multiplications for all tracks that a spec may cost
 
 
 def orders_of(head: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The orders that there are for these sequences: names, what a person reads, and what the number of a unit is."""
+    """The orders available for these sequences: name, title, and the meaning of the sort key."""
     seqs = head["seqs"]
     steps = sum(seq["len"] for seq in seqs)
     if steps < 2:
@@ -43,7 +43,7 @@ def orders_of(head: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def order_of(values: np.ndarray, seqs: Sequence[Mapping[str, Any]], name: str) -> np.ndarray | None:
-    """The block of an order of a track [seq, step, unit]; None if there is no such order."""
+    """The block of an order of a track [seq, step, unit]; None if the order is unknown."""
     if name == "first":
         return np.stack([_first(values[seq, : entry["len"]]) for seq, entry in enumerate(seqs)])
     rows = np.concatenate([values[seq, : entry["len"]] for seq, entry in enumerate(seqs)]).astype(np.float64)
@@ -59,7 +59,7 @@ def order_of(values: np.ndarray, seqs: Sequence[Mapping[str, Any]], name: str) -
 
 
 def feature_of(seqs: Sequence[Mapping[str, Any]], name: str) -> np.ndarray | None:
-    """A number per step of all sequences, one after the other; None if there is no such feature."""
+    """A number per step of all sequences, concatenated; None if the feature is unknown."""
     if name == "position":
         return np.concatenate([np.arange(entry["len"], dtype=np.float64) for entry in seqs])
     if name == "end":
@@ -71,7 +71,7 @@ def feature_of(seqs: Sequence[Mapping[str, Any]], name: str) -> np.ndarray | Non
 
 
 def ends_of_words(labels: Sequence[str]) -> np.ndarray:
-    """1 for a label that ends a word, as the labels mark it; where they mark no words, for the last one."""
+    """1 for a label that ends a word, by the markers of the labels; without markers, for the last label."""
     ends = _boundaries(labels)
     out = np.zeros(len(labels)) if ends is None else np.asarray(ends, np.float64)
     out[-1:] = 1.0
@@ -82,7 +82,7 @@ _STARTS, _SPACES = ("▁", "Ġ", " "), {" ", "␣", "|", "_", "<space>", "▁"}
 
 
 def _boundaries(labels: Sequence[str]) -> list[bool] | None:
-    """Whether each label ends a word, but for the last; None if nothing marks words."""
+    """Whether each label except the last ends a word; None without word markers."""
     after = [*labels[1:], ""]
     if any(label in _SPACES for label in labels):
         return [other in _SPACES and label not in _SPACES for label, other in zip(labels, after)]
@@ -100,7 +100,7 @@ def _has_labels(seqs: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _first(real: np.ndarray) -> np.ndarray:
-    """Units by the first step at half of their largest magnitude; those that are always 0 last, NaN is theirs."""
+    """Units by the first step at which they reach half of their largest magnitude; units that are always 0 come last, with key NaN."""
     size = np.abs(np.where(np.isfinite(real), real, 0.0).astype(np.float64))
     most = size.max(0) if len(size) else np.zeros(real.shape[1])
     step = np.where(most > 0, (2 * size >= most).argmax(0) if len(size) else 0, np.nan)
@@ -109,7 +109,7 @@ def _first(real: np.ndarray) -> np.ndarray:
 
 
 def correlation(rows: np.ndarray, feature: np.ndarray) -> np.ndarray:
-    """The correlation of each unit of {step, unit} with a number per step; NaN where one of them never changes."""
+    """The correlation of each unit of {step, unit} with a number per step; NaN if one of them is constant."""
     if not len(rows):
         return np.full(rows.shape[1], np.nan)
     moved, other = rows - rows.mean(0), feature - feature.mean()
@@ -119,7 +119,7 @@ def correlation(rows: np.ndarray, feature: np.ndarray) -> np.ndarray:
 
 
 def _explained(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The share of each unit's variance that lies between labels (the correlation ratio, squared)."""
+    """The fraction of each unit's variance between labels (the squared correlation ratio)."""
     if not len(rows):
         return np.full(rows.shape[1], np.nan)
     names, which = np.unique(labels.astype(str), return_inverse=True)
@@ -133,20 +133,20 @@ def _explained(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _block(numbers: np.ndarray, *, absent: float) -> np.ndarray:
-    """Units from the largest to the smallest number; those without one as if it was `absent`."""
+    """Units from the largest to the smallest key; those without a key count as `absent`."""
     order = np.argsort(-np.nan_to_num(numbers, nan=absent), kind="stable")
     return np.stack([order, numbers[order]])[None].astype(np.float32)
 
 
 def is_easy(shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Whether the orders of tracks of these shapes are made at once."""
+    """Whether the orders for tracks with these shapes are computed at once."""
     return sum(seqs * steps * units * units for seqs, steps, units in shapes) <= _EASY
 
 
 def clustered(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The order of the units of {step, unit}, and each one's correlation with the one before it in that order (NaN: the first).
+    """The order of the units of {step, unit}, and the correlation of each with the previous one in that order (NaN for the first).
 
-    Units that never move come last, in their own order.
+    Constant units come last, in their original order.
     """
     moved = values - values.mean(0) if len(values) else values
     size = np.sqrt(np.square(moved).sum(0))
@@ -173,7 +173,7 @@ def _leaves(distances: np.ndarray) -> np.ndarray:
             chain.append(min(groups))
         last, before = chain[-1], chain[-2] if len(chain) > 1 else -1
         nearest = int(left[last].argmin())
-        # The second test is for rounding: a chain never gets longer than there are groups.
+        # The second test is for rounding: a chain is never longer than the number of groups.
         if before >= 0 and (left[last, before] <= left[last, nearest] or len(chain) > len(groups)):
             del chain[-2:]
             one, other = sorted((last, before))
@@ -184,7 +184,7 @@ def _leaves(distances: np.ndarray) -> np.ndarray:
 
 
 def _join(left: np.ndarray, groups: dict[int, list[int]], one: int, other: int, distances: np.ndarray) -> None:
-    """Put the group `other` to the group `one`."""
+    """Merge the group `other` into the group `one`."""
     first, second = groups[one], groups.pop(other)
     mean = (len(first) * left[one] + len(second) * left[other]) / (len(first) + len(second))
     left[one], left[:, one] = mean, mean
@@ -197,7 +197,7 @@ def _join(left: np.ndarray, groups: dict[int, list[int]], one: int, other: int, 
 
 
 def derived(spec: Any, name: str) -> np.ndarray | None:
-    """The block of this name; None if there is none."""
+    """The block with this name, or None."""
     track, _, rest = name.partition("/")
     what, _, which = rest.partition("/")
     values, seqs = spec.blocks.get(track), spec.head.get("seqs")
@@ -226,7 +226,7 @@ def _brush(text: str, shape: tuple[int, ...], seqs: Any) -> Brush | None:
 
 @dataclass(frozen=True)
 class Brush:
-    """The steps from `start` up to, not including, `stop` of a sequence."""
+    """The steps from `start` to `stop` (exclusive) of a sequence."""
 
     seq: int
     start: int
@@ -235,20 +235,22 @@ class Brush:
 
 
 def is_on(values: np.ndarray, threshold: float) -> np.ndarray:
-    """Whether each value is on."""
+    """Whether each value counts as on."""
     with np.errstate(invalid="ignore"):
         return np.asarray(values >= threshold if threshold >= 0 else values <= threshold)
 
 
 def counts(values: np.ndarray, lengths: Sequence[int], brush: Brush) -> np.ndarray:
-    """float32 [2, unit]: in how many steps of the range each unit is on, and in how many others of that sequence."""
+    """float32 [2, unit]: the number of steps in the range in which each unit is on, and the number of other such steps of the sequence."""
     on = is_on(values[brush.seq, : lengths[brush.seq]], brush.threshold)
     here = on[brush.start : brush.stop].sum(0)
     return np.stack([here, on.sum(0) - here]).astype(np.float32)
 
 
 def elsewhere(values: np.ndarray, lengths: Sequence[int], brush: Brush) -> np.ndarray:
-    """float32 [seq, step]: the share of the units on in the whole range that are on in each step; NaN after ends, and if there are none."""
+    """float32 [seq, step]: of the units that are on in the whole range, the fraction that is on in each step; NaN after
+    ends, and if there are none.
+    """
     out = np.full(values.shape[:2], np.nan, np.float32)
     stop = min(brush.stop, lengths[brush.seq])
     chosen = np.flatnonzero(counts(values, lengths, brush)[0] == stop - brush.start)

@@ -1,7 +1,7 @@
-"""The `states` view: what a recurrent state holds, unit by step.
+"""The `states` view: the values of a recurrent state, unit by step.
 
     rf.viz.states({"h": h, "c": c}, steps=["t", "h", "e"])     # plain arrays {step, unit} or {batch, step, unit}
-    rf.viz.states(trace.states["decoder"], step_dim=time)      # Tensors: dims, lengths and padding are known
+    rf.viz.states(trace.states["decoder"], step_dim=time)      # Tensors know dims, lengths and padding
 
 The widget draws the same spec in `widgets/src/states/`.
 """
@@ -44,18 +44,19 @@ def spec(
     """The spec of states over steps.
 
     Args:
-        tracks: {step, unit, ...} by name: Tensors, or arrays with step and unit last; or one of them. A tuple or list of arrays
-            {batch, step, unit} is one of layers. Also the output of a model of transformers, and what `generate` gives.
+        tracks: {step, unit, ...} by name: Tensors, or arrays with step and unit last; or one of them. A tuple or list
+            of arrays {batch, step, unit} is a list of layers. Also the output of a model of transformers, and that of
+            `generate`.
         steps: Label of each step (the token it read or wrote), or a list of labels per sequence. Default: numbers.
         lengths: Number of steps per sequence. Default: those of the dim, else of the labels.
-        step_dim: The dim of the loop, a Dim or a name. Default: what was recorded, else one with a telling name or lengths, else the only
-            one that can be; of a plain array the first that is left.
+        step_dim: The dim of the loop, a Dim or a name. Default: that of the recording, else one with a characteristic
+            name or lengths, else the only candidate; for a plain array the first remaining axis.
         dims: Names of the axes of plain arrays. Default: [batch,] step, unit.
         names: One label per sequence.
-        live: Whether more may come.
+        live: Whether more data may arrive.
 
     Raises:
-        DimError: If step_dim is not a dim of each track, or is not given and several dims could be meant.
+        DimError: If step_dim is not a dim of each track, or is not given and ambiguous.
         ShapeError: If the tracks, labels or lengths do not fit together.
     """
     tracks, remark = of_output(tracks, "hidden_states", "states", "output_hidden_states=True", one=True), None
@@ -63,7 +64,7 @@ def spec(
         tracks, remark = joined_steps(tracks, "states").layers, STEPS_REMARK
     name = tracks.name if isinstance(tracks, Tensor) else None
     given = by_label(tracks, dims, name or "state")
-    # A state that is None (a cell without memory) has nothing to show.
+    # A state that is None (a unit without memory) has nothing to show.
     made = [_Track.of(str(label), value, step_dim, dims) for label, value in given.items() if value is not None]
     made.sort(key=lambda track: rank_of(track.label))
     head: dict[str, Any] = {"title": title, "live": live, "step_dim": None, "tracks": [], "seqs": []}
@@ -93,7 +94,7 @@ def spec(
 
 
 def axes_of(label: str, value: Tensor, step_dim: str) -> tuple[list[Axis], list[Axis]]:
-    """The axes that sequences run over, and those that units do, in the order of a spec."""
+    """The axes of sequences and those of units, in the order of a spec."""
     track = _Track.of(label, value, step_dim, None)
     return track.seqs, track.units
 
@@ -101,7 +102,7 @@ def axes_of(label: str, value: Tensor, step_dim: str) -> tuple[list[Axis], list[
 def _judged(
     entry: dict[str, Any], array: np.ndarray, lengths: list[int], *, live: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The entry of a track with its range and what is to be said of it, and its blocks."""
+    """The entry of a track with its range and problems, and its blocks."""
     block = entry["block"]
     low, high = bounds(*(array[seq, :length] for seq, length in enumerate(lengths)))
     gate = is_gate(entry["label"], low, high)
@@ -126,7 +127,7 @@ def _judged(
 
 
 class _Track:
-    """One state, its axes sorted by role."""
+    """One state, with its axes sorted by role."""
 
     def __init__(self, label: str, named: NamedArray, step: Axis):
         self.label, self.named, self.step = label, named, step
@@ -164,7 +165,7 @@ class _Track:
 
 
 def _check(tracks: list[_Track]) -> None:
-    """All tracks run over the same steps and sequences."""
+    """Check that all tracks run over the same steps and sequences."""
     sizes = {(track.step.size, tuple(axis.size for axis in track.seqs)) for track in tracks}
     if len(sizes) > 1:
         raise shape_error(

@@ -1,4 +1,4 @@
-"""The tracks of a states view: the state first, the gates that made it last; tracks of several specs as one."""
+"""The tracks of a states view: the state first, the gates last; and merging the tracks of several specs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from rfnb.viz.spec import Spec
 
 _STATE = ("c", "h")
-MOST_ROWS, CHANGING = 48, 24  # units that are seen at one glance; of more, those that change most
+MOST_ROWS, CHANGING = 48, 24  # units that can be taken in at a glance; of more, only those with the largest changes
 
 
 def is_gate(label: str, low: float, high: float) -> bool:
-    """Whether a track of these bounds is the opening of a gate: it is called one, and does not leave 0 to 1."""
+    """Whether a track with these bounds is a gate: it has the name of one, and stays within 0 to 1."""
     return label.lower().endswith("gate") and 0 <= low and high <= 1
 
 
 def without_prefix(labels: Sequence[str]) -> list[str]:
-    """Labels without the parts that all of several begin with: "h" of "decoder.lstm.h"."""
+    """Labels without their common prefix: "h" for "decoder.lstm.h"."""
     parts = [label.split(".") for label in labels]
     shared, most = 0, min((len(part) - 1 for part in parts), default=0) if len(parts) > 1 else 0
     while shared < most and len({part[shared] for part in parts}) == 1:
@@ -28,8 +28,9 @@ def without_prefix(labels: Sequence[str]) -> list[str]:
 
 
 def changing(values: np.ndarray) -> np.ndarray:
-    """The units of {step, unit} that change most over the steps, first those that are soonest farthest from their mean; all where
-    they are few."""
+    """The units of {step, unit} that change most over the steps, ordered by when they are farthest from their mean; all
+    units if there are few.
+    """
     units = values.shape[1]
     if units <= MOST_ROWS or len(values) < 2:
         return np.arange(units)
@@ -42,23 +43,23 @@ def changing(values: np.ndarray) -> np.ndarray:
 
 
 def is_held(label: str) -> bool:
-    """Whether a track keeps its last value after the end: a gate and what it lets in need not, they have no effect then."""
+    """Whether a track keeps its last value after the end: gates and the cell input may change, since they then have no effect."""
     return not label.lower().endswith(("gate", "cell_input"))
 
 
 def asides(tracks: Sequence[tuple[str, int]]) -> list[bool]:
-    """Whether the line of each track (label, number of units) is drawn alone: of gates of many units, beside their state."""
+    """Whether each track (label, number of units) is drawn only as a line: gates with many units, beside their state."""
     held = [is_held(label) for label, _ in tracks]
     return [not keeps and units > MOST_ROWS and any(held) for keeps, (_, units) in zip(held, tracks)]
 
 
 def rank_of(label: str) -> int:
-    """The place of a track among others: c and h, then what is no gate, then gates."""
+    """The sort key of a track: c and h, then other states, then gates."""
     return 0 if label.rpartition(".")[2] in _STATE else 2 if label.lower().endswith("gate") else 1
 
 
 def joined(specs: Sequence[tuple[str, Spec]], title: str) -> Spec:
-    """The tracks of several specs of the same steps and sequences in one; the name of a spec goes before the labels of its tracks."""
+    """The tracks of several specs over the same steps and sequences in one; labels are prefixed by the name of the spec."""
     given = [(name, spec, track) for name, spec in specs for track in spec.head["tracks"]]
     labels = [".".join(filter(None, [name, track["label"]])) for name, _, track in given]
     tracks: list[dict[str, Any]] = []
@@ -75,7 +76,7 @@ def joined(specs: Sequence[tuple[str, Spec]], title: str) -> Spec:
 
 
 def line_of(values: np.ndarray, *, gate: bool) -> np.ndarray:
-    """Per step of {..., step, unit} the Euclidean norm; of a gate, which has no direction, its mean opening."""
+    """The Euclidean norm per step of {..., step, unit}; for a gate the mean opening."""
     with np.errstate(over="ignore", invalid="ignore"):
         if gate:
             return np.asarray(values.sum(-1, dtype=np.float64) / max(values.shape[-1], 1))
@@ -83,7 +84,7 @@ def line_of(values: np.ndarray, *, gate: bool) -> np.ndarray:
 
 
 def changes(values: np.ndarray, *, gate: bool) -> np.ndarray:
-    """The norm of how far each step of {..., step, unit} is from the one before, of a gate its mean size. NaN in the first."""
+    """The norm of the change of {..., step, unit} from the previous step, for a gate its mean magnitude. NaN in the first step."""
     out = np.full(values.shape[:-1], np.nan)
     with np.errstate(over="ignore", invalid="ignore"):
         away = np.abs(np.diff(values.astype(np.float64), axis=-2))
