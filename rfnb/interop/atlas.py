@@ -1,10 +1,10 @@
-"""atlas: what would come of one small change at each step of a search, for each position, label, unit or head.
+"""atlas: the effect of one small change at each step of a search, for each position, label, unit or head.
 
     atlas = rf.atlas(run)                    # each letter hidden in each step; rf.show(atlas) fills while it is computed
-    print(atlas)                             # by how much the score changes, and the label that comes instead
+    print(atlas)                             # the change of the score, and the label that replaces the original
     branch = atlas.branch(1, 5)              # one of them as a branch of the run
 
-Each cell is a branch that runs to its end in the background. It is in no tree, has no listeners, and only its search is kept.
+Each cell is a branch that runs to its end in the background. It is not part of a tree and has no listeners, and only its search is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMPANIONS = {"position": "attention", "head": "attention", "label": "beams", "
 
 
 def _awaited(name: str) -> property:
-    """An array that is given once all cells are there, or it was stopped."""
+    """An array that is available once all cells are computed, or the atlas was stopped."""
 
     def get(atlas: Atlas) -> np.ndarray:
         atlas.wait()
@@ -44,18 +44,18 @@ def _awaited(name: str) -> property:
 
 
 class Atlas(Measured):
-    """The changes of the score, {step, column}; reading them waits until all are there. Made by `rf.atlas`.
+    """The changes of the score, {step, column}; reading them waits for all cells. Made by `rf.atlas`.
 
     Attributes:
-        cells: The first label that is another one, "" where all are the same, "∅" where it ends before.
-        said: All labels that come of it, and their score.
-        refused: Whether it cannot be done there. Such cells are NaN.
+        cells: The first label that differs; "" if none does, "∅" if the result ends earlier.
+        said: All labels of the new result, and their score.
+        refused: Whether the change is impossible there. Such cells are NaN.
         found, found_texts: The result without a change, and its labels.
-        run: What is branched from.
-        steps, changes, companion: Which steps of it, what the columns do, and the view of the run that has the same axes.
-        kind: Of that.
-        pages, closed: Those that show it, and whether it was stopped since none does.
-        is_whole, is_all_columns: Whether all steps and all columns are there.
+        run: The run from which cells branch.
+        steps, changes, companion: Its steps, the changes of the columns, and the view of the run with the same axes.
+        kind: The kind of that view.
+        pages, closed: The pages that show it, and whether it was stopped because there is none.
+        is_whole, is_all_columns: Whether it has all steps and all columns.
     """
 
     def __init__(self, run: Run, tries: Tries, steps: Sequence[int], columns: AtlasColumns, kind: str):
@@ -85,38 +85,38 @@ class Atlas(Measured):
 
     @property
     def now(self) -> np.ndarray:
-        """The changes so far; NaN for those that are still to come."""
+        """The changes so far; NaN for cells that are not computed yet."""
         return self._values
 
     @property
     def num_left(self) -> int:
-        """The number of cells that are still to come."""
+        """The number of cells that are not computed yet."""
         return len(self._left)
 
     @property
     def going(self) -> bool:
-        """Whether more comes."""
+        """Whether cells are still being computed."""
         return self._going and bool(self._left) and self._worker.is_alive()
 
     def place(self, row: int) -> StepPlace:
-        """The step of a row, in the run."""
+        """The step of the run for a row."""
         at, history = self._tries.place, self._tries.history
         return at._replace(step=history.loop_steps[self.steps[row]])
 
     def commands(self, row: int, col: int) -> list[Command]:
-        """The commands of a cell, as a page asks for them."""
+        """The commands of a cell, in the form of a page."""
         besides = self.changes.by_row[row] if self.changes.by_row else {}
         return [{**each, **besides} for each in self.changes.commands[col]]
 
     def words(self, row: int, col: int) -> str:
-        """The change of a cell, as a person would say it."""
+        """The change of a cell as text."""
         return f"{self.changes.words[col]} at {self.place(row).step}"
 
     def branch(self, row: int, col: int) -> Run:
-        """Make one cell a branch of the run, which runs on.
+        """Make one cell a branch of the run, which continues.
 
         Raises:
-            IndexError: There is no such cell.
+            IndexError: If there is no such cell.
         """
         rows, cols = self.shape
         if not (0 <= row < rows and 0 <= col < cols):
@@ -131,7 +131,7 @@ class Atlas(Measured):
         return self.run.from_step(at.step, do, path=at.path, nth=at.nth, name=self.words(row, col), paused=False)
 
     def stop(self) -> Atlas:
-        """Compute no further cell."""
+        """Stop computing cells."""
         with self._lock:
             self._going = False
             self._lock.notify_all()
@@ -139,7 +139,7 @@ class Atlas(Measured):
         return self
 
     def go_on(self) -> Atlas:
-        """Compute those that are left."""
+        """Resume computing cells."""
         with self._lock:
             self._going = True
             self._lock.notify_all()
@@ -147,12 +147,12 @@ class Atlas(Measured):
         return self
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until all cells are there, or it was stopped; False: `timeout` seconds were not enough."""
+        """Wait until all cells are computed, or the atlas was stopped; False after `timeout` seconds."""
         with self._lock:
             return self._lock.wait_for(lambda: not self.going, timeout)
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Call `tell`, in any thread, when there is more, or it has stopped or gone on."""
+        """Call `tell`, in any thread, whenever cells are added, or it stops or resumes."""
         self._told.add(tell)
 
     def _tell(self) -> None:
@@ -187,12 +187,12 @@ class Atlas(Measured):
             self._put(row, col, *made)
         with self._lock:
             self._left.pop(0)
-            if not self._left:  # who waits is not woken for each
+            if not self._left:  # wake waiting threads only at the end
                 self._lock.notify_all()
         self._tell()
 
-    _over = False  # Python ends
-    _rewinds = True  # as far as is known
+    _over = False  # the interpreter is exiting
+    _rewinds = True  # assume so until shown otherwise
 
     def _put(self, row: int, col: int, best: Hypothesis, history: BeamHistory) -> None:
         before, after = (
@@ -203,14 +203,14 @@ class Atlas(Measured):
         self._values[row, col] = best.score - self.found.score
 
     def table(self, seq: int = 0) -> str:
-        """The changes as text, each with the label that comes instead."""
+        """The changes as text, each with the label that replaces the original."""
         texts = np.array([[f"{round(value, 2) + 0.0:.2f} {label}".strip() for value, label in zip(*both)]
                           for both in zip(self.values, self._cells)], object)  # fmt: skip
         texts[self._refused] = "no"
         return Measured(self.name, self._values, self.rows, self.columns, cells=texts).table()
 
     def __rfnb_view__(self, **options: Any) -> Any:
-        """The view that fills while it is computed."""
+        """The view, which fills while cells are computed."""
         from rfnb.interop.atlas_view import view
 
         return view(self, **options)
@@ -226,14 +226,14 @@ _there: weakref.WeakValueDictionary[int, Atlas] = weakref.WeakValueDictionary()
 
 @atexit.register
 def _end_all() -> None:
-    """Let no cell begin while Python ends."""
+    """Start no cell while the interpreter exits."""
     for each in list(_there.values()):
         each._over = True
         each.go_on()
 
 
 def first_change(before: Sequence[str], after: Sequence[str]) -> str:
-    """The first label that is another one; "" if none is, "∅" where there are no more."""
+    """The first label that differs; "" if none does, "∅" if the second result is a prefix of the first."""
     at = next(
         (index for index, (one, other) in enumerate(zip(before, after)) if one != other), min(len(before), len(after))
     )
@@ -249,32 +249,34 @@ def atlas(
     steps: Sequence[int] | None = None,
     seq: int = 0,
 ) -> Atlas:
-    """The changes of the score of a search by one small change in each of its steps, and the labels that come instead.
+    """Compute how one small change in each step of a search changes its score and its labels.
 
         atlas = rf.atlas(run)                                     # each letter hidden in each step
         atlas = rf.atlas(run, "unit", path="decoder.h", columns=range(16))
 
-    The search goes back to a step for each cell, or its function runs again, in the background; `atlas.stop()` and `atlas.go_on()`. Shown
-    in a notebook it fills while it is computed, stops when its page is closed, and goes on when it is opened.
+    For each cell, the search is rewound to the step, or its function is rerun, in the background; see `atlas.stop()`
+    and `atlas.go_on()`. In a notebook, the view fills during the computation, which stops when its page is closed and
+    resumes when it is opened.
 
     Args:
-        run: Of a function with a search, from `rf.run`; one that is held is compared with how it would end.
-        over: "position": one that is attended over is hidden in that step; "label": it is forced, and nothing else goes on in that step;
-            "unit": one of a state is 0 before it; "head": it looks everywhere alike in that step.
-        path: Of the attention, or of the state. Default: all attention over the same positions; the only state.
-        columns: Which positions, labels (texts or indices), units or heads. Default: all; of labels the 12 that are most likely somewhere
-            on the way of what was found.
-        steps: Which steps of the result, from 0. Default: all.
+        run: A run of `rf.run` of a function with a search; a held run is compared with its continuation to the end.
+        over: "position": hide a source position in that step; "label": force a label, as the only continuation in that
+            step; "unit": set a unit of a state to 0 before the step; "head": make the attention of a head uniform in that
+            step.
+        path: The path of the attention, or of the state. Default: all attention over the same positions; the only state.
+        columns: The positions, labels (texts or indices), units or heads. Default: all; for labels the 12 most probable
+            ones in any step of the result.
+        steps: The steps of the result, from 0. Default: all.
         seq: Index in the batch.
 
     Returns:
         An `Atlas`, as an array {step, column}.
 
     Raises:
-        TypeError: If it is no run.
-        ValueError: If there is no search in it, nothing of that kind, or more than 10,000 cells.
+        TypeError: If it is not a run.
+        ValueError: If it has no search, nothing of that kind, or more than 10,000 cells.
         IndexError: If there is no such sequence, step or column.
-        RuntimeError: If the function leaves something behind each time, so that it is not run again unasked.
+        RuntimeError: If the function has side effects, so that it is not rerun without permission.
     """
     if not isinstance(run, Run):
         raise type_error(

@@ -1,4 +1,4 @@
-"""The columns of an atlas: positions that are hidden, heads made even, units at 0, or labels that are forced, as commands of a page."""
+"""The columns of an atlas: hide a position, make a head uniform, set a unit to 0, or force a label, as commands of a page."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class AtlasColumns(NamedTuple):
     """The columns of an atlas.
 
     Attributes:
-        name: What they are over.
-        labels: One for each.
-        commands: What each does before a step, as a page asks for it (rfnb/control/commands.py).
-        words: The same as a person would say it.
+        name: The name of the axis.
+        labels: One per column.
+        commands: The command of each before a step, in the form of a page (rfnb/control/commands.py).
+        words: The commands as text.
         said: A description of the columns.
-        companion: The view of the run itself that has the same axes; None: it has recorded nothing of that kind.
+        companion: The view of the run with the same axes; None if it has not recorded one.
         is_all: Whether these are all.
-        by_row: What the commands have besides in each step; None: nothing.
+        by_row: Extra fields of the commands in each step, or None.
     """
 
     name: str
@@ -61,7 +61,7 @@ def chosen(what: str, given: Sequence[Any] | None, count: int) -> list[int]:
 
 
 def companion_of(run: Run, kind: str, path: str) -> Any:
-    """The view of the run itself of a path, or of what has it as a part; None: it has recorded none."""
+    """The view of the run for a path or a part of it; None if it was not recorded."""
     if run.trace is None:
         return None
     for part in parts_of(trace_spec(run.trace, kinds=kind, live=False)):
@@ -73,7 +73,7 @@ def companion_of(run: Run, kind: str, path: str) -> Any:
 
 
 def _looked(tries: Tries, what: Callable[[Position], Any]) -> Any:
-    """Something of the place before the last step of the search."""
+    """Read a value at the point before the last step of the search."""
     found: list[Any] = []
     tries.made(tries.history.loop_steps[-1], lambda at: found.append(what(at)))
     return found[0] if found else {}
@@ -95,7 +95,7 @@ def _attended(tries: Tries, path: str | None) -> dict[str, Any]:
 
 
 def _recorded(tries: Tries) -> dict[str, Known]:
-    """The attention in the steps of the search that the run has recorded."""
+    """The attention that the run recorded in the steps of the search."""
     run, found = tries.run, dict[str, Known]()
     if run.trace is None:
         return found
@@ -112,7 +112,7 @@ def _recorded(tries: Tries) -> dict[str, Known]:
 
 
 def _in_seq(tries: Tries, dims: Sequence[Any]) -> dict[str, int]:
-    """The entry of the sequence, where there are several."""
+    """The index of the sequence, if there are several."""
     batch = [dim for dim in dims if dim.kind == "batch"]
     return {batch[0].name: tries.seq} if batch and tries.history.num_seqs > 1 else {}
 
@@ -221,7 +221,7 @@ def _labels(tries: Tries, rows: list[int], path: str | None, columns: Any) -> At
 
 
 def _likely(tries: Tries) -> list[int]:
-    """The labels that were most likely somewhere on the way of what was found."""
+    """The labels that were most probable in any step of the result."""
     history, seq, most = tries.history, tries.seq, dict[int, float]()
     slot, before = None, 0.0
     for row, own in tries.best.path:

@@ -1,7 +1,8 @@
-"""The view of an atlas of what-ifs: the run, where it looks, and on the same axes what each change does. It fills while it is computed.
+"""The view of an atlas of what-ifs: the run, its attention, and on the same axes the effect of each change. It fills
+during the computation.
 
-No cell is computed while no page shows it: a page tells when it opens and when it closes. What a page does with a cell is what it does by
-hand: the commands of the cell, from its step, as a branch.
+Cells are computed only while a page shows it: a page reports when it opens and closes. A click on a cell does the same
+as manual edits: the commands of the cell, at its step, as a branch.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from rfnb.viz.pump import pump
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
 
-_SAID = 2500  # cells up to which a page has the labels of each
+_SAID = 2500  # cells up to which a page gets the labels of each
 
 
 def spec(atlas: Atlas, *, title: str | None = None, live: bool | None = None) -> Spec:
     """The spec of the map alone: an `attention` view of effects, whose cells have labels.
 
     Args:
-        title: Default: what is changed.
-        live: Whether more may come. Default: while it is computed.
+        title: Default: the kind of change.
+        live: Whether more data may arrive. Default: while cells are computed.
     """
     values = atlas.now.astype(np.float32)
     rows, cols = ([str(each) for each in axis[1]] for axis in (atlas.rows, atlas.columns))
@@ -53,13 +54,13 @@ def spec(atlas: Atlas, *, title: str | None = None, live: bool | None = None) ->
 
 
 def whole(atlas: Atlas, **options: Any) -> Spec:
-    """The same of all cells: for paper, which does not fill later."""
+    """The spec with all cells, waiting for them: for paper, which does not fill later."""
     atlas.wait()
     return spec(atlas, **options)
 
 
 def _effects(atlas: Atlas) -> dict[str, Any]:
-    """The words of the cells of a map, and what a page asks for to make one of them a branch."""
+    """The texts in the cells of a map, and the request of a page that makes a cell a branch."""
     if atlas.now.size > _SAID:
         return {"labels": [], "said": [], "held": None}
     labels = np.where(atlas._refused, "–", atlas._cells)
@@ -84,7 +85,7 @@ def _remark(atlas: Atlas) -> str:
 
 
 class AtlasView(RunView):
-    """Shows an atlas beside its run, and lets it be computed while a page shows it."""
+    """Shows an atlas below its run; cells are computed while a page shows it."""
 
     def __init__(self, atlas: Atlas, *, budget: int | None = None):
         self.atlas = atlas
@@ -122,7 +123,7 @@ class AtlasView(RunView):
 
 
 def view(atlas: Atlas, *, live: bool | None = None, budget: int | None = None, **options: Any) -> View:
-    """The view of an atlas that follows it."""
+    """The view of an atlas, updated while cells are computed."""
     if display.shell() is None:  # text does not fill later
         atlas.wait()
     made = AtlasView(atlas, budget=budget, **options)

@@ -1,4 +1,4 @@
-"""attribute: which tokens an output is due to, by gradients with respect to their embeddings."""
+"""attribute: attribute an output to input tokens, by gradients with respect to their embeddings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rfnb.interop.measured import Measured
 from rfnb.interop.metrics import Metric, called, check_model, measured
 from rfnb.trace.record import record
 
-_MOST, _POINTS = 512, 4  # gradients at most, and in each piece of the way
+_MOST, _POINTS = 512, 4  # maximal number of gradients, and gradients per interval of the path
 
 
 def attribute(
@@ -28,31 +28,33 @@ def attribute(
     tokens: Sequence[Any] | None = None,
     tolerance: float = 0.005,
 ) -> Measured:
-    """The parts that the tokens of the input have in a number that a model gives.
+    """The contributions of the input tokens to a number that a model computes.
 
         parts = rf.attribute(gpt, ids, (3, 7), tokens=words)        # why 3 and not 7; rf.show(parts)
 
-    "integrated" takes the mean of the gradients on the way from a baseline to the input, times the way: what it gives, with the number of
-    the baseline, is the number of the input, within `tolerance` (as many points as that needs, up to 512, else `remark` says how far off
-    they are). "gradient" is one gradient times the way: exact where the model is linear.
+    "integrated" is the mean gradient along the path from a baseline to the input, times the difference. The
+    contributions plus the number of the baseline give the number of the input within `tolerance` (with as many points
+    as needed, up to 512; otherwise `remark` states the error). "gradient" is the gradient at the input times the
+    difference, which is exact for a linear model.
 
     Args:
         model: A torch.nn.Module.
         inputs: A tensor, a tuple of arguments, or a dict of named ones.
-        metric: As of `rf.patch_sweep`: a function, a label, or two labels, whose margin it is.
+        metric: As in `rf.patch_sweep`: a function, a label, or two labels for their margin.
         method: "integrated" or "gradient".
-        baseline: What the embeddings come from: a number, an array {feature} or {batch, position, feature}.
-        embedding: Path of the module whose result (batch, position, feature) is looked at, in its first call. Default: that of
-            `get_input_embeddings()`, else the first nn.Embedding.
-        tokens: Labels of the positions; of several sequences a list of each. Default: numbers.
-        tolerance: Of the sum, beside the difference between the two numbers.
+        baseline: The start of the path of embeddings: a number, an array {feature} or {batch, position, feature}.
+        embedding: Path of the module whose result (batch, position, feature) is used, in its first call. Default: that
+            of `get_input_embeddings()`, else the first nn.Embedding.
+        tokens: Labels of the positions; for several sequences a list per sequence. Default: numbers.
+        tolerance: Error of the sum, relative to the difference between the two numbers.
 
     Returns:
-        {part, position}: the row "tokens" has a part for each, the last column is the number of the baseline. {sequence, part, position} of
-        several. `beside` has the numbers of "input" and "baseline", and the "sum" of all parts.
+        {part, position}: the row "tokens" has the contribution of each token, the last column is the number of the
+        baseline. {sequence, part, position} for several sequences. `beside` has the numbers of "input" and "baseline",
+        and the "sum" of all parts.
 
     Raises:
-        TypeError, ValueError: If the model cannot be edited, has no embedding, or nothing to measure.
+        TypeError, ValueError: If the model cannot be edited, or has no embedding or no logits to measure.
         ShapeError: If the baseline does not fit.
 
     Source: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", section 3, with Gauss-Legendre points; gradient times
@@ -100,7 +102,7 @@ def attribute(
 
 
 class _Point:
-    """The result of an embedding: noted, or another value."""
+    """The result of an embedding: recorded, or replaced."""
 
     def __init__(self) -> None:
         self.kept = torch.zeros(0, device="cpu")
@@ -108,7 +110,7 @@ class _Point:
         self.is_first = True
 
     def put(self, raw: torch.Tensor) -> torch.Tensor:
-        """The value of this call; later ones of a run (of a decoder with the same embedding) stay as they are."""
+        """The value of this call; later calls in a run (by a decoder with the same embedding) are unchanged."""
         if not self.is_first:
             return raw
         self.is_first = False
@@ -119,11 +121,11 @@ class _Point:
 
 
 def _embedding_path(model: torch.nn.Module, given: str | None, inputs: Any) -> str:
-    """The path of the module that embeds first, of those that may."""
+    """The path of the first embedding module to run, among the candidates."""
     modules = dict(model.named_modules())
     getter: Any = getattr(model, "get_input_embeddings", None)
     own = getter() if callable(getter) else None
-    weight = getattr(own, "weight", None)  # an encoder and a decoder may have modules of their own with it
+    weight = getattr(own, "weight", None)  # encoder and decoder may have separate modules that share it
     may = {
         path: module
         for path, module in modules.items()
@@ -145,7 +147,7 @@ def _embedding_path(model: torch.nn.Module, given: str | None, inputs: Any) -> s
 
 
 def _way(kept: torch.Tensor, baseline: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """The embeddings of the baseline, and what leads from them to those of the input."""
+    """The embeddings of the baseline, and the difference to those of the input."""
     try:
         start = torch.as_tensor(baseline, dtype=kept.dtype, device=kept.device).expand(kept.shape).clone()
     except (RuntimeError, TypeError, ValueError):
@@ -171,19 +173,20 @@ def integrated(
     most: int = _MOST,
     together: int = 1,
 ) -> tuple[torch.Tensor, str]:
-    """The mean of the gradients on the way, by pieces: those whose parts are furthest from the difference of the numbers at their ends
-    are halved. Where a norm divides by the size of what it gets, nearly all happens close to a baseline of zeros.
+    """The mean gradient along the path, by adaptive bisection: the intervals with the largest error of the sum are halved.
+    If a norm divides by its input, nearly all the change is close to a baseline of zeros.
 
     Args:
-        number, gradient: At some places of the way, from 0 to 1: {number} each, and its gradient by what moves, {number, part}.
-        ends: The numbers at 0 and at 1, and where there are more, at places between with the same distance.
-        tolerance: Of the sum of parts, as a share of `scale`.
-        scale: Default: how far the numbers at 0 and 1 are apart.
-        most: How many gradients.
-        together: How many pieces may be halved at once.
+        number, gradient: Functions of points on the path, from 0 to 1: {number}, and its gradient with respect to the
+            interpolated embeddings, {number, part}.
+        ends: The numbers at 0 and 1, and optionally at equidistant points between.
+        tolerance: Error of the sum of parts, relative to `scale`.
+        scale: Default: the difference between the numbers at 0 and 1.
+        most: Maximal number of gradients.
+        together: Number of intervals that may be halved at once.
 
     Returns:
-        The parts, and what is to be said of them.
+        The parts, and a remark about them.
     """
     wanted = (ends[-1] - ends[0]).detach()
     points, weights = np.polynomial.legendre.leggauss(_POINTS)
@@ -232,7 +235,7 @@ def integrated(
 
 
 class _Piece(NamedTuple):
-    """A piece of the way, its ends, the numbers there, the parts of it, and how far they are off."""
+    """An interval of the path: its ends, the numbers there, its parts, and its error."""
 
     first: float
     last: float

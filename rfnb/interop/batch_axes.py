@@ -1,4 +1,4 @@
-"""The ways to lay the axes of two runs beside each other: a sequence in its batch, a step with a cache in the whole pass, more padding."""
+"""Ways to align the axes of two runs: a sequence within its batch, a step with a cache within the whole pass, more padding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rfnb.interop.tape import Tape, TapeCall
 
 
 def of_one_sequence(padded: Padded, row: int, side: str) -> Options:
-    """The ways in which the axes of one sequence lie in those of the batch."""
+    """The ways to align the axes of one sequence with those of the batch."""
     batch = padded.batch
     streams = list(padded.streams.values())
     given = padded.stream.side
@@ -47,12 +47,12 @@ def of_one_sequence(padded: Padded, row: int, side: str) -> Options:
 
 
 def as_they_are(size: int, own: int) -> list[LaidAxis]:
-    """Axes of one size, cell by cell."""
+    """Axes of equal size, cell by cell."""
     return [LaidAxis(None, "")] if size == own else []
 
 
 def of_a_step(size: int, at: int, batch: int) -> Options:
-    """The ways in which the axes of a step with a cache lie in those of the whole pass."""
+    """The ways to align the axes of a step with a cache with those of the whole pass."""
 
     def options(p: int, q: int) -> list[LaidAxis]:
         found = [LaidAxis(None, "batch" if p == batch else "")] if p == q else []
@@ -68,7 +68,7 @@ def of_a_step(size: int, at: int, batch: int) -> Options:
 
 
 class PaddingBeside(TapePair):
-    """Two tapes of the same batch with more padding, or other: only cells that are real in their sequence count."""
+    """Two tapes of the same batch with different padding: only real cells are compared."""
 
     def __init__(self, one: Tape, other: Tape, padded: Padded, more: int, tolerance: float):
         self._padded, self._more = padded, more
@@ -82,7 +82,7 @@ class PaddingBeside(TapePair):
         return super()._of(call, pair)
 
     def _real(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Both without what is padding, and with 0 there."""
+        """Both tensors with 0 in the padding."""
         if a.ndim != b.ndim:
             return a, b
         times: list[tuple[int, PaddedAxis]] = []

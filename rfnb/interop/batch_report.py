@@ -1,4 +1,4 @@
-"""The report of `rf.check_batch`: in words, as a table and as a view."""
+"""The report of `rf.check_batch`: as text, as a table and as a view."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from rfnb.viz.terminal import aligned
 
 @dataclass(frozen=True)
 class Leak:
-    """The place where a leak begins.
+    """The origin of a leak.
 
     Attributes:
-        path: Of the module; "" is the model itself.
+        path: The path of the module; "" for the model itself.
         kind: The class of the module.
         call: The function of torch.
-        step: Which of the calls of the module, if it is called several times; None: it is called once.
-        cell: Of its result in the batch, the first along time that differs, by the names of its axes.
-        alone, batched: What is there.
-        source: The padding cell that it came from, or a cell of another sequence; None: no cell, in what runs with a cache.
+        step: Index of the call of the module if it is called several times, else None.
+        cell: The first cell along time of its result in the batch that differs, by the names of its axes.
+        alone, batched: The values there.
+        source: The padding cell that causes it, or a cell of another sequence; None if there is none, in runs with a cache.
     """
 
     path: str
@@ -56,10 +56,10 @@ class Way:
 
     Attributes:
         name: "batch", "left" or "right" (padded on the other side), "padded further", "cached".
-        apart: By sequence, the largest difference from the sequence alone, relative; NaN where nothing was compared.
-        leak: Where it begins; None: it is the same.
-        given: Whether the inputs were given so; else it is told and no alarm.
-        remark: What is to be said.
+        apart: For each sequence, the largest relative difference from the sequence alone; NaN if nothing was compared.
+        leak: The origin of the leak; None if results are equal.
+        given: Whether these are the given inputs; a leak in other ways is reported, but not an alarm.
+        remark: A remark on the result.
     """
 
     name: str
@@ -76,12 +76,12 @@ class BatchCheck(NearNames):
     Attributes:
         verdict: "leak"; "rounding": the batch changes results in the dtype of the model, and not in float64; "same";
             "not finite": in the dtype of the model, and not in float64.
-        ways: The ways that were tried.
-        first: Where the leak begins, of the first way that was given so and leaks.
-        dtype, rounded: The model's dtype, and how far a sequence in the batch and alone are apart in it, relative.
+        ways: The tested ways.
+        first: The origin of the leak, in the first given way that leaks.
+        dtype, rounded: The dtype of the model, and the relative difference in it between a sequence in the batch and alone.
         fine: The dtype of the comparison.
-        passes, cached_passes: Runs of the model: but those with a cache, and those.
-        remarks: What could not be tried, in sentences.
+        passes, cached_passes: Numbers of runs of the model: without a cache, and with one.
+        remarks: Sentences about what could not be tested.
     """
 
     verdict: str
@@ -153,7 +153,7 @@ class BatchCheck(NearNames):
 
 
 def spec(check: BatchCheck, *, title: str | None = None) -> Spec:
-    """The spec of its view: ways by sequences, in powers of ten.
+    """The spec of its view: ways by sequences, as powers of ten.
 
     Args:
         title: Default: the verdict.

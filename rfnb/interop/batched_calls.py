@@ -1,11 +1,11 @@
-"""Batched calls: what a function of torch has computed once, computed again for many inputs at once, without the function.
+"""Batched replay: repeat recorded torch computations for many inputs at once, without the original function.
 
-    with BatchedCalls() as calls:                      # notes each call of a function of torch
+    with BatchedCalls() as calls:                      # records each call of a torch function
         out = f(x)
-    again = CallsAgain(calls.made, x, [out])           # what leads from x to out, each call once
-    again(many)                                        # f of each row of {n, ...}: one call for all, through which gradients flow
+    again = CallsAgain(calls.made, x, [out])           # the calls between x and out, each once
+    again(many)                                        # f for each row of {n, ...}: one differentiable call for all
 
-What was decided is not decided again: whole numbers, masks, and which are the largest stay as they were.
+Discrete values are not recomputed: integers, masks, and the indices of maxima are constants.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 Call = tuple[Callable[..., Any], Any, Any, Any]
-_SMALL = 4096  # values of a tensor that is compared by them, to find calls that are the same
+_SMALL = 4096  # tensors up to this size are compared by value, to find equal calls
 
 
 class BatchedCalls(TorchFunctionMode):
-    """A block whose calls of functions of torch are noted.
+    """A block in which calls of torch functions are recorded.
 
     Attributes:
         made: The calls: function, arguments, keywords and result.
@@ -36,21 +36,21 @@ class BatchedCalls(TorchFunctionMode):
         return self.note(func, args, kwargs or {}, func(*args, **(kwargs or {})))
 
     def note(self, func: Callable[..., Any], args: Any, kwargs: Any, out: Any) -> Any:
-        """Note a call; gives its result."""
+        """Record a call; returns its result."""
         if any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(out)):
             self.made.append((func, args, kwargs, out))
         return out
 
 
 class _CallAgain(NamedTuple):
-    """One call that is made again.
+    """One call to repeat.
 
     Attributes:
-        inputs, names: Arguments and then keywords, and the names of these.
-        direct, nested: Places in `inputs` of what is another value: with its number, and of lists that have one in them.
-        swapped: Of the tensors in these lists the number, by id.
-        outs: Of the tensors in its result the number, None where it stays as it was.
-        chosen: What else a choice of the largest gave, along which axis.
+        inputs, names: Arguments followed by keyword values, and the names of the keywords.
+        direct, nested: Indices in `inputs` of values to replace, with their numbers; and of lists that contain such values.
+        swapped: The numbers of the tensors in these lists, by id.
+        outs: The numbers of the tensors in its result; None for constants.
+        chosen: The indices of a maximum, and its axis.
     """
 
     call: Callable[..., Any]
@@ -63,11 +63,11 @@ class _CallAgain(NamedTuple):
     chosen: tuple[int, torch.Tensor] | None
 
     def needs(self) -> set[int]:
-        """The numbers of what it reads."""
+        """The numbers of the values that it reads."""
         return {number for _, number in self.direct} | {*self.swapped.values()}
 
     def __call__(self, values: list[Any]) -> None:
-        """Compute it, of values by their numbers."""
+        """Compute it from numbered values."""
         inputs = self.inputs.copy()
         for at, number in self.direct:
             inputs[at] = values[number]
@@ -86,12 +86,12 @@ class _CallAgain(NamedTuple):
 
 
 class CallsAgain:
-    """Noted calls that lead from an input to results, each once, however often it was made of the same.
+    """Recorded calls between an input and results, with equal calls merged.
 
     Args:
-        calls: Of one block or several with the same input, one after the other.
+        calls: The calls of one block, or of several with the same input, in sequence.
         given: The input.
-        results: What is computed.
+        results: The results to compute.
 
     Raises:
         ValueError: If no result depends on the input.
@@ -103,7 +103,7 @@ class CallsAgain:
         self._results, self._count = list(results), 1
         for func, args, kwargs, out in calls:
             name = getattr(func, "__name__", "")
-            if name.endswith("_") and not name.endswith("__"):  # in place: its result is its argument
+            if name.endswith("_") and not name.endswith("__"):  # in-place: its result is its argument
                 func = getattr(torch.Tensor, name[:-1])
             inputs = [*args, *kwargs.values()]
             direct = [(at, known[id(leaf)]) for at, leaf in enumerate(inputs) if id(leaf) in known]
@@ -141,10 +141,10 @@ class CallsAgain:
         return self._count - 1
 
     def __call__(self, many: torch.Tensor) -> list[torch.Tensor]:
-        """The results for each row of `many` in the place of what was given, {n, ...} each.
+        """The results for each row of `many` in place of the original input, {n, ...} each.
 
         Raises:
-            RuntimeError, NotImplementedError, TypeError, ValueError: If one of the functions cannot be called for several inputs at once.
+            RuntimeError, NotImplementedError, TypeError, ValueError: If one of the functions does not support batching.
         """
 
         def one(value: torch.Tensor) -> list[torch.Tensor]:
@@ -163,7 +163,7 @@ def _moves(leaf: Any) -> bool:
 
 
 def _same(leaf: Any) -> Any:
-    """A value that is equal for two arguments that are equal."""
+    """A key that is equal for equal arguments."""
     if isinstance(leaf, torch.Tensor):
         if leaf.numel() > _SMALL or isinstance(leaf, torch.nn.Parameter):
             return id(leaf)
@@ -181,14 +181,14 @@ def _axis(func: Any, args: Any, kwargs: Any) -> int:
 
 
 def _chosen(source: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
-    """The values that the largest are taken of."""
+    """The values from which the maxima are taken."""
     return source, None
 
 
 def _lstm_cell(
     x: torch.Tensor, state: Sequence[torch.Tensor], of_x: Any, of_h: Any, *biases: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """torch.lstm_cell of simple operations: that itself is not computed for several inputs at once."""
+    """torch.lstm_cell in terms of simple ops, since vmap does not support it."""
     gates = x @ of_x.T + state[0] @ of_h.T
     for bias in biases:
         gates = gates + bias
@@ -201,7 +201,7 @@ def _lstm(
     x: torch.Tensor, state: Sequence[torch.Tensor], weights: Sequence[torch.Tensor], has_biases: bool, layers: int,
     dropout: float, train: bool, both_ways: bool, batch_first: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    """torch.lstm of simple operations, without dropout."""
+    """torch.lstm in terms of simple ops, without dropout."""
     size, ways = 4 if has_biases else 2, 2 if both_ways else 1
     if len(weights) != layers * ways * size or (train and dropout):
         raise NotImplementedError("an LSTM with projections or dropout")
@@ -226,7 +226,7 @@ def _attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> torch.Tensor:  # fmt: skip
-    """scaled_dot_product_attention of simple operations, without dropout."""
+    """scaled_dot_product_attention in terms of simple ops, without dropout."""
     if dropout_p or enable_gqa:
         raise NotImplementedError("attention with dropout, or heads that share their keys")
     energies = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
@@ -238,7 +238,7 @@ def _attention(
 
 
 def _bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """torch.bmm, written out for a single row or column: its gradients there are outer products, which bmm computes slowly."""
+    """torch.bmm, written out for a single row or column: its gradients are then outer products, which bmm computes slowly."""
     if a.shape[-2] != 1 and b.shape[-1] != 1:
         return torch.bmm(a, b)
     return (a[..., None] * b[..., None, :, :]).sum(-2)

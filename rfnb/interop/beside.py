@@ -1,4 +1,4 @@
-"""Two tapes beside each other: which calls differ where both have real cells, and where that began."""
+"""Compare two tapes: which calls differ in real cells, and where that began."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import torch
 from rfnb.interop.tape import Tape, TapeCall
 
 SAME, DIFFERS, UNKNOWN = "same", "differs", "unknown"
-_MOST_CALLS = 2000  # of one call of a module, that are laid beside each other by their names
-_MOST_WAYS = 24  # in which the axes of a pair are laid beside each other
+_MOST_CALLS = 2000  # calls per module call that are matched by name
+_MOST_WAYS = 24  # alignments tried for the axes of a pair
 
 
 class LaidAxis(NamedTuple):
-    """An axis of a tensor beside that of another one: the cells of it that the other one has (None: all), and what it is."""
+    """An axis of a tensor aligned with that of another: its cells that the other one has (None: all), and its role."""
 
     cells: torch.Tensor | None
     name: str
 
 
 class Apart(NamedTuple):
-    """The distance of two tensors.
+    """The difference between two tensors.
 
     Attributes:
-        most: The largest difference, relative to the larger of both cells and to what is typical; infinity where only one is NaN.
-        cell: The first cell along time that differs, by the names of the axes, in the first tensor.
-        place: Its indices there.
+        most: The largest difference, relative to the larger of both cells and to the typical magnitude; infinity if only one is NaN.
+        cell: The first differing cell along time in the first tensor, by axis name.
+        place: Its indices.
         values: Both values.
     """
 
@@ -44,7 +44,7 @@ Options = Callable[[int, int], list[LaidAxis]]
 
 
 def relative(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The difference of each cell, relative to the larger of both and the typical one of its tensor."""
+    """The difference of each cell, relative to the larger of both and to the typical magnitude of its tensor."""
     if not (a.is_floating_point() or a.is_complex() or b.is_floating_point() or b.is_complex()):
         return (a != b).double()
     wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
@@ -58,7 +58,7 @@ def relative(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def apart(a: torch.Tensor, b: torch.Tensor, options: Options, tolerance: float, time: str = "time") -> Apart | None:
-    """The distance of two tensors in the way that brings them closest; None if none fits."""
+    """The difference of two tensors in the alignment that minimises it; None if none fits."""
     if a.ndim != b.ndim or a.layout != torch.strided or b.layout != torch.strided:
         return None
     found: tuple[float, torch.Tensor, tuple[LaidAxis, ...], torch.Tensor] | None = None
@@ -87,7 +87,7 @@ def apart(a: torch.Tensor, b: torch.Tensor, options: Options, tolerance: float, 
 
 
 def _first_cell(far: torch.Tensor, way: Sequence[LaidAxis], tolerance: float) -> tuple[dict[str, int], tuple[int, ...]]:
-    """The first cell along time that differs, there the largest."""
+    """The differing cells at the first such time, of which the largest difference."""
     if not far.ndim:
         return {}, ()
     times = [axis for axis, each in enumerate(way) if each.name == "time"]
@@ -112,11 +112,11 @@ class TapePair:
 
     Args:
         one, other: The tapes.
-        options: How axes are laid beside each other.
-        tolerance: Of `relative`.
+        options: The ways to align axes.
+        tolerance: Maximal `relative` difference.
 
     Attributes:
-        status: Of each result of each call of the first tape.
+        status: For each result of each call of the first tape.
     """
 
     def __init__(self, one: Tape, other: Tape, options: Options, tolerance: float):
@@ -142,7 +142,7 @@ class TapePair:
         return found
 
     def origin(self, outputs: Iterable[tuple[int, int] | None]) -> TapeCall | None:
-        """The first call where a difference begins that goes all the way to one of these results."""
+        """The first call at which a difference begins that propagates to one of these results."""
         reached: set[tuple[int, int]] = set()
         todo = [each for each in outputs if each is not None and self._is(each, DIFFERS)]
         while todo:
@@ -155,8 +155,10 @@ class TapePair:
         return self.one.calls[min(begins)] if begins else None
 
     def blamed(self, call: TapeCall) -> tuple[TapeCall, Apart | None] | None:
-        """The call to blame for one that reads what the other tape has made in another way: what made that, and how far it is
-        apart; without distance the first call of a module that the other tape has not at all. None: all that it reads is the same."""
+        """The call to blame if a call's inputs were made differently on the other tape: the call that made the input, and
+        its difference; without a difference, the first call of a module that is missing on the other tape. None if all
+        inputs are equal.
+        """
         pair = self.pairs[call.index]
         unknown, todo = set(), [each for each in call.reads if self._is(each, UNKNOWN)]
         while todo:
@@ -177,7 +179,7 @@ class TapePair:
         return None
 
     def apart(self, call: TapeCall) -> Apart | None:
-        """The distance of the first result of a call that differs."""
+        """The difference of the first differing result of a call."""
         pair = self.pairs[call.index]
         if pair is None:
             return None
@@ -186,7 +188,7 @@ class TapePair:
 
 
 def _paired(one: Tape, other: Tape) -> list[TapeCall | None]:
-    """The call of the other tape for each one: in the same call of the same module, in the same order by the names of the functions."""
+    """The matching call of the other tape for each call: in the same call of the same module, in the same order by function name."""
     theirs: dict[tuple[str, int], list[TapeCall]] = {}
     for call in other.calls:
         theirs.setdefault((call.path, call.turn), []).append(call)

@@ -1,6 +1,8 @@
-"""The causes that a port usually differs by, each tried: a way to change mine so that it would be right if that were the cause.
+"""The usual causes of differences between a port and its original, as testable hypotheses: a change to mine that makes it
+correct if that is the cause.
 
-A `Try` has changes of calls, made again where they are alike in all modules of the class, and other values of parameters and buffers.
+A `Try` has edits of calls, also applied to the corresponding calls in all modules of the class, and replaced values of
+parameters and buffers.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ Edit = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Try(NamedTuple):
-    """A change of mine for one pass.
+    """A change to mine for one pass.
 
     Attributes:
-        cause: In a word or two, the same for all ways to try one.
-        said: What it is, in a sentence.
+        cause: A short name, the same for all tries of one cause.
+        said: A sentence that describes it.
         calls: The edit of each call, by its key.
-        values: Of parameters and buffers, by name.
-        training: None: as it is; False: `eval()`.
+        values: Values of parameters and buffers, by name.
+        training: None: unchanged; False: `eval()`.
     """
 
     cause: str
@@ -40,7 +42,7 @@ class Try(NamedTuple):
 
 
 class Parting(NamedTuple):
-    """The place where two codes part, that tries are made from: both sides, where each begins to differ, and the path of that in mine."""
+    """The point where two codes diverge, from which tries are derived: both sides, where each begins to differ, and its path in mine."""
 
     mine: OneSide
     model: torch.nn.Module
@@ -52,19 +54,19 @@ class Parting(NamedTuple):
 
     @property
     def here(self) -> list[TapeCall]:
-        """The calls of mine in the module of the place and below."""
+        """The calls of mine in the module at that point and below."""
         at = self.place or self.own.path
         return [call for call in self.mine.tape.calls if call.path == at or call.path.startswith(f"{at}.") or not at]
 
     def alike(self, calls: list[TapeCall]) -> list[list[TapeCall]]:
-        """The same calls in all modules of the class, and alone."""
+        """The corresponding calls in all modules of the class, then each alone."""
         of_class = lambda call: (kind_of(self.model, call.path), *_in_module(call))  # noqa: E731
         kinds = {of_class(call) for call in calls}
         every = [call for call in self.mine.tape.calls if of_class(call) in kinds]
         return [every, calls] if len(every) > len(calls) else [calls]
 
     def everywhere(self, cause: str, said: str, edits: list[tuple[TapeCall, Edit]]) -> Iterator[Try]:
-        """A try with an edit of calls, and of those that are alike."""
+        """Tries with an edit of calls, and of the corresponding ones."""
         of_kind = {_in_module(call): edit for call, edit in edits}
         for calls in self.alike([call for call, _ in edits]):
             found = {call.key: of_kind[_in_module(call)] for call in calls if _in_module(call) in of_kind}
@@ -72,12 +74,12 @@ class Parting(NamedTuple):
 
 
 def _in_module(call: TapeCall) -> tuple[str, str, int]:
-    """The key that a call has in each module of its name, whatever its number: in all layers."""
+    """The key of a call that is the same in all layers."""
     return call.path.rpartition(".")[2].strip("0123456789"), call.name, call.nth
 
 
 def tries(found: Parting) -> Iterator[Try]:
-    """All of them, the most telling first."""
+    """All tries, the most informative first."""
     for make in (
         _dropout, _transposed, _norm_epsilon, _norm_offset, _activation, _scale, _bias, _rotary_base, _grouped_heads,
         _soft_cap, _mask, _gate_order, _rotary_part, _rotary_pairing, _heads_reshaped, _positions,
@@ -108,7 +110,7 @@ def _undropped(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 
 def _expected(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A mask of Bernoulli's that keeps everything: what is kept is divided by its probability."""
+    """A Bernoulli mask that keeps everything; kept values are divided by the keep probability."""
     made = func(*args, **kwargs)
     share = args[1] if len(args) > 1 else kwargs.get("p", args[0])
     return made.copy_(torch.as_tensor(share))
@@ -129,7 +131,7 @@ def _parameters_here(found: Parting) -> list[tuple[str, torch.Tensor]]:
 
 
 def _same_parameters(found: Parting, name: str) -> list[list[str]]:
-    """The names of the parameters that are the same in all layers, and this one alone."""
+    """The names of the corresponding parameters in all layers, then this one alone."""
     plain = re.sub(r"\d+", "#", name)
     every = [other for other, _ in found.model.named_parameters() if re.sub(r"\d+", "#", other) == plain]
     return [every, [name]] if len(every) > 1 else [[name]]
@@ -170,12 +172,12 @@ def _norm_offset(found: Parting) -> Iterator[Try]:
                 yield Try("norm offset", said, values=every)
                 in_layers = {each: item for each, item in every.items() if re.search(r"\d", each)}
                 if re.search(r"\d", name) and len(in_layers) < len(every):
-                    yield Try("norm offset", said, values=in_layers)  # the last norm is written otherwise
+                    yield Try("norm offset", said, values=in_layers)  # the last norm has a different class
 
 
 def _pieces(found: Parting) -> Iterator[list[TapeCall]]:
-    """Calls that cut a result into equal parts: those of a module together, which are one in each step of a loop, then those of other
-    modules of its class, of which theirs may have one result for several; then each of the first three alone.
+    """Calls that split a result into equal parts: those of a module together, which are one per step of a loop, then those
+    of other modules of its class, of which theirs may have one result for several; then each of the first three alone.
     """
     here = {kind_of(found.model, call.path) for call in found.here}
     by_path: dict[tuple[str, int], list[TapeCall]] = {}
@@ -192,10 +194,10 @@ def _pieces(found: Parting) -> Iterator[list[TapeCall]]:
 
 
 def _factors(found: Parting) -> Iterator[tuple[str, str]]:
-    """Pairs of weights whose products are multiplied by each other, such as those of a gate and of its value."""
+    """Pairs of weights whose products are multiplied with each other, such as those of a gate and its value."""
     names = {id(each): name for name, each in found.model.named_parameters() if each.ndim == 2}
     near = {call.key for call in found.here}
-    # of what a call has made: the weight that it is the product of, or made of that alone
+    # for the result of a call: the weight of its product, or of the product that it is computed from
     weight_of: dict[int, str | None] = {}
     for call in found.mine.tape.calls:
         own = [names[id(each)] for each in found.mine.weights(call) if id(each) in names]
@@ -438,7 +440,7 @@ def _times(made: Any, factor: float, number: int) -> Any:
 
 
 def _ratio(one: torch.Tensor, other: torch.Tensor, into: dict[float, None]) -> None:
-    """The number by which a tensor is larger than another one, if it is the same in all cells."""
+    """The constant ratio of two tensors, if it is the same in all cells."""
     if one.numel() != other.numel() or not one.is_floating_point() or not other.is_floating_point():
         return
     a, b = one.reshape(-1), other.reshape(-1)
@@ -459,7 +461,7 @@ def _named(factor: float, found: Parting) -> str:
 
 
 def _bias(found: Parting) -> Iterator[Try]:
-    """Try the biases of theirs: those of the same shape for biases of mine that are zero, and those whose weights mine has."""
+    """Try the biases of theirs: those of the same shape for zero biases of mine, and those that belong to weights that mine has."""
     own_values = [each.detach() for each in found.model.parameters() if each.ndim == 1]
     for name, value in _parameters_here(found):
         for of_theirs, new in found.other_model.named_parameters() if value.ndim == 1 and not bool(value.any()) else ():
@@ -471,7 +473,7 @@ def _bias(found: Parting) -> Iterator[Try]:
 
 
 def _biases_of_theirs(found: Parting) -> Iterator[Try]:
-    """Try the bias that theirs has beside the same weight, by rows where mine joins or cuts weights: of products, convolutions, norms."""
+    """Try the bias that theirs has with the same weight, by rows if mine joins or splits weights: for products, convolutions, norms."""
     others = {name: each.detach() for name, each in found.other_model.named_parameters()}
     rows: dict[int, list[tuple[torch.Tensor, torch.Tensor]]] = {}
     vectors: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -519,7 +521,7 @@ def _biases_of_theirs(found: Parting) -> Iterator[Try]:
 
 
 def _weight_of(found: Parting, call: TapeCall, weights: set[int]) -> tuple[torch.Tensor | None, int]:
-    """The rows of the weight that a call multiplies by, or the vector, and the axis of its result that they are, from behind."""
+    """The rows of the weight in a call's product, or the vector, and the axis of its result that they form, counted from the end."""
     before = [(found.mine.tape.calls[read], which) for read, which in call.reads]
     parameters = [each for each in call.given if id(each) in weights]
     moved = [other.made[which] for other, which in before if not other.reads and {*map(id, other.given)} & weights]
@@ -545,7 +547,7 @@ def _weight_of(found: Parting, call: TapeCall, weights: set[int]) -> tuple[torch
 
 
 def _own_bias(found: Parting, call: TapeCall, weight: torch.Tensor) -> torch.Tensor | None:
-    """What a call adds by itself, or the next one does."""
+    """The bias that a call, or the next one, adds."""
     vectors = [each.detach() for each in call.given if each.ndim == 1 and each.is_floating_point()]
     if weight.ndim == 1:
         vectors = [each for each in vectors if not torch.equal(each, weight)]
@@ -557,7 +559,7 @@ def _own_bias(found: Parting, call: TapeCall, weight: torch.Tensor) -> torch.Ten
 
 # -- rotary ------------------------------------------------------------------------------------------------------------
 def base_of(value: torch.Tensor) -> float | None:
-    """The base of rotary frequencies, base ** -(i / n); None of what are none."""
+    """The base of rotary frequencies, base ** -(i / n); None for other values."""
     if not 2 <= value.numel() <= 512 or not value.is_floating_point():
         return None
     x = value.detach().double().reshape(-1)
@@ -570,7 +572,7 @@ def base_of(value: torch.Tensor) -> float | None:
 
 
 def table_of(value: torch.Tensor) -> tuple[str, torch.Tensor] | None:
-    """The kind of a table of rotary angles by position (cos, sin or complex) and its frequencies; None of what is none."""
+    """The kind of a table of rotary angles by position (cos, sin or complex) and its frequencies; None for other values."""
     x = value.detach().squeeze()
     if x.ndim != 2 or len(x) < 2 or x.shape[1] < 2:
         return None
@@ -694,7 +696,7 @@ def _of_part(made: torch.Tensor, order: torch.Tensor, size: int, share: tuple[in
 
 
 class _Turn(NamedTuple):
-    """A rotation of the first features of heads by their position: how many, by which base, both halves or neighbours, along which axis."""
+    """A rotation of the first features of heads by position: how many features, the base, halves or neighbouring pairs, the axis."""
 
     features: int
     base: float
@@ -702,7 +704,7 @@ class _Turn(NamedTuple):
     axis: int
 
     def of(self, x: torch.Tensor, sign: int = 1) -> torch.Tensor:
-        """The features turned; with sign -1 turned back."""
+        """The rotated features; with sign -1, rotated back."""
         count = self.features // 2
         at = torch.arange(x.shape[self.axis], dtype=torch.float64, device=x.device)
         angles = at[:, None] * self.base ** -(torch.arange(count, device=x.device) / count) * sign
@@ -719,7 +721,7 @@ def _parts_of(size: int) -> list[int]:
 
 
 def _turn_of(before: list[torch.Tensor], made: torch.Tensor, bases: list[float]) -> _Turn | None:
-    """The rotation that a result is of one of these values; None if it is none of them."""
+    """The rotation that maps one of these values to a result, or None."""
     size = made.norm(dim=-1)
     for x in before:
         if x.shape != made.shape or torch.equal(x, made) or not torch.allclose(x.norm(dim=-1), size, 1e-7):
@@ -733,7 +735,7 @@ def _turn_of(before: list[torch.Tensor], made: torch.Tensor, bases: list[float])
 
 
 def _rotary_part(found: Parting) -> Iterator[Try]:
-    """Turn as many features of each head as theirs could: what mine has turned is turned back first."""
+    """Rotate as many features of each head as theirs could; the rotation of mine is undone first."""
     bases = list(_bases(found.mine, found.model))
     before: list[torch.Tensor] = []
     turns: list[tuple[TapeCall, _Turn]] = []
@@ -769,7 +771,7 @@ def _attention_calls(found: Parting) -> list[TapeCall]:
 
 
 def _grouped_heads(found: Parting) -> Iterator[Try]:
-    """Permute the heads of the queries, and undo it before the output projection; this does not depend on how the heads are shared."""
+    """Permute the heads of the queries, and undo it before the output projection; independent of how key/value heads are shared."""
     for size in _head_sizes(found):
         for into, out in itertools.combinations(_linears(found), 2):
             operand = found.mine.operand(out)
@@ -788,7 +790,7 @@ def _grouped_heads(found: Parting) -> Iterator[Try]:
 
 
 def _of_heads(made: torch.Tensor, order: torch.Tensor, size: int) -> torch.Tensor:
-    """The features of the first heads, in one axis or in several, with these heads permuted."""
+    """The features of the first heads, in one axis or in several, with the heads permuted."""
     features, width = made.flatten(2), len(order) * size
     heads = features[..., :width].unflatten(-1, (-1, size))[:, :, order.to(made.device)]
     return torch.cat([heads.flatten(2), features[..., width:]], -1).reshape(made.shape)
@@ -816,7 +818,7 @@ def _heads_reshaped(found: Parting) -> Iterator[Try]:
 
 
 def _fused_order(found: Parting) -> Iterator[Try]:
-    """Cut the features of one product for queries, keys and values in other orders: kind by kind, head by head, feature by feature."""
+    """Split the features of a joint product for queries, keys and values in other orders: by kind, by head, by feature."""
     for call in _linears(found)[:3]:
         width = call.made[0].shape[-1]
         for size, kinds in itertools.product(_head_sizes(found), (3, 2)):
@@ -834,13 +836,13 @@ def _fused_order(found: Parting) -> Iterator[Try]:
 
 
 def _reread(made: torch.Tensor, theirs: tuple[str, ...], mine: tuple[str, ...], sizes: dict[str, int]) -> torch.Tensor:
-    """The same features so that code which cuts them in my order gets what theirs does."""
+    """The features reordered so that code that splits them in the order of mine gets the parts of theirs."""
     apart, front = made.unflatten(-1, [sizes[each] for each in theirs]), made.ndim - 1
     return apart.permute(*range(front), *(front + theirs.index(each) for each in mine)).flatten(-3)
 
 
 def _side_by_side(made: torch.Tensor) -> torch.Tensor:
-    """The same features read as [feature, head] instead of [head, feature]."""
+    """The features read as [feature, head] instead of [head, feature]."""
     return made.flatten(-2).unflatten(-1, (made.shape[-1], made.shape[-2])).mT
 
 
@@ -890,7 +892,7 @@ def _mask(found: Parting) -> Iterator[Try]:
 
 
 def _patterns(found: Parting) -> list[tuple[str, torch.Tensor | None]]:
-    """The masks that are tried: those of theirs, by what its softmaxes give, and the usual ones."""
+    """The masks to try: those of theirs, inferred from its softmax results, and the usual ones."""
     made: list[tuple[str, torch.Tensor | None]] = [("theirs hides nothing", None)]
     sizes: set[Any] = {
         call.made[0].shape[-2:] for call in found.mine.tape.calls if call.name == "softmax" and call.made[0].ndim > 2

@@ -1,12 +1,12 @@
-"""check_batch: whether what a model says of a sequence depends on the batch around it, by rounding or by a leak, and where that begins.
+"""check_batch: test whether the result for a sequence depends on the batch around it, by rounding or by a leak, and where that begins.
 
     rf.check_batch(model, {"input_ids": ids, "attention_mask": mask})
     rf.check_batch(model, x, lengths=[7, 5, 4])
 
-Each sequence runs alone and in the batch, all in float64, where rounding is below 1e-12 and a leak is what it was. Every call of
-torch in one run is laid beside the same call of the other (`tape.py`, `beside.py`): the leak begins in the first call that has the same
-inputs in the real cells and another result, if that difference goes on to what the model returns. What does not (the tables of rotary
-positions, padded on the left) is none.
+Each sequence runs alone and in the batch, in float64, where rounding is below 1e-12 and a leak keeps its size. Each
+torch call of one run is matched with that of the other (`tape.py`, `beside.py`): the leak begins in the first call with
+equal inputs in the real cells but a different result, if that difference propagates to the output. Other differences
+(the tables of rotary positions, padded on the left) are not leaks.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, opened, tensors_i
 
 _TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 _CACHES = ("past_key_values", "past_key_value", "cache", "past", "state", "states", "hidden", "hx")
-_STEPS = 2  # with a cache
+_STEPS = 2  # steps with a cache
 
 
 def check_batch(
     model: Any, inputs: Any, *, lengths: Sequence[int] | torch.Tensor | None = None, dtype: torch.dtype = torch.float64
 ) -> BatchCheck:
-    """Whether what a model says of a sequence depends on what it is batched with: rounding or a leak, and where it begins.
+    """Check whether the result for a sequence depends on its batch: rounding or a leak, and where it begins.
 
         check = rf.check_batch(model, {"input_ids": ids, "attention_mask": mask})
         check.verdict, check.first.path, check.first.source
 
-    Each sequence runs alone, in the batch, padded on the other side, and with a cache where the model has one, in float64: a pass for
-    each sequence, at most ten more, and five with a cache. A copy of the model runs; it is as it was afterwards. A loss is checked by
-    more padding and by something else in it.
+    Each sequence runs alone, in the batch, padded on the other side, and with a cache if the model has one, in float64:
+    one pass per sequence, at most ten more, and five with a cache. A copy of the model runs, so the model is not
+    changed. A loss is checked with more padding and with other values in it.
 
     Args:
-        model: A torch.nn.Module, e.g. a model of transformers; of a Module of rfnb `rf.as_torch(module)`. In `eval()`. Or a function of
-            tensors.
-        inputs: The padded batch: a tensor, a tuple of arguments, or a dict of named ones. A mask or lengths in it say what is padding.
-        lengths: Of the sequences, where the inputs do not say them; the padding is behind them.
-        dtype: That the comparison is made in. float32 where the device or a kernel has no float64.
+        model: A torch.nn.Module, e.g. a model of transformers; for a Module of rfnb `rf.as_torch(module)`. It must be
+            in `eval()` mode. Or a function of tensors.
+        inputs: The padded batch: a tensor, a tuple of arguments, or a dict of named ones. A mask or lengths in it define the padding.
+        lengths: Lengths of the sequences, if the inputs do not contain them; the padding follows them.
+        dtype: The dtype of the comparison. Use float32 if the device or a kernel has no float64.
 
     Returns:
-        A `BatchCheck`. `print(check)` says it in words, `rf.show(check)` shows it.
+        A `BatchCheck`. `print(check)` prints a report, `rf.show(check)` shows it.
 
     Raises:
-        TypeError: If the model is none of torch.
-        ValueError: If nothing is padded, nothing says what is, or what the model returns cannot be compared.
+        TypeError: If the model is not a torch module or function.
+        ValueError: If nothing is padded, the padding is unknown, or the output of the model cannot be compared.
         RuntimeError: If the model is not deterministic, or cannot run in this dtype.
     """
     if isinstance(model, FunctionType | MethodType):
@@ -130,7 +130,7 @@ class _Check:
             return self.taped(inputs, cached=cached, **more)
 
     def taped(self, inputs: Any, *, cached: bool = False, **more: Any) -> tuple[Tape, Any]:
-        """A pass of the copy, and what it returned."""
+        """A pass of the copy, and its output."""
         self.passes += not cached
         self.cached += cached
         inputs = raised(inputs, self.dtype)
@@ -152,7 +152,7 @@ class _Check:
         return tape, output
 
     def _deterministic(self, given: Any) -> None:
-        """Raise where the same pass gives something else."""
+        """Raise an error if the same pass gives different results."""
         with torch.no_grad():
             again = (
                 called(self.fine, raised(self.inputs, self.dtype))
@@ -177,7 +177,7 @@ class _Check:
             )
 
     def _other_side(self) -> tuple[Tape, Any] | None:
-        """The batch padded on the other side; None where the inputs cannot say so."""
+        """The batch padded on the other side; None if the inputs do not support it."""
         if not any(_is_mask(each, self.padded) for each in tensors_in(self.inputs)) or self.padded.told:
             self.remarks.append("Not tried on the other side: only a mask says where padding is there.")
             return None
@@ -188,7 +188,7 @@ class _Check:
             return None
 
     def _rounded(self) -> tuple[float, bool]:
-        """The distance that the shortest and the longest sequence have in the dtype of the model, and whether all is finite there."""
+        """The difference of the shortest and the longest sequence in the dtype of the model, and whether all values are finite there."""
         by_length = sorted(range(self.padded.batch), key=self.padded.stream.lengths.__getitem__)
         own, far = _dtype_of(self.model), []
         self.passes += 3
@@ -210,7 +210,7 @@ class _Check:
         return None if far is None else far.most
 
     def _far(self, output: Any, other: Any, options: Options) -> Apart | None:
-        """The distance of the results that are furthest apart."""
+        """The largest difference between results."""
         found = [apart(a, b, options, self.tolerance) for a, b in zip(_compared(output), _compared(other))]
         return max((each for each in found if each is not None), key=lambda each: each.most, default=None)
 
@@ -234,7 +234,7 @@ class _Check:
         )
 
     def _counted(self, tape: Tape, call: TapeCall, alone: Tape, options: Options, way: Way) -> Leak | None:
-        """The leak that there is without positions that count padding; None if it is they, or they cannot be given."""
+        """The leak that remains without position ids that count padding; None if they are the cause, or cannot be given."""
         stream = self.padded.stream
         side = stream.side if way.given else way.name
         whole = self.inputs if way.given else self.padded.moved()
@@ -261,7 +261,7 @@ class _Check:
     def _told_of_caller(
         self, tape: Tape, beside: TapePair, call: TapeCall, blamed: tuple[TapeCall, Apart | None], row: int, way: Way
     ) -> Leak:
-        """The leak of what is handed to a call by code that the sequence alone does not run."""
+        """The leak in an argument of a call that is computed by code that the single sequence does not run."""
         own, far = blamed
         inputs = self.inputs if way.given else self.padded.moved()
         side = self.padded.stream.side if way.given else way.name
@@ -287,12 +287,12 @@ class _Check:
         return Leak(call.path, kind_of(self.fine, call.path), call.name, step, cell, values[1], values[0], source)
 
     def _unplaced(self, far: Apart | None = None) -> Leak:
-        """The leak that no call of torch has begun: of NumPy, or of values put into a tensor."""
+        """A leak that did not begin in a torch call: from NumPy, or from values written into a tensor."""
         cell, values = ({}, (math.nan, math.nan)) if far is None else (far.cell, far.values)
         return Leak("", type(self.model).__name__, "its result", None, cell, values[1], values[0], None)
 
     def _scalars(self, base: Tape, given: Any) -> list[Way]:
-        """The ways in which a loss is checked: what it says of the same batch with more padding, and with something else in it."""
+        """The checks of a loss: the same batch with more padding, and with other values in it."""
         ways = []
         more = 3
         for name, make, further in (
@@ -326,7 +326,7 @@ class _Check:
 
     # -- with a cache --------------------------------------------------------------------------------------------------
     def _cached(self, left: bool) -> Way | None:
-        """The last steps made one by one with a cache, beside the whole pass; None where the model has none."""
+        """The last steps one by one with a cache, compared with the whole pass; None if the model has no cache."""
         name = _cache_name(self.model)
         if name is None or not isinstance(self.inputs, Mapping) or len(self.padded.streams) != 1:
             return None
@@ -377,7 +377,7 @@ class _Check:
 def _positions(
     inputs: Mapping[str, Any], size: int, begin: int, end: int, masks_until: int | None = None
 ) -> dict[str, Any]:
-    """Some positions of all inputs; of masks all that there are until then, since a cache has them."""
+    """Some positions of all inputs; of masks all positions until then, since a cache covers them."""
     made = {}
     for name, value in inputs.items():
         if isinstance(value, torch.Tensor) and value.ndim > 1 and value.shape[1] == size:
@@ -393,7 +393,7 @@ def _cache_name(model: torch.nn.Module) -> str | None:
 
 
 def _cache_in(output: Any, name: str) -> Any:
-    """The cache that a model has returned; None: none."""
+    """The cache that a model returned, or None."""
     if isinstance(output, Mapping):
         return output.get(name)
     found = getattr(output, name, None)
@@ -401,7 +401,7 @@ def _cache_in(output: Any, name: str) -> Any:
 
 
 def _compared(output: Any) -> list[torch.Tensor]:
-    """The tensors of an output that are compared: not a cache, not a loss."""
+    """The tensors of an output to compare: no cache, no loss."""
     output = opened(output)
     if isinstance(output, Mapping):
         output = [value for key, value in output.items() if key not in _CACHES]

@@ -1,7 +1,7 @@
-"""The comparison of two models that are not the same code: the first place where they part, and the cause that makes them equal.
+"""Compare two models with different code: the first place where they diverge, and the cause whose correction makes them equal.
 
 d = rf.diff(mine, theirs, inputs=ids)
-print(d)                        # place, cause, how sure
+print(d)                        # place, cause, confidence
 d.place, d.cause.name, d.cause.sure
 """
 
@@ -35,12 +35,12 @@ _MOST = 400  # passes
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause that was tried.
+    """A tested cause.
 
     Attributes:
         name: "rotary base", "norm epsilon", ...
         said: A sentence.
-        sure: Whether mine gave what theirs gives when it was tried, and nothing else that was tried did.
+        sure: Whether its correction, and no other tested one, makes mine equal to theirs.
     """
 
     name: str
@@ -50,18 +50,18 @@ class Cause:
 
 @dataclass
 class CodeDiff(NearNames):
-    """Two codes of one model beside each other; `rf.diff(mine, theirs, inputs=...)` makes it.
+    """The comparison of two codes of one model; made by `rf.diff(mine, theirs, inputs=...)`.
 
     Attributes:
-        same: Whether both give the same in float64.
-        apart: The largest relative difference of the results; infinity where they have other shapes.
-        place: The path of the module in mine in which they part; "" is the model itself. None: they are the same.
-        kind: Its class.
+        same: Whether both give the same results in float64.
+        apart: The largest relative difference of the results; infinity if their shapes differ.
+        place: The path of the module in mine at which they diverge; "" is the model itself. None if they are equal.
+        kind: The class of this module.
         call: The function of torch there.
-        theirs: The path and the function in theirs that mine does not have the result of.
-        causes: Those that explain it; one that is sure, or those that could be.
-        tried: How many passes were made to try causes.
-        values: By module of mine, in the order of their calls: how many of its values theirs has, and how many not.
+        theirs: The path and the function in theirs whose result mine lacks.
+        causes: The explanations: a sure one, or several possible ones.
+        tried: Number of passes made to test causes.
+        values: For each module of mine, in the order of calls: how many of its values theirs has, and how many it lacks.
     """
 
     same: bool
@@ -82,7 +82,7 @@ class CodeDiff(NearNames):
 
     @property
     def text(self) -> str:
-        """All of it in words, as `print` of it."""
+        """The whole report as text, as printed."""
         return repr(self)
 
     def _lines(self) -> list[str]:
@@ -119,7 +119,7 @@ class CodeDiff(NearNames):
 
 
 def spec(diff: CodeDiff, *, title: str | None = None) -> Spec:
-    """The spec of its view: the modules of mine, by how many of their values theirs has.
+    """The spec of its view: the modules of mine, by the fraction of their values that theirs has.
 
     Args:
         title: Default: the place.
@@ -146,7 +146,7 @@ def diff_codes(
     tolerance: float | None = None,
     names: Sequence[str] = ("mine", "theirs"),
 ) -> CodeDiff:
-    """The same as `rf.diff` of two models."""
+    """See `rf.diff` for two models."""
     for model in (mine, theirs):
         check_model("diff", model)
     if inputs is None:
@@ -216,9 +216,9 @@ class _Codes:
         changed = {path for each in worked.values() for path, *_ in each.calls}
         if len(worked) == len(changed) == 1 and (elsewhere := changed.pop()).split(".")[: len(place.split("."))] != (
             place.split(".")
-        ):  # theirs has one result for several modules of mine, and it is another one of these
+        ):  # theirs has one result for several modules of mine, and it belongs to another one of these
             place = elsewhere if place else place
-        if (drawn := self._drawn(tape)) is not None:  # what it draws differs from what theirs has in the first place
+        if (drawn := self._drawn(tape)) is not None:  # a random call is the first difference
             place, own = drawn.path, drawn
             if not causes:
                 causes = [Cause("randomness", f"{self.names[0]} draws in {own.name}: two passes of it differ", False)]
@@ -231,7 +231,7 @@ class _Codes:
         return a, OneSide(theirs, self.theirs, self.other_inputs, Sums(tape, self.tolerance))
 
     def _drawn(self, tape: Tape) -> TapeCall | None:
-        """The first call of mine that gives something else in another pass."""
+        """The first call of mine whose result changes between passes."""
         again, _ = self._tape(self.mine, self.inputs)
         for call, other in zip(tape.calls, again.calls):
             pairs = zip(call.made, other.made)
@@ -240,7 +240,7 @@ class _Codes:
         return None
 
     def _before(self, side: OneSide, other_side: OneSide, other: TapeCall) -> TapeCall | None:
-        """The call of mine that has made what theirs goes on from."""
+        """The call of mine that made the value from which theirs continues."""
         operand = other_side.operand(other)
         if operand is None:
             return None
@@ -267,7 +267,7 @@ class _Codes:
         return worked
 
     def _with(self, each: Try) -> Any:
-        """The output of mine with a change; None where it cannot be made."""
+        """The output of mine with a change; None if it cannot be applied."""
 
         def changes(call: TapeCall, func: Any, args: Any, kwargs: Any) -> Any:
             edit = each.calls.get(call.key)
@@ -282,7 +282,7 @@ class _Codes:
 
 @contextlib.contextmanager
 def _values(model: torch.nn.Module, values: Any) -> Iterator[None]:
-    """A model has other values of parameters and buffers for a with-block."""
+    """In a with-block, a model with other values of parameters and buffers."""
     own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     before = {name: own[name].data for name in values}
     try:
@@ -313,7 +313,7 @@ def _raised(inputs: Any) -> Any:
 
 
 def _snap(mine: torch.nn.Module, theirs: torch.nn.Module) -> None:
-    """Tables that are the same but for the rounding of float32 are the same."""
+    """Make tables equal that differ only by float32 rounding."""
     others = [each for each in theirs.buffers() if each.is_floating_point()]
     for own in mine.buffers():
         for other in others:

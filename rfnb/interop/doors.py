@@ -1,11 +1,12 @@
-"""The doors to what others have made. What is behind them, and torch, is loaded by the first call.
+"""The public functions for foreign models. Their implementations, and torch, are imported at the first call.
 
     model = rf.from_torch(torch_model)
     ctc = rf.ctc_output(model(**inputs).logits, vocab=processor, config=model.config)
     rf.show(ctc.align(["HELLO WORLD"]))
 
-A Module as torch.nn.Module and back, networks in RETURNN's dict notation (`rfnb/interop/net/`), the search behind what `generate` of
-transformers gives, and CTC and transducer models for search, alignment and views.
+They convert a Module to a torch.nn.Module and back, run networks in RETURNN's dict notation (`rfnb/interop/net/`),
+recover the search behind an output of `generate` of transformers, and make CTC and transducer models available for
+search, alignment and views.
 """
 
 from __future__ import annotations
@@ -42,28 +43,31 @@ def as_torch(
     outputs: Axes | None = None,
     dims: Mapping[str, str | Dim] | None = None,
 ) -> torch.nn.Module:
-    """A torch.nn.Module with the very parameters of a Module, under the same names, for code that knows torch only.
+    """A torch.nn.Module that shares the parameters of a Module, with the same names, for code that only knows torch.
 
         net = rf.as_torch(encoder, inputs="batch time in_dim")
         net(x, lengths)                                     # a torch tensor (batch, time, out)
 
-    Optimizers, `state_dict`, `to`, hooks (also of parts: they see raw arrays), `deepcopy`, pickle, `torch.func.functional_call`,
-    `torch.nn.utils.parametrize` and DistributedDataParallel work as with any other. `train()` and `eval()` say whether it trains,
-    as a whole and by parts; a running step (`rf.init_train_step_run_ctx`) that says otherwise is an error.
+    Optimizers, `state_dict`, `to`, hooks (also of submodules: they see raw arrays), `deepcopy`, pickle,
+    `torch.func.functional_call`, `torch.nn.utils.parametrize` and DistributedDataParallel work as usual. `train()` and
+    `eval()` set the training mode, of the whole module or of parts; a conflicting run context
+    (`rf.init_train_step_run_ctx`) is an error.
 
     Args:
-        inputs: What the axes of the arrays are that it gets; a dict by argument if there are several. Default: it is called like the
-            module, with Tensors. After the arrays it gets the lengths of the axis that is neither the first nor of a fixed size
-            (`lengths`; `NAME_lengths` if there are several such axes). Sequences end there, also in an array that is longer.
-        outputs: The order of the axes of the (first) result. Default: those of the first input, as far as they are there, then others.
-            Padding is 0, as long as in the input. A Dim in the result becomes the lengths along it, a State a dict.
-        dims: For arguments of the module that are Dims, which axis they are, by name: {"spatial_dim": "time"}. Default: the argument
-            that has the name of an axis is that axis, and the only axis that may have lengths is all others. An argument `state` that
-            has no default gets `default_initial_state`.
+        inputs: The axes of its input arrays; a dict by argument if there are several. Default: it is called like the
+            module, with Tensors. After the arrays it takes the lengths of the axis that is neither the first nor of a fixed
+            size (`lengths`; `NAME_lengths` if there are several such axes). Sequences end there, even if the array is
+            longer.
+        outputs: The order of the axes of the (first) result. Default: those of the first input that it has, then the
+            others. Padding is 0, with the extent of the input. A Dim in the result becomes the lengths along it, a State a
+            dict.
+        dims: The axes for arguments of the module that are Dims, by name: {"spatial_dim": "time"}. Default: an argument
+            with the name of an axis is that axis; all others are the only axis that may have lengths. An argument `state`
+            without default gets `default_initial_state`.
 
     Raises:
-        TypeError: If it is no Module, or has parameters that are no torch parameters.
-        ValueError: If the module has arguments that nothing is known of.
+        TypeError: If it is not a Module, or has parameters that are not torch parameters.
+        ValueError: If the module has arguments that cannot be inferred.
     """
     from rfnb.interop.torch_module import RFModuleAsPTModule, to_torch
 
@@ -88,26 +92,26 @@ def from_torch(
     inputs: Sequence[Dim | str | EllipsisType] | None = None,
     outputs: Sequence[Dim | str | EllipsisType] | None = None,
 ) -> Module:
-    """A Module with the very parameters of a torch.nn.Module, under the same names, that takes and gives Tensors.
+    """A Module that shares the parameters of a torch.nn.Module, with the same names, and takes and returns Tensors.
 
         self.lstm = rf.from_torch(torch.nn.LSTM(3, 5), in_dim=feat)
         out, state = self.lstm(x, spatial_dim=time)         # {batch, time, lstm.out_dim}, and State(h, c)
 
-    What the axes are is clear for layers that go through frames one by one (Linear, LayerNorm, RMSNorm, activations, Dropout), Embedding,
-    LSTM, GRU and RNN (`spatial_dim=`, `state=`; each sequence ends where it ends), TransformerEncoder and its layer (`spatial_dim=`;
-    padding is masked), and Sequential of these. Raw arrays go to the torch module as they are. It trains where the run context says so,
-    and its own `train()`; what is in `eval()` stays so. A torch module that is set as attribute of a Module becomes one of these.
+    The axes are known for framewise layers (Linear, LayerNorm, RMSNorm, activations, Dropout), Embedding, LSTM, GRU and
+    RNN (`spatial_dim=`, `state=`; lengths are respected), TransformerEncoder and its layer (`spatial_dim=`; padding is
+    masked), and Sequential of these. Raw arrays are passed to the torch module unchanged. It trains if both the run
+    context and its own `train()` say so; parts in `eval()` mode stay in it. A torch module that is set as an attribute
+    of a Module is converted in this way.
 
     Args:
-        in_dim, out_dim: The features of what goes in and comes out, where the type of the module is known. Default: the feature_dim of
-            the Tensor; a dim of its own, `out_dim` of the result.
-        inputs: Of other modules: the axes of the Tensor in their order, Dims or names of dims, `...` for all others.
-        outputs: The same of the result; new dims are Dims. Default: as the input.
+        in_dim, out_dim: The features of input and output, for known types of modules. Default: the feature_dim of the
+            Tensor; a new dim, `out_dim` of the Module.
+        inputs: For other modules: the axes of the Tensor in order, Dims or names of dims, `...` for all others.
+        outputs: The same for the result; new dims are Dims. Default: as the input.
 
     Raises:
-        TypeError: For a scripted, compiled or quantised module, or one that is not initialised; when called, if nothing tells what the
-            axes are.
-        DimError: If a dim has another size than the module.
+        TypeError: For a scripted, compiled, quantised or uninitialised module; when called, if the axes are unknown.
+        DimError: If a dim does not have the size that the module expects.
     """
     from rfnb.interop.torch_layers import TorchModule
     from rfnb.interop.torch_module import as_rf
@@ -134,54 +138,56 @@ def net_from_dict(
     loop: str = "with",
     optimize_move_layers_out: bool | None = None,
 ) -> DictNetwork:
-    """A network that is described as a dict of layers, as a Module: {layer name: {"class": ..., "from": ..., options}}.
+    """A network described by a dict of layers, as a Module: {layer name: {"class": ..., "from": ..., options}}.
 
     Loops ("class": "rec" with a network as unit) run on `rf.Loop`, units by name on `rf.Rec`.
 
     Args:
-        network: The layers. Dims are Dim objects, or texts "<dim NAME:SIZE>", of which equal ones are the same dim.
+        network: The layers. Dims are Dim objects, or texts "<dim NAME:SIZE>"; equal texts are the same dim.
         extern_data: The inputs: {key: {"dim": 40}}, {"dim": 100, "sparse": True}, {"shape": (None, 3), "dim": 3}, or {"dim_tags":
-            [...]}. Dims of two inputs are different ones unless they are declared as one, whatever their lengths.
-        search: Whether choices search; else they give out the labels of their targets.
-        loop: "with": the body of a loop is recorded once, and what does not need the state runs for all steps at once; "for":
-            each step runs in Python. Both give the same numbers.
-        optimize_move_layers_out: Whether recorded loops move anything out. Default: as the dict says, else yes.
+            [...]}. Dims of two inputs differ unless they are declared as the same, whatever their lengths.
+        search: Whether choices search; else they return the labels of their targets.
+        loop: "with": the body of a loop is recorded once, and ops that do not depend on the state run for all steps at
+            once; "for": each step runs in Python. Both give the same numbers.
+        optimize_move_layers_out: Whether recorded loops move ops out. Default: the option in the dict, else True.
 
     Returns:
         The network; `set_parameters` sets its parameters by path, a call gives the outputs by layer name.
 
     Raises:
-        ValueError: An unknown layer class, option, activation or layer name; the message lists what is near.
+        ValueError: An unknown layer class, option, activation or layer name; the message lists similar ones.
 
     Source: the documentation of RETURNN, "Network", and that of its layer classes.
     """
-    from rfnb.interop.net.network import DictNetwork  # with all classes of layers: too much for `import rfnb`
+    from rfnb.interop.net.network import DictNetwork  # with all layer classes: too slow for `import rfnb`
 
     return DictNetwork(network, extern_data, search=search, loop=loop, move_out=optimize_move_layers_out)
 
 
 def beams_of(out: Any, **options: Any) -> BeamHistory:
-    """The search behind an output of `generate` of transformers: every candidate of each step, as far as the output has it.
+    """The search behind an output of `generate` of transformers: all candidates of each step, as far as the output has them.
 
         out = model.generate(ids, num_beams=4, return_dict_in_generate=True, output_scores=True)
         history = rf.beams_of(out, model=model, tokenizer=tokenizer)        # rf.show(out, tokenizer=tokenizer) shows it
 
-    What an output does not have is in a recording: `with rf.record(model=model) as trace: model.generate(...)`.
+    A recording has everything: `with rf.record(model=model) as trace: model.generate(...)`.
 
     Args:
-        out: With `sequences` and `scores`; of a beam search also `beam_indices`. With `logits` also the model's own log probabilities.
-        tokenizer: For the text of the labels; or a list of texts.
-        model, eos_token_id: For the labels that end a hypothesis. Default: those of the tokenizer, else what results of a beam search
-            end with.
-        num_beams, num_return_sequences: Of the call. Default: of a beam search as its results came from; else 1.
+        out: An output with `sequences` and `scores`, and for a beam search `beam_indices`. With `logits`, the model's
+            own log probabilities are included.
+        tokenizer: The tokenizer for the texts of labels, or a list of texts.
+        model, eos_token_id: Determine the labels that end a hypothesis. Default: those of the tokenizer, else the last
+            labels of the results.
+        num_beams, num_return_sequences: Arguments of the call. Default: inferred from the results of a beam search; else 1.
 
     Returns:
-        Scores are natural-log probabilities summed over steps, as `generate` chose by them; results are ranked by score / length **
-        length_penalty. Slots are those of `beam_indices`; what is complete has slots behind these. `remark` says what is not known.
+        Scores are natural-log probabilities summed over steps, as used by `generate`; results are ranked by score /
+        length ** length_penalty. Slots are those of `beam_indices`, followed by those of complete hypotheses. `remark`
+        names missing information.
 
     Raises:
-        TypeError: If it is no output of `generate`.
-        ValueError: If something lacks, with the argument of `generate` that gives it, or does not fit.
+        TypeError: If it is not an output of `generate`.
+        ValueError: If something is missing, with the argument of `generate` that adds it, or does not fit.
     """
     from rfnb.interop.seen import generate_output
 
@@ -204,27 +210,30 @@ def ctc_output(
     frame_shift: float | None = None,
     word_delimiter: str | None = None,
 ) -> CtcOutput:
-    """The output of a CTC model of torch, ready for search, alignment, loss and views. Its text says what was found, not said.
+    """The output of a CTC model of torch, for search, alignment, loss and views. Its text lists what was inferred.
 
     Args:
-        logits: float (batch, time, vocab), or (time, vocab) of one sequence; logits or log probabilities. Or a Tensor {batch, time, vocab}.
-        lengths: Frames of each sequence. Default: all; of samples of different lengths those after the convolutions of the config.
-        vocab: A list or string of labels, with the blank or without, a dict from label to index, a tokenizer or processor of
+        logits: float (batch, time, vocab), or (time, vocab) for one sequence; logits or log probabilities. Or a Tensor
+            {batch, time, vocab}.
+        lengths: Frames of each sequence. Default: all; for samples of different lengths, computed from the convolutions in the config.
+        vocab: A list or string of labels, with or without the blank, a dict from label to index, a tokenizer or processor of
             `transformers`, a bundle of torchaudio, a processor of sentencepiece.
-        blank: Index, from the end if negative, or text. Default: the pad token of a tokenizer; the last class if the vocabulary has
-            one label less (NeMo); config.pad_token_id; "<blank>" or the like; "-" if that is first (torchaudio).
+        blank: Index, from the end if negative, or text. Default: the pad token of a tokenizer; the last class if the
+            vocabulary is one label shorter (NeMo); config.pad_token_id; "<blank>" or similar; "-" if it is first
+            (torchaudio).
         layout: Names of the axes; `nn.CTCLoss` takes "time batch vocab".
-        config: Of a model of `transformers`, for lengths, blank and frame shift.
+        config: The config of a `transformers` model, for lengths, blank and frame shift.
         samples: The sound, (batch, samples) or a list of (samples,), for the views.
         sampling_rate: Samples per second. Default: that of the processor or bundle.
-        frame_shift: Seconds from a frame to the next. Default: config.inputs_to_logits_ratio / sampling_rate, else samples / frames.
-        word_delimiter: The label between words, or what begins one. Default: that of the tokenizer, "|", " ", a "▁" at the begin; "": none.
+        frame_shift: Seconds between frames. Default: config.inputs_to_logits_ratio / sampling_rate, else samples / frames.
+        word_delimiter: The label between words, or the prefix of a word. Default: that of the tokenizer, "|", " ", or a
+            leading "▁"; "" for none.
 
     Raises:
-        ShapeError, ValueError: If axes, lengths, vocabulary, blank or samples do not fit together, or these are no logits.
-        IndexError: If the blank is none of the classes.
+        ShapeError, ValueError: If axes, lengths, vocabulary, blank or samples do not fit together, or these are not logits.
+        IndexError: If the blank is not a class.
 
-    Source: Graves et al. 2006, "Connectionist Temporal Classification", for all that it does with them.
+    Source: Graves et al. 2006, "Connectionist Temporal Classification".
     """
     from rfnb.interop.speech import ctc
 
@@ -247,23 +256,23 @@ def transducer_output(
     frame_shift: float | None = None,
     word_delimiter: str | None = None,
 ) -> TransducerOutput:
-    """The encoder's frames of a transducer (RNN-T) of torch with what reads them, ready for search, alignment and views.
+    """The encoder's frames of a transducer (RNN-T) of torch, with its predictor and joiner, for search, alignment and views.
 
     With torchaudio: `encoder, lengths = rnnt.transcribe(features, lengths)`, and `predictor=rnnt`.
 
     Args:
-        encoder: float (batch, time, feature), or (time, feature) of one sequence.
+        encoder: float (batch, time, feature), or (time, feature) for one sequence.
         lengths: Frames of each sequence. Default: all.
         predictor: (labels int64 (n,), state) -> (output (n, ...), next state); the state is nested tensors of a fixed size, None
             before the first label. Or a model with the methods `predict` and `join` of torchaudio's RNNT.
         joiner: (frames (n, feature), outputs (n, ...)) -> logits (n, vocab).
-        state_axis: The axis of n in the tensors of the state; of `nn.LSTM` it is 1.
-        initial_label: What the predictor reads before the first label. Default: the blank.
-        vocab, blank, layout, samples, sampling_rate, frame_shift, word_delimiter: As of `ctc_output`.
+        state_axis: The axis of n in the tensors of the state; 1 for `nn.LSTM`.
+        initial_label: The input of the predictor before the first label. Default: the blank.
+        vocab, blank, layout, samples, sampling_rate, frame_shift, word_delimiter: See `ctc_output`.
 
     Raises:
         ShapeError, ValueError, TypeError: If they do not fit together.
-        IndexError: If the blank is none of the classes.
+        IndexError: If the blank is not a class.
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks".
     """
@@ -288,21 +297,21 @@ def transducer_lattice(
     frame_shift: float | None = None,
     word_delimiter: str | None = None,
 ) -> Alignments:
-    """The alignments of references in the lattices that a transducer's loss sees: the best one, and the sums over all of them.
+    """The alignments of references in a transducer's lattices, as used by its loss: the best one, and the sum over all of them.
 
     Args:
-        logits: float (batch, time, labels + 1, vocab), as `rnnt_loss` of torchaudio takes them.
-        reference: As of `CtcOutput.align`: texts, or an array of indices with a row for each.
+        logits: float (batch, time, labels + 1, vocab), as for `rnnt_loss` of torchaudio.
+        reference: As in `CtcOutput.align`: texts, or an array of indices with one row each.
         lengths: Frames of each sequence. Default: all.
-        reference_lengths: Labels of each.
-        vocab, blank, samples, sampling_rate, frame_shift, word_delimiter: As of `ctc_output`.
+        reference_lengths: Number of labels of each.
+        vocab, blank, samples, sampling_rate, frame_shift, word_delimiter: See `ctc_output`.
 
     Returns:
         An alignment per sequence; minus its `log_prob_of_all` is the loss.
 
     Raises:
         ShapeError, ValueError: If they do not fit together, or a reference has no alignment.
-        IndexError: If an index is none of the classes.
+        IndexError: If an index is not a class.
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.4.
     """

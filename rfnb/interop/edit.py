@@ -1,13 +1,13 @@
-"""edit: other values in the places of those of a model, while a block runs.
+"""edit: replace values inside a model while a block runs.
 
-    with rf.edit(gpt, {"h.1.attn.weights[head=3]": 0}):         # a head is ablated
+    with rf.edit(gpt, {"h.1.attn.weights[head=3]": 0}):         # ablate a head
         gpt(ids)
-    with rf.edit(gpt, {"h.1[time=4]": clean}):                  # a hidden state is patched in from a recording
+    with rf.edit(gpt, {"h.1[time=4]": clean}):                  # patch in a hidden state from a recording
         gpt(ids)
-    with rf.edit(gpt, {"h.1": lambda h: h + 4 * direction}):    # a layer is steered
+    with rf.edit(gpt, {"h.1": lambda h: h + 4 * direction}):    # steer a layer
         gpt.generate(ids)
 
-The model is called as always, a recording inside has what came of it, and afterwards the model is as it was.
+The model is called as usual, a recording inside shows the effect, and afterwards the model is unchanged.
 """
 
 from __future__ import annotations
@@ -34,27 +34,29 @@ from rfnb.trace.trace import Trace
 
 @block
 def edit(model: Any, edits: Mapping[str, Any], *, dims: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Put other values in the places of those that a model computes, while a with-block runs.
+    """Replace values that a model computes, while a with-block runs.
 
-    A place is the path of a module as it is in a trace, or an end of it that no other path has: what the module returns. With a name
-    behind it is something else of the call: `.input`, one of several results by its name or number (`.logits`, `.0`), and of an attention
-    `.weights` {batch, head, target, source}, `.queries` {..., target, feature}, `.keys` and `.values` {..., source, feature}, and
-    `.heads` {..., target, feature}, what each head gives; of a recurrent unit of rfnb that makes a step its gates
-    (`.forget_gate`). Brackets choose entries by the names of dims, one step, and one `turn` of a layer of a looped model.
+    A place is the path of a module as in a trace, or a unique suffix of it: the output of the module. A name after it
+    selects something else: `.input`, one of several results by name or number (`.logits`, `.0`); for an attention
+    `.weights` {batch, head, target, source}, `.queries` {..., target, feature}, `.keys` and `.values` {..., source,
+    feature}, and `.heads` {..., target, feature}, the output of each head; for a step of a recurrent unit of rfnb its
+    gates (`.forget_gate`). Brackets select entries by the names of dims, one step, or one `turn` of a layer of a looped
+    model.
 
     Args:
-        model: A Module of rfnb or of torch (also of transformers), or a dict of these by the name that their paths begin with.
-        edits: By place what is put there: a number, an array or Tensor that has the shape of the entries or broadcasts against it; a
-            function of what is there that gives one of these; a Trace: what it has at the same path, step and entries, from a recording
-            with `values=True` (layers of transformers and attention weights are always there); or a pair of a Trace and the place in it.
-            All is put as it is: a row of weights is not divided by its sum.
-        dims: Names for the axes of what modules of torch get and return, as of `rf.record`.
+        model: A Module of rfnb or of torch (also of transformers), or a dict of these by the prefix of their paths.
+        edits: The new value by place: a number, an array or Tensor that has the shape of the entries or broadcasts
+            against it; a function from the old value to one of these; a Trace, whose value at the same path, step and
+            entries is used, from a recording with `values=True` (layers of transformers and attention weights are always
+            recorded); or a pair of a Trace and a place in it. Values are used unchanged: a row of weights is not
+            renormalised.
+        dims: Names for the axes of inputs and outputs of torch modules, as in `rf.record`.
 
     Raises:
-        MissingKeyError: If the model has no such module, or several.
-        ValueError: If a place says nothing that is there, a recording does not have it, or it is in a module that runs no Python of its
-            own (compiled, scripted, quantised). In the block: what a call cannot give.
-        DimError, IndexError, ShapeError: In the block, where the entries are not there, or the value does not fit them.
+        MissingKeyError: If the model has no such module, or several match.
+        ValueError: If a place does not exist, a recording lacks it, or it is in a module that does not run its own
+            Python code (compiled, scripted, quantised). In the block: if a call does not have it.
+        DimError, IndexError, ShapeError: In the block: if the entries do not exist, or the value does not fit them.
 
     Source: the interventions are those of activation patching (Vig et al. 2020; Meng et al. 2022, section 2) and of steering along a
     direction (Turner et al. 2023).
@@ -80,7 +82,7 @@ def edit(model: Any, edits: Mapping[str, Any], *, dims: Mapping[str, Any] | None
 
 
 def edits_for(model: Any, edits: Mapping[str, Any]) -> list[ValueEdit]:
-    """The edits of a model; arguments and errors as of `edit`."""
+    """The edits of a model; arguments and errors as in `edit`."""
     names, others = models_of(model, "edit")
     modules = {path: module for module, path in names.values()}
     found = [made for text, value in _items(edits) for made in _all_made(text, value, modules)]
@@ -93,7 +95,7 @@ def edits_for(model: Any, edits: Mapping[str, Any]) -> list[ValueEdit]:
 
 
 def _deaf(kind: str, place: Any, values: Any) -> None:
-    """A listener that ignores everything; without one, modules do not track their place."""
+    """A listener that ignores everything; without a listener, modules do not track their path."""
 
 
 def _items(edits: Any) -> list[tuple[str, Any]]:
@@ -108,7 +110,7 @@ def _items(edits: Any) -> list[tuple[str, Any]]:
 
 
 def _all_made(text: str, value: Any, modules: Mapping[str, Any]) -> list[ValueEdit]:
-    """The edits of a place: one; or one for each head that is a module in a list of them, since a recording has these as one map."""
+    """The edits for a place: one; or one per head if each head is a module in a list, since a recording has these as one map."""
     place = EditPlace.of(text)
     path = _list_of_heads(place.path, modules)
     if path is None:
@@ -150,7 +152,7 @@ def _made(text: str, value: Any, modules: Mapping[str, Any]) -> ValueEdit:
     path, part = _found(text, place.path, modules)
     name, _, last = part.rpartition(".")
     found = ValueEdit(text, modules[path], path, last if last == "weights" else part, place.entries, place.step, value)
-    if name and last == "weights":  # of one of several attentions, which has the name of a variable
+    if name and last == "weights":  # one of several attentions, named by its variable
         found.name = name
     found.turn = place.turn
     if hasattr(found.module, "module_path"):
@@ -164,7 +166,7 @@ def _made(text: str, value: Any, modules: Mapping[str, Any]) -> ValueEdit:
 
 
 def _found(text: str, path: str, modules: Mapping[str, Any]) -> tuple[str, str]:
-    """The path of the module, and what of its call is meant."""
+    """The path of the module, and the part of its call."""
     several: list[str] = []
     parts = path.split(".") if path else []
     for count in range(len(parts), -1, -1):
@@ -173,7 +175,7 @@ def _found(text: str, path: str, modules: Mapping[str, Any]) -> tuple[str, str]:
         several = several or (found if len(found) > 1 else [])
         if len(found) == 1 and count < len(parts) and not _is_called(modules[found[0]]):
             break
-        # Of the whole model only what has one name.
+        # For the whole model, only named parts.
         if len(found) == 1 and not several and (count or len(parts) < 2 or (len(parts) == 2 and parts[1] == "weights")):
             return found[0], ".".join(parts[count:])
     known = [each for each in modules if each]
@@ -186,12 +188,12 @@ def _found(text: str, path: str, modules: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _is_called(module: Any) -> bool:
-    """Whether a module computes anything, other than a list of modules."""
+    """Whether a module computes anything, rather than only containing modules."""
     return getattr(getattr(type(module), "forward", None), "__name__", "") != "_forward_unimplemented"
 
 
 def _recorded(to: ValueEdit, trace: Trace, place: Any) -> Any:
-    """The value of a recording for an edit, of which entries are taken where it is put."""
+    """The recorded value for an edit; the entries are selected when it is applied."""
     own = EditPlace.of(place) if place is not None else EditPlace(to.path, to.entries, to.step)
     if place is None:
         path, part = ".".join(filter(None, [to.path, to.name])), to.part
@@ -212,7 +214,7 @@ def _recorded(to: ValueEdit, trace: Trace, place: Any) -> Any:
 
 
 def _value_in(trace: Trace, path: str, part: str, step: int | None) -> Tensor | None:
-    """The value at a path in a recording, of its last call or that of a step; None if it has none."""
+    """The value at a path in a recording, from its last call or that of a step; None if it is missing."""
     try:
         if part == "weights":
             weights = trace.attention[path] if step is None else trace.attention.steps(path)[step]

@@ -1,4 +1,4 @@
-"""Tensors of Modules of rfnb with other values in them, and values of recordings that are put in the place of others."""
+"""Edits of values in Modules of rfnb, and recorded values as replacements."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Patched(NamedTuple):
     """A value of a recording.
 
     Attributes:
-        value: As it was recorded.
-        words: Where it is from.
-        place: The entries, where they are others than those of the edit.
+        value: The recorded value.
+        words: Its origin, as text.
+        place: The entries, if they differ from those of the edit.
     """
 
     value: Tensor
@@ -34,7 +34,7 @@ class Patched(NamedTuple):
 
 
 def another_shape(edit: ValueEdit, given: Patched, here: str, recorded: str) -> Exception:
-    """The error for a value that was recorded with other sizes."""
+    """The error for a recorded value with other sizes."""
     return shape_error(
         f'edit: "{edit.text}" is of another shape in that recording.',
         [("here", here), ("recorded", f"{recorded} at {given.words}")],
@@ -44,10 +44,10 @@ def another_shape(edit: ValueEdit, given: Patched, here: str, recorded: str) -> 
 
 
 def put(edit: ValueEdit, result: Any, axis: Dim | None) -> Any:
-    """The result of a Module, or attention weights over `axis`, with the value of an edit in it.
+    """The result of a Module, or attention weights over `axis`, with the edit applied.
 
     Raises:
-        ValueError, DimError, IndexError, ShapeError: If that cannot be.
+        ValueError, DimError, IndexError, ShapeError: If the edit cannot be applied.
     """
     named = [
         (name, tensor) for name, tensor in named_tensors([("", result)]) if not edit.part or axis or name == edit.part
@@ -89,7 +89,7 @@ def _with_value(edit: ValueEdit, old: Tensor, axis: Dim | None) -> Tensor:
             raise _unfit(edit, old, shape_of(value))
     else:
         new = _of_array(edit, value, old, chosen)
-    mask: Any = True  # of fewer dims it is the same along the others
+    mask: Any = True  # with fewer dims it broadcasts along the others
     if entries:
         mask = new_tensor(old.backend.from_numpy(chosen.mask(), dtype="bool", device=old.device), dims)
     new = where(mask, cast(new, old.dtype), old, allow_broadcast_all_sources=True)
@@ -97,7 +97,7 @@ def _with_value(edit: ValueEdit, old: Tensor, axis: Dim | None) -> Tensor:
 
 
 def _of_array(edit: ValueEdit, value: Any, old: Tensor, chosen: Chosen) -> Tensor:
-    """A number or an array over the entries, over all dims."""
+    """A number or an array over the entries, as a Tensor over all dims."""
     value = value.detach().cpu().numpy() if hasattr(value, "detach") else value
     try:
         host = np.asarray(value, np.float64)

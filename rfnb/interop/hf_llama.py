@@ -1,4 +1,4 @@
-"""Parameters of a Llama model of `transformers` for an rf.TransformerDecoder, which then gives the same logits.
+"""Import the parameters of a Llama model of `transformers` into an rf.TransformerDecoder, which then gives the same logits.
 
     decoder = rf.TransformerDecoder(
         None, vocab_dim, model_dim, num_layers=config.num_hidden_layers, num_heads=config.num_attention_heads,
@@ -25,7 +25,7 @@ def import_params_hf_llama_to_rf_transformer_decoder(model_hf: Any, model_rf: An
     """Copy all parameters of a LlamaForCausalLM into an rf.TransformerDecoder.
 
     Raises:
-        ValueError: If a size or an option of model_rf is not that of model_hf.
+        ValueError: If a size or an option of model_rf differs from model_hf.
 
     Source: Touvron et al. 2023, "LLaMA", section 2.2.
     """
@@ -55,7 +55,7 @@ def import_params_hf_llama_decoder_layer_to_rf(model_hf: Any, model_rf: Any) -> 
     """Copy the parameters of a LlamaDecoderLayer into an rf.TransformerDecoderLayer.
 
     Raises:
-        ValueError: If a size or an option of model_rf is not that of model_hf.
+        ValueError: If a size or an option of model_rf differs from model_hf.
     """
     import_params_hf_llama_rms_norm_to_rf(model_hf.input_layernorm, model_rf.self_att_layer_norm)
     import_params_hf_llama_att_to_rf_rotary_att(model_hf.self_attn, model_rf.self_att)
@@ -66,10 +66,10 @@ def import_params_hf_llama_decoder_layer_to_rf(model_hf: Any, model_rf: Any) -> 
 def import_params_hf_llama_mlp_to_rf_feed_forward_gated(model_hf: Any, model_rf: Any) -> None:
     """Copy the parameters of a LlamaMLP into an rf.FeedForwardGated.
 
-    What goes through the activation (gate_proj there) comes first in linear_ff, what is multiplied by it (up_proj) second.
+    The input of the activation (gate_proj there) comes first in linear_ff, its factor (up_proj) second.
 
     Raises:
-        ValueError: If a size of model_rf is not that of model_hf.
+        ValueError: If a size of model_rf differs from model_hf.
     """
     _import_linear([model_hf.gate_proj, model_hf.up_proj], model_rf.linear_ff)
     import_params_torch_linear_to_rf(model_hf.down_proj, model_rf.linear_out)
@@ -79,7 +79,7 @@ def import_params_hf_llama_rms_norm_to_rf(model_hf: Any, model_rf: Any) -> None:
     """Copy the weight of a LlamaRMSNorm into the scale of an rf.RMSNorm.
 
     Raises:
-        ValueError: If the size or eps of model_rf is not that of model_hf.
+        ValueError: If the size or eps of model_rf differs from model_hf.
     """
     _same("eps of RMSNorm", model_hf.variance_epsilon, model_rf.eps, 'norm={{"class": "rf.RMSNorm", "eps": {}}}')
     _same("size of RMSNorm", len(model_hf.weight), model_rf.scale.dims[0].extent, 'Dim({}, name="model")')
@@ -89,11 +89,11 @@ def import_params_hf_llama_rms_norm_to_rf(model_hf: Any, model_rf: Any) -> None:
 def import_params_hf_llama_att_to_rf_rotary_att(model_hf: Any, model_rf: Any) -> None:
     """Copy the parameters of a LlamaAttention into an rf.RotaryPosCausalSelfAttention (or rf.RotaryPosSelfAttention).
 
-    There the features m and m + half of a head are turned together, here 2m and 2m + 1, so those of queries and keys change
-    their places. Keys and values that several heads share there are copied for each of these heads.
+    There the features m and m + half of a head are rotated together, here 2m and 2m + 1, so the features of queries and
+    keys are permuted. Keys and values that several heads share there are copied for each of these heads.
 
     Raises:
-        ValueError: If a size, base or kind of rotation of model_rf is not that of model_hf.
+        ValueError: If a size, the base or the kind of rotation of model_rf differs from model_hf.
     """
     import torch
 
@@ -125,7 +125,7 @@ def import_params_hf_llama_att_to_rf_rotary_att(model_hf: Any, model_rf: Any) ->
 
 
 def _import_linear(parts: list[Any], model_rf: Any) -> None:
-    """Several torch.nn.Linear of one source as one, outputs side by side."""
+    """Combine several torch.nn.Linear with the same input into one, with outputs concatenated."""
     import torch
 
     weight = torch.cat([part.weight.detach() for part in parts])
@@ -134,10 +134,10 @@ def _import_linear(parts: list[Any], model_rf: Any) -> None:
 
 
 def _rope_base(config: Any) -> float:
-    """The base of the rotation, which versions of `transformers` tell in different ways.
+    """The base of the rotation, which versions of `transformers` store in different ways.
 
     Raises:
-        ValueError: If it is not the plain one.
+        ValueError: If it is not the plain rotation.
     """
     rotation: dict[str, Any] = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     kind = rotation.get("rope_type", rotation.get("type", "default"))

@@ -1,4 +1,4 @@
-"""Beam search of rfnb over a model of `transformers`, to look inside of it.
+"""Beam search of rfnb over a model of `transformers`, to inspect the search.
 
     inputs = tokenizer(["Where is it ?"], return_tensors="pt", padding=True)
     result = rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)
@@ -29,7 +29,7 @@ def hf_search_options(
     end_token_id: int | None = None,
     **inputs: Any,
 ) -> dict[str, Any]:
-    """Arguments of `rf.beam_search` for a model of `transformers` that generates, with its cache of keys and values if it has one.
+    """Arguments of `rf.beam_search` for a generating model of `transformers`, with its key-value cache if it has one.
 
     The n-best list of `model.generate(num_beams=k, num_return_sequences=k, max_new_tokens=n, length_penalty=p)` is then
 
@@ -38,27 +38,27 @@ def hf_search_options(
         )
         result.nbest(seq, unfinished=True)[:k]
 
-    - There what has ended leaves the beam; without `ended="leave"` it keeps its place here.
-    - `early_stopping` is "likely" for False there (the default), "complete" for True, and True (surely the best) for "never".
-    - There hypotheses that max_new_tokens has cut are results like others; here only with `unfinished`.
-    - Scores are in both summed log probabilities / length ** exponent, of the labels after the start or prompt, with the end.
-    - What changes scores there by the generation config (forced or bad words, n-grams, least length) are options of
-      `rf.beam_search` here (prefix, banned, no_repeat_ngram), or goes into `logits_processor`.
+    - There, ended hypotheses leave the beam; here they keep their slots without `ended="leave"`.
+    - `early_stopping` False there (the default) is "likely" here, True is "complete", and "never" is True (provably the best).
+    - There, hypotheses truncated by max_new_tokens are normal results; here only with `unfinished`.
+    - In both, scores are summed log probabilities / length ** exponent, over the labels after the start or prompt, including the end.
+    - Settings of the generation config that change scores (forced or bad words, n-grams, minimal length) are options of
+    `rf.beam_search` here (prefix, banned, no_repeat_ngram), or can be passed as `logits_processor`.
 
     Args:
-        model: An encoder-decoder (Bart, Marian, T5, Whisper, ...) or a decoder alone (GPT-2, Llama, ...), in eval mode.
-        tokenizer: For the text of the labels.
+        model: An encoder-decoder (Bart, Marian, T5, Whisper, ...) or a decoder-only model (GPT-2, Llama, ...), in eval mode.
+        tokenizer: The tokenizer for the texts of labels.
         logits_processor: Functions (labels so far (n, time), log probabilities (n, vocabulary)) -> log probabilities, such as the
             LogitsProcessors of `transformers`. Labels start with the start label or the prompt, as there.
         start_token_id, end_token_id: Default: decoder_start_token_id (or bos_token_id) and eos_token_id of model.generation_config.
-        **inputs: What the encoder gets: input_ids, attention_mask, input_features, ... Of a decoder alone: input_ids, the prompts,
-            padded on the left, and attention_mask.
+        **inputs: Inputs of the encoder: input_ids, attention_mask, input_features, ... For a decoder-only model:
+            input_ids, the prompts, padded on the left, and attention_mask.
 
     Returns:
-        step, state, batch, start_label, end_label and vocab. They can be used for several searches.
+        step, state, batch, start_label, end_label and vocab. They can be reused for several searches.
 
     Raises:
-        TypeError: For an input that the model does not have.
+        TypeError: For an input that the model does not accept.
         ValueError: If there is no start or end token, or several ends; or if prompts are missing, empty or padded on the right.
     """
     import torch
@@ -102,7 +102,7 @@ def hf_search_options(
     }
 
 
-# What a search decides by its own options, and `generate` by these.
+# Settings that a search takes from its own options, and the corresponding ones of `generate`.
 _OF_SEARCH = {
     "num_beams": "beam_size", "num_return_sequences": "num_best", "max_new_tokens": "max_seq_len", "max_length": "max_seq_len",
     "length_penalty": "length_exponent", "no_repeat_ngram_size": "no_repeat_ngram", "early_stopping": "early_stopping",
@@ -112,10 +112,10 @@ _OF_SEARCH = {
 
 
 def _check_inputs(module: Any, inputs: dict[str, Any], known: Sequence[str] | None = None) -> None:
-    """Refuse inputs that the module does not have: many take whatever comes, and do nothing with it.
+    """Refuse unknown inputs: many models accept and ignore any keyword.
 
     Raises:
-        TypeError: Says which one may be meant.
+        TypeError: Suggests the intended name.
     """
     if known is None:
         parameters = inspect.signature(getattr(module, "forward", module)).parameters.values()
@@ -139,7 +139,7 @@ def _check_inputs(module: Any, inputs: dict[str, Any], known: Sequence[str] | No
         raise type_error(f"hf_search_options: {name} is no input of the model.", rows, rule, fix)
 
 
-# Of the same call, but about how and what it gives.
+# Options of the same call about how it runs and what it returns.
 _NO_INPUTS = {
     "return_dict", "output_attentions", "output_hidden_states", "use_cache", *CACHE_NAMES, "labels", "cache_position",
     "cross_attn_head_mask", "encoder_hidden_states", "encoder_attention_mask",
@@ -147,12 +147,12 @@ _NO_INPUTS = {
 
 
 class _Past:
-    """All that the model has seen, as state of a search: labels, and from the first step on the cache of keys and values.
+    """The history that the model has seen, as the state of a search: labels, and from the first step on the key-value cache.
 
     Args:
-        labels: (n, time), the start or prompt and what came after it.
-        mask: Of the encoder, or of a decoder alone of its prompt.
-        padded: Whether the mask of a prompt hides anything: asked once, since to know it is to wait where the device is no CPU.
+        labels: (n, time), the start or prompt and the following labels.
+        mask: The mask of the encoder, or of the prompt for a decoder-only model.
+        padded: Whether the mask of a prompt hides anything: computed once, since it waits for a GPU.
         encoded: The output of the encoder.
     """
 
@@ -179,26 +179,24 @@ class _Past:
             encoded = {"encoder_outputs": (self.encoded,), "attention_mask": self.mask}
             out = self.model(decoder_input_ids=new, **encoded, **cached)
         else:
-            if (
-                self.padded
-            ):  # only then: some models take no positions, and layers with states no mask of what is in their cache
+            if self.padded:  # only then: some models accept no positions, and models with recurrent states no mask of the cached positions
                 mask = torch.nn.functional.pad(self.mask, (0, self.labels.shape[1] - self.mask.shape[1]), value=1)
                 cached["attention_mask"] = mask
                 cached["position_ids"] = mask.cumsum(1)[:, -new.shape[1] :].sub(1).clamp(min=0)
             out = self.model(input_ids=new, **cached)
         cache = cache_in(out)
-        # Without one, all labels are seen again in each step.
+        # Without a cache, all labels are processed again in each step.
         follows = hasattr(cache, "reorder_cache") and not (self.padded and _has_states(cache))
         self.cache = cache if follows else None
         return out.logits[:, -1]
 
     def reorder_cache(self, rows: Any) -> None:
-        """Each hypothesis continues the row it comes from: called by the search."""
+        """Gather the rows of the hypotheses' parents; called by the search."""
         cache = self.cache
         if len(rows) != len(self.labels):
             self.mask = None if self.mask is None else self.mask[rows]
             self.encoded = None if self.encoded is None else self.encoded[rows]
-        else:  # hypotheses of one sequence have the same source
+        else:  # hypotheses of one sequence share the source
             cache = getattr(cache, "self_attention_cache", cache)
         self.labels = self.labels[rows]
         if cache is not None:
@@ -206,7 +204,7 @@ class _Past:
 
 
 def _has_states(cache: Any) -> bool:
-    """Whether layers keep a state instead of the keys and values of all positions, as those of Mamba."""
+    """Whether layers keep a recurrent state instead of all keys and values, like Mamba."""
     return any(hasattr(layer, "conv_states") for layer in getattr(cache, "layers", ()))
 
 

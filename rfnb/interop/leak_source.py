@@ -1,4 +1,4 @@
-"""The cell that a leak comes from: by gradients of what differs with respect to the first values that have padding."""
+"""The cell that causes a leak: by gradients of the difference with respect to the first values that have padding."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rfnb.interop.tape import Tape, TapeCall
 
 @dataclass(frozen=True)
 class LeakSource:
-    """The cell that a leak comes from.
+    """The cell that causes a leak.
 
     Attributes:
-        batch, time: The sequence, and the position in the axis of the inputs.
-        padding: Whether that is padding; else it is a real cell of another sequence.
-        how: "value": by what it holds; "count": by its being there (positions, lengths
-            and the like count it), then it is the first cell of that padding.
+        batch, time: The sequence, and the position along the axis of the inputs.
+        padding: Whether it is padding; else it is a real cell of another sequence.
+        how: "value": through its value; "count": through its presence, counted by positions, lengths and the like; it
+            is then the first cell of that padding.
     """
 
     batch: int
@@ -36,7 +36,7 @@ class LeakSource:
 
 
 def nan_birth(tape: Tape, call: TapeCall, far: Apart | None) -> TapeCall | None:
-    """The call that has made the first NaN before a call, of numbers; None where it is about none."""
+    """The call that made the first NaN before a call, from numbers; None if there is none."""
     if far is None or not any(math.isnan(each) for each in far.values):
         return None
     for each in tape.calls[: call.index + 1]:
@@ -52,14 +52,14 @@ def _has_nan(made: list[torch.Tensor]) -> bool:
 def source_of(
     check: Any, tape: Tape, call: TapeCall, far: Apart | None, inputs: Any, side: str, row: int | None, born: bool
 ) -> LeakSource | None:
-    """The padding cell that a difference comes from; that of another sequence where it comes from none.
+    """The padding cell that causes a difference, or a cell of another sequence if no padding does.
 
     Args:
         check: Runs the model: `taped(inputs)`.
-        call: Where it begins, with `far`, its distance there.
-        side: Where padding is in these inputs.
-        row: The sequence; None: the loss of all.
-        born: Whether the call has made a NaN.
+        call: The call at which it begins, with `far`, its difference there.
+        side: The side of the padding in these inputs.
+        row: The sequence; None for the loss of all.
+        born: Whether the call made a NaN.
     """
     stream = check.padded.stream
     real = stream.real if side == stream.side else _moved(stream)
@@ -104,7 +104,7 @@ def _first_padding(real: torch.Tensor, row: int | None) -> LeakSource | None:
 
 
 def _nan_cell(call: TapeCall, real: torch.Tensor) -> LeakSource | None:
-    """The first padding cell of what a call has made with NaN."""
+    """The first padding cell of the call's result that is NaN."""
     batch, size = real.shape
     for made in call.made:
         if made.ndim < 2 or not made.is_floating_point() or batch not in made.shape[:2] or size not in made.shape:
@@ -125,7 +125,7 @@ def _nan_cell(call: TapeCall, real: torch.Tensor) -> LeakSource | None:
 
 
 def _gradients(check: Any, call: TapeCall, far: Apart | None, inputs: Any, real: torch.Tensor) -> torch.Tensor | None:
-    """{batch, time}: how much the cell depends on each cell of the first values; None where there are no gradients."""
+    """{batch, time}: the sensitivity of the cell to each cell of the first values; None without gradients."""
     leaves: list[torch.Tensor] = []
 
     def led(value: Any) -> Any:
@@ -171,7 +171,7 @@ def _gradients(check: Any, call: TapeCall, far: Apart | None, inputs: Any, real:
             if start.shape[other] == real.shape[1]:
                 weight = grad.reshape(*grad.shape[:2], -1).sum(-1)
                 total += weight if rows == 0 else weight.T
-            else:  # time is the last axis, as of a convolution
+            else:  # time is the last axis, as in a convolution
                 total += grad.reshape(grad.shape[0], -1, grad.shape[-1]).sum(1)
     return total
 

@@ -1,4 +1,4 @@
-"""logit_lens: what a model would say if its last layer had given what an earlier one has."""
+"""logit_lens: the predictions of a model if its last layer had returned the result of an earlier one."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _replaced = Replaced()
 
 
 class Lens(Measured):
-    """The words of each layer: the probability of a token, {layer, position} or {sequence, layer, position}.
+    """The predictions after each layer: the probability of a token, {layer, position} or {sequence, layer, position}.
 
     Attributes:
         top: int [sequence, layer, position, rank]: the most probable tokens.
-        log_probs: float32, as `top`: natural-log probabilities of these.
+        log_probs: float32, shape of `top`: natural-log probabilities of these.
     """
 
     top: np.ndarray
@@ -42,30 +42,30 @@ def logit_lens(
     tokens: Sequence[Any] | None = None,
     top: int = 5,
 ) -> Lens:
-    """The words of a model after each layer: its own last part (norm, projection, whatever it has) on what that layer has returned.
+    """The predictions of a model after each layer: its own final part (norm, projection) applied to the result of that layer.
 
         lens = rf.logit_lens(gpt, ids, labels=tokenizer)        # print(lens): the most probable token of each; rf.show(lens)
 
-    The last part is not looked for: it runs with the last layer giving what an earlier one has, and the layers themselves are not computed
-    again. So the row of the last layer is what the model says, for any model that is made of layers.
+    The final part need not be found: the model runs with its last layer returning the result of an earlier one, without
+    recomputing layers. So the row of the last layer is the model's own prediction, for any model made of layers.
 
     Args:
         model: A torch.nn.Module.
         inputs: A tensor, a tuple of arguments, or a dict of named ones.
-        token: Whose probability is in the map. Default: of the token that the model says there in the end.
-        layers: Paths of modules in the order in which they run. Default: of the longest list of modules of one class.
-        labels: Texts of the tokens, as of `rf.record`: a list, a dict or a tokenizer. Default: numbers.
-        tokens: Labels of the positions. Default: the texts of the ids that go in, if these are one for each.
-        top: How many of the most probable tokens are kept.
+        token: The token whose probability is in the map. Default: the model's own prediction at each position.
+        layers: Paths of modules in the order in which they run. Default: the longest list of modules of one class.
+        labels: Texts of the tokens, as in `rf.record`: a list, a dict or a tokenizer. Default: numbers.
+        tokens: Labels of the positions. Default: the texts of the input ids, if there is one per position.
+        top: Number of most probable tokens to keep.
 
     Returns:
-        A row for what goes into the first layer, and one for each layer.
+        A row for the input of the first layer, and one per layer.
 
     Raises:
         TypeError, ValueError: If the model cannot be edited, has no such layers or no logits.
         ShapeError: If the layers return states of other sizes.
 
-    Source: nostalgebraist 2020, "interpreting GPT: the logit lens"; here without training, and with the model's own last part.
+    Source: nostalgebraist 2020, "interpreting GPT: the logit lens"; here with the model's own final part.
     """
     check_model("logit_lens", model, whole=False)
     paths = layers_of("logit_lens", model, layers)
@@ -109,7 +109,7 @@ def logit_lens(
 
 
 class _Given:
-    """The results of layers, which are computed once."""
+    """The results of layers, each computed once."""
 
     def __init__(self, count: int):
         self._results: list[Any] = [None] * count
@@ -117,11 +117,11 @@ class _Given:
         self.instead: torch.Tensor | None = None
 
     def around(self, module: torch.nn.Module, number: int) -> Callable[[Any], Any]:
-        """The maker of the forward of a layer."""
+        """A factory for the forward of a layer."""
         return lambda forward: InPlaceHere(module, forward, self, partial(self._call, number))
 
     def states(self, paths: Sequence[str]) -> list[torch.Tensor]:
-        """The input of the first layer, and what each has returned."""
+        """The input of the first layer, and the result of each layer."""
         raws = [self._input, *map(first_tensor, self._results)]
         for path, raw in zip(["what goes into the first layer", *paths], raws):
             if raw is None or raws[-1] is None or raw.shape != raws[-1].shape:
@@ -158,7 +158,7 @@ class _Given:
 
 
 def _columns(inputs: Any, shape: tuple[int, ...], text: Callable[[int], str]) -> list[Any]:
-    """The texts of the ids that go in where there is one for each position; else numbers."""
+    """The texts of the input ids if there is one per position; else numbers."""
     items = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else [inputs]
     for raw in [*items][::-1]:  # those of a decoder come last
         if (

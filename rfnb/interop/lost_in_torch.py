@@ -1,4 +1,6 @@
-"""Modules and parameters of rfnb where torch does not find them: as plain attributes of torch modules. A warning, with the line to type."""
+"""Warn about modules and parameters of rfnb that torch does not register: plain attributes of torch modules. The warning
+has the line to type.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ _PLAIN, _HOLDERS = (bool, int, float, str, type(None)), (dict, OrderedDict, list
 
 
 def warn_of_lost_modules(model: torch.nn.Module) -> None:
-    """Warn of what the attributes of torch modules hold, also in lists and dicts, if it has parameters that torch does not have."""
+    """Warn about attributes of torch modules, also in lists and dicts, with parameters that torch does not have."""
     modules = [(path, module) for path, module in model.named_modules() if getattr(module, "bridged", None) is None]
     found: set[int] | None = None
     for path, module in modules:
         for name, value in vars(module).items():
-            if type(value) in _PLAIN or (type(value) in _HOLDERS and not value):  # nearly all of them
+            if type(value) in _PLAIN or (type(value) in _HOLDERS and not value):  # the most common types
                 continue
             inside = isinstance(value, (list, tuple, dict)) and value and name not in ("_modules", "_parameters")
             if not inside and not isinstance(value, (Module, Parameter)):

@@ -1,4 +1,4 @@
-"""Measured: numbers by two named axes with labels, and what they are compared with; what sweeps, lenses and attributions give.
+"""Measured: numbers over two named, labelled axes, with reference numbers; the result of sweeps, lenses and attributions.
 
 sweep[2, 5], np.asarray(sweep), sweep.max()     # as an array
 print(sweep); rf.show(sweep)                    # as a table, as a map
@@ -24,11 +24,11 @@ class Measured(np.lib.mixins.NDArrayOperatorsMixin):
 
     Attributes:
         values: float64.
-        rows, columns: What each axis is over, and the labels along it.
-        name: What was measured.
-        beside: Numbers that these are compared with, by name; of each sequence, where there are several.
-        cells: A text for each number, where it stands for something.
-        remark: What is to be said of them.
+        rows, columns: Name and labels of each axis.
+        name: The name of the quantity.
+        beside: Reference numbers by name; per sequence if there are several.
+        cells: A text for each number, if it represents something.
+        remark: A remark about the numbers.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Measured(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def recovered(self) -> np.ndarray:
-        """The share of the difference between the clean and the corrupted number that each makes up for: 1 is all of it."""
+        """The fraction of the difference between the clean and the corrupted number that each recovers: 1 is all of it."""
         clean, corrupted = self.beside["clean"], self.beside["corrupted"]
         made: np.ndarray = (self.values - corrupted) / (clean - corrupted)
         return made
@@ -72,7 +72,7 @@ class Measured(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self.values)
 
     def __getattr__(self, name: str) -> Any:
-        """The methods of an array: `max`, `mean`, `argmax`."""
+        """Methods of an array: `max`, `mean`, `argmax`."""
         if name.startswith("_") or name not in dir(np.ndarray):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.values, name)
@@ -82,7 +82,7 @@ class Measured(np.lib.mixins.NDArrayOperatorsMixin):
         return f"{self.name}{f' ({beside})' if beside else ''}\n{self.table()}{self.remark and chr(10) + self.remark}"
 
     def table(self, seq: int = 0) -> str:
-        """The numbers of one sequence as text; where they stand for something, that."""
+        """The numbers of one sequence as text; texts instead, if they represent something."""
         values = self.values[seq] if self.values.ndim == 3 else self.values
         texts = self.cells[seq] if self.cells is not None and self.cells.ndim == 3 else self.cells
         labels = [str(label) for label in self._columns(seq)]
@@ -101,7 +101,7 @@ class Measured(np.lib.mixins.NDArrayOperatorsMixin):
         return labels[seq] if nested else labels
 
     def _ipython_display_(self) -> None:
-        """Display the map where it is the last line of a cell."""
+        """Display the map as the last line of a cell."""
         from rfnb.viz.show import show
 
         show(self)
@@ -112,11 +112,11 @@ def _number(value: Any) -> str:
 
 
 def spec(measured: Measured, *, title: str | None = None, live: bool = False) -> Spec:
-    """The spec of its view: a map with a row for each label. Of a sweep it shows how much each makes up for.
+    """The spec of its view: a map with a row per label. For a sweep it shows the recovered fraction.
 
     Args:
         title: Default: its name.
-        live: Whether more may come.
+        live: Whether more data may arrive.
     """
     from rfnb.viz.attention.spec import spec as of_map
 
@@ -133,8 +133,8 @@ def spec(measured: Measured, *, title: str | None = None, live: bool = False) ->
         target_dim=rows, source_dim=columns, title=title or name, live=live,
     )  # fmt: skip
     for each in made.head["maps"]:
-        each.pop("remark", None)  # its rows are no distributions
-    if (values < 0).any():  # both sides of 0 have a color of their own
+        each.pop("remark", None)  # its rows are not distributions
+    if (values < 0).any():  # a diverging colour map for both signs
         most = float(np.nanmax(abs(values)))
         made.head.update({"range": [-most, most], "signed": True})
     beside = ", ".join(f"{label} {_number(value)}" for label, value in measured.beside.items())

@@ -1,4 +1,4 @@
-"""Metrics: what is measured of a run of a model, how the model is called, and which modules are its layers."""
+"""Metrics: the numbers measured in a run of a model, how the model is called, and which modules are its layers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ label, or of one label minus those of another: a margin."""
 
 
 def called(model: torch.nn.Module, inputs: Any) -> Any:
-    """The result of a model for inputs: a tensor, a tuple of arguments, or a dict of named ones."""
+    """The result of a model for inputs: a tensor, a tuple of arguments, or a dict of named arguments."""
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, tuple) else model(inputs)
 
 
 def check_model(what: str, model: Any, *, whole: bool = True) -> None:
-    """Raise where a model is none of torch, or, if all of it is needed, where a part of it runs no Python of its own."""
+    """Raise an error unless a model is a torch module and, if all of it is needed, all its parts run their own Python code."""
     if not isinstance(model, torch.nn.Module):
         raise type_error(
             f"{what}: the model is no torch.nn.Module.",
@@ -37,10 +37,10 @@ def check_model(what: str, model: Any, *, whole: bool = True) -> None:
 
 
 def measured(what: str, metric: Metric, output: Any) -> torch.Tensor:
-    """The numbers of an output: (), or (batch,).
+    """The measured numbers of an output: (), or (batch,).
 
     Raises:
-        ValueError: If it has no logits, or the metric gives no numbers.
+        ValueError: If it has no logits, or the metric does not return numbers.
     """
     if callable(metric):
         found = metric(output)
@@ -73,11 +73,10 @@ def logits_of(what: str, output: Any) -> torch.Tensor:
 
 
 def layers_of(what: str, model: torch.nn.Module, layers: Sequence[str] | None) -> list[str]:
-    """The paths of the layers: those that are given, else the modules of the longest list of modules of one class; of an encoder and a
-    decoder those of the decoder.
+    """The paths of the layers: the given ones, else the longest list of modules of one class; in an encoder-decoder those of the decoder.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If there is no such list.
     """
     modules = dict(model.named_modules())
     if layers is not None:

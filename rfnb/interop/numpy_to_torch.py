@@ -1,4 +1,4 @@
-"""Torch tensors in the place of the NumPy arrays of Tensors."""
+"""Replace the NumPy arrays of Tensors by torch tensors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rfnb.core.tensor_dict import TensorDict
 
 
 def tensor_dict_numpy_to_torch_(x: TensorDict) -> None:
-    """Put torch tensors in the place of the NumPy arrays, in place; they share the memory."""
+    """Replace the NumPy arrays by torch tensors, in place; they share the memory."""
     for tensor in x.data.values():
         tensor_numpy_to_torch_(tensor)
 
 
 def tensor_numpy_to_torch_(x: Tensor) -> None:
-    """Put a torch tensor in the place of the NumPy array, in place; it shares the memory. Lengths are on the host in any case."""
+    """Replace the NumPy array by a torch tensor, in place; they share the memory. Lengths stay on the host."""
     import torch
 
     if isinstance(x.raw_tensor, np.ndarray):

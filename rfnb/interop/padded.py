@@ -1,7 +1,7 @@
-"""Padded inputs of a model: which of their cells are real, each sequence of them alone, the same padded on the other side or further.
+"""Padded inputs of a model: their real cells, each sequence alone, and the same inputs with other padding.
 
 padded = padded_inputs("check_batch", model, inputs, lengths)
-padded.alone(2), padded.moved(), padded.longer(3)      # inputs again
+padded.alone(2), padded.moved(), padded.longer(3)      # variants of the inputs
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class PaddedAxis:
     """An axis of the inputs along which sequences end.
 
     Attributes:
-        size: Of the axis.
-        real: {batch, size}, true where a cell is no padding.
-        side: Where the padding is: "right" or "left".
-        cell: Of each sequence: the first cell of its padding, or None.
+        size: The size of the axis.
+        real: {batch, size}, true where a cell is real.
+        side: The side of the padding: "right" or "left".
+        cell: For each sequence, the first cell of its padding, or None.
     """
 
     def __init__(self, real: torch.Tensor, side: str):
@@ -32,19 +32,19 @@ class PaddedAxis:
         self.lengths: list[int] = [int(row.sum()) for row in real]
 
     def at(self, row: int, side: str | None = None, size: int | None = None) -> torch.Tensor:
-        """The positions of a sequence in a batch that is padded on this side to this size."""
+        """The positions of a sequence in a batch with this size, padded on this side."""
         length, size = self.lengths[row], size or self.size
         begin = size - length if (side or self.side) == "left" else 0
         return torch.arange(begin, begin + length, device="cpu")
 
 
 class Padded:
-    """Inputs with their streams.
+    """Inputs with their ragged axes.
 
     Attributes:
-        inputs: As they were given.
-        streams: By size of the axis.
-        batch: How many sequences.
+        inputs: The original inputs.
+        streams: The axes by size.
+        batch: The number of sequences.
     """
 
     def __init__(self, inputs: Any, streams: dict[int, PaddedAxis], batch: int, told: bool):
@@ -52,7 +52,7 @@ class Padded:
 
     @property
     def stream(self) -> PaddedAxis:
-        """The one that has most padding."""
+        """The axis with the most padding."""
         return max(self.streams.values(), key=lambda each: each.real.numel() - sum(each.lengths))
 
     def _mapped(self, change: Callable[[torch.Tensor, int, list[tuple[int, PaddedAxis]]], torch.Tensor]) -> Any:
@@ -66,14 +66,16 @@ class Padded:
             times = [
                 (axis, self.streams[size]) for axis, size in enumerate(axes) if axis != batch and size in self.streams
             ]
-            if len(times) > 1 and value.is_floating_point() and value.unique().numel() > 2:  # no mask: as many features
+            if (
+                len(times) > 1 and value.is_floating_point() and value.unique().numel() > 2
+            ):  # not a mask: as many features as positions
                 times = [next((each for each in times if self._ends(value, batch, *each)), times[0])]
             return change(value, batch, times)
 
         return map_nested(leaf, self.inputs)
 
     def _ends(self, value: torch.Tensor, batch: int, axis: int, stream: PaddedAxis) -> bool:
-        """Whether all cells that are padding along an axis hold one number."""
+        """Whether all padding cells along an axis have the same value."""
         if batch < 0 or not bool((~stream.real).any()):
             return False
         return value.movedim((batch, axis), (0, 1))[~stream.real.to(value.device)].unique().numel() == 1
@@ -91,7 +93,7 @@ class Padded:
         return self._mapped(change)
 
     def moved(self) -> Any:
-        """Padded on the other side."""
+        """The inputs padded on the other side."""
 
         def change(value: torch.Tensor, batch: int, times: list[tuple[int, PaddedAxis]]) -> torch.Tensor:
             if batch < 0 or not times:
@@ -108,7 +110,7 @@ class Padded:
         return self._mapped(change)
 
     def longer(self, more: int) -> Any:
-        """Padded by so many further cells, on its own side, with what padding holds."""
+        """The inputs padded by this many further cells, on their own side, with the value of the padding."""
 
         def change(value: torch.Tensor, batch: int, times: list[tuple[int, PaddedAxis]]) -> torch.Tensor:
             for axis, stream in times:
@@ -124,7 +126,7 @@ class Padded:
         return self._mapped(change)
 
     def refilled(self) -> Any:
-        """The same with something else in the padding; masks and lengths as they are."""
+        """The inputs with other values in the padding; masks and lengths are unchanged."""
 
         def change(value: torch.Tensor, batch: int, times: list[tuple[int, PaddedAxis]]) -> torch.Tensor:
             if batch < 0 or len(times) != 1 or _says_padding(value, times[0][1], batch):
@@ -133,7 +135,7 @@ class Padded:
             shape = [1] * value.ndim
             shape[batch], shape[axis] = stream.real.shape
             real = (stream.real if batch < axis else stream.real.T).reshape(shape).to(value.device)
-            if not value.is_floating_point() and bool((~real & (value < 0)).any()):  # labels that a loss leaves out
+            if not value.is_floating_point() and bool((~real & (value < 0)).any()):  # labels that a loss ignores
                 return value
             if value.is_floating_point():
                 other = value.flip(-1) + value.std() if value.ndim > 2 else value + value.std()
@@ -145,7 +147,7 @@ class Padded:
         return self._mapped(change)
 
     def until(self, length: int) -> Any:
-        """The first so many cells."""
+        """The first `length` cells."""
 
         def change(value: torch.Tensor, batch: int, times: list[tuple[int, PaddedAxis]]) -> torch.Tensor:
             for axis, _ in times:
@@ -156,7 +158,7 @@ class Padded:
 
 
 def _says_padding(value: torch.Tensor, stream: PaddedAxis, batch: int) -> bool:
-    """Whether a tensor is the mask of a stream, either way round."""
+    """Whether a tensor is the mask of an axis, or its negation."""
     if value.ndim != 2:
         return False
     own = (value if batch == 0 else value.T).bool().cpu()
@@ -164,10 +166,10 @@ def _says_padding(value: torch.Tensor, stream: PaddedAxis, batch: int) -> bool:
 
 
 def padded_inputs(what: str, inputs: Any, lengths: Sequence[int] | torch.Tensor | None) -> Padded:
-    """Find out which cells of the inputs are padding.
+    """Determine which cells of the inputs are padding.
 
     Raises:
-        ValueError: If nothing says so, or nothing is padded.
+        ValueError: If the padding is unknown, or nothing is padded.
         ShapeError: If the lengths do not fit.
     """
     named: list[tuple[str, torch.Tensor]] = []
@@ -235,7 +237,7 @@ def padded_inputs(what: str, inputs: Any, lengths: Sequence[int] | torch.Tensor 
 
 
 def _stream_of(path: str, tensor: torch.Tensor) -> PaddedAxis | None:
-    """The stream that a mask tells of; None if it is none."""
+    """The ragged axis that a mask defines; None if it is not a mask."""
     if tensor.ndim != 2 or not (tensor.dtype == torch.bool or any(each in path for each in _MASKS)):
         return None
     own = tensor.detach().cpu()

@@ -1,4 +1,4 @@
-"""The mean over the batches of all processes, for training in several of them."""
+"""The mean over the batches of all processes, for distributed training."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from rfnb.ops.reduce import reduce_sum
 
 
 def mean_over_processes(loss: Tensor) -> Tensor:
-    """A scalar whose mean over all processes is the mean over all real frames of all their batches.
+    """Compute a scalar whose mean over all processes is the mean over all real frames of all their batches.
 
-        losses = rf.cross_entropy(...)                        # {batch, time}, not reduced
+        losses = rf.cross_entropy(...) # {batch, time}, unreduced
         rf.mean_over_processes(losses).raw_tensor.backward()  # the gradient of the joined batch
 
-    DistributedDataParallel averages gradients over processes. With the mean over the frames of each process, that is a mean of means:
-    a frame of a short batch counts for more than one of a long batch. Here the sum of this process is divided by the number of frames
-    per process, which the processes find out together, so all of them have to call it. In one process it is the mean.
+    DistributedDataParallel averages gradients over processes. With the mean over the frames of each process, this is a
+    mean of means: a frame in a short batch counts more than one in a long batch. Here the sum of this process is
+    divided by the mean number of frames per process, which is a collective operation, so all processes must call it. In
+    one process it is the mean.
 
     Args:
         loss: {...}, one value per frame or sequence; padding does not count.
 
     Returns:
-        {}: a share. A process without frames gets 0.
+        {}: the contribution of this process. A process without frames gets 0.
 
     Raises:
-        TypeError: If it is no Tensor.
+        TypeError: If it is not a Tensor.
     """
     if not isinstance(loss, Tensor):
         raise type_error(
@@ -43,7 +44,7 @@ def mean_over_processes(loss: Tensor) -> Tensor:
 
 
 def _per_process(frames: int, like: Tensor) -> Tensor | float:
-    """The numbers of frames of all processes, or 1 each where there are none. On the device of `like`, without waiting."""
+    """The mean number of frames per process, or 1 if there are none. On the device of `like`, without waiting."""
     if like.backend.name != "torch":
         return max(frames, 1)
     import torch
@@ -58,7 +59,7 @@ def _per_process(frames: int, like: Tensor) -> Tensor | float:
 
 
 def is_first_process() -> bool:
-    """Whether this is the only process of a training, or the one of rank 0."""
+    """Whether this is the only process of a training, or that of rank 0."""
     from torch import distributed
 
     return not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank() == 0

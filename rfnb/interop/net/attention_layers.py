@@ -1,4 +1,4 @@
-"""Attention to an encoder: by the modules of rfnb."""
+"""Attention layers, implemented by the modules of rfnb."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Attention(Layer):
     own_feature = False
 
     def base(self, env: Scope, query: Tensor) -> tuple[Tensor, Dim]:
-        """The value that is attended to, and the dim."""
+        """The attended value, and its dim."""
         base = env.get(self.opts["base"])
         axis = attended_dim(base, query, env.dims)
         if axis is None:
@@ -50,7 +50,6 @@ class _ContextAttention(_Attention):
     made_to_infer = True
 
     def make_attention(self, key_dim: Dim) -> GlobalAttentionContextBase:
-        """The module."""
         raise NotImplementedError
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
@@ -84,7 +83,7 @@ class _ContextAttention(_Attention):
 
 @layer_class("dot_attention")
 class DotAttentionLayer(_ContextAttention):
-    """Energies are dot products of query and base_ctx."""
+    """Attention with dot products of query and base_ctx as energies."""
 
     required = ("base", "base_ctx")
     options = ("energy_factor",)
@@ -95,7 +94,7 @@ class DotAttentionLayer(_ContextAttention):
 
 @layer_class("concat_attention")
 class ConcatAttentionLayer(_ContextAttention):
-    """Energies are v · tanh(base_ctx + query)."""
+    """Attention with energies v · tanh(base_ctx + query)."""
 
     required = ("base", "base_ctx")
 
@@ -105,7 +104,7 @@ class ConcatAttentionLayer(_ContextAttention):
 
 @layer_class("generic_attention")
 class GenericAttentionLayer(_Attention):
-    """The sum of the frames of base, with given weights."""
+    """The weighted sum of the frames of base, with given weights."""
 
     required = ("base", "weights")
     options = ("auto_squeeze",)
@@ -131,7 +130,7 @@ class GenericAttentionLayer(_Attention):
         return self.finished(out, base)
 
     def _of_base(self, weights: Tensor, base: Tensor, env: Scope) -> Tensor:
-        """The weights with the dims of the base for their own, e.g. heads that are the features of the energies."""
+        """The weights with the dims of the base in place of their own, e.g. if heads are the features of the energies."""
         own = [dim for dim in weights.dims if not is_batch_like(dim)]
         others = [dim for dim in inner_dims(base) if dim is not base.feature_dim]
         return with_twins(weights, base, own, others, env.dims, self.what)
@@ -144,7 +143,7 @@ class GenericAttentionLayer(_Attention):
     options=("std", "inner_size", "inner_size_step"),
 )
 def gauss_window_attention_layer(layer: _Attention, env: Scope, sources: list[Tensor]) -> Tensor:
-    """A window of base around a position, weighted by a Gaussian."""
+    """A window of base around a position, with Gaussian weights."""
     position = layer.concatenated(sources, env)
     base, axis = layer.base(env, position)
     names = ("std", "inner_size_step")

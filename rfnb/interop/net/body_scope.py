@@ -1,4 +1,4 @@
-"""The meaning of names in the body of a loop: while its dims are found out, and in its steps."""
+"""Name resolution in the body of a loop: during the inference of its dims, and in its steps."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _BEAM_READERS = ("choice_get_beam_scores", "choice_get_src_beams", "decide_keep_
 
 
 class BodyScope(Scope):
-    """The scope of a loop body; common to templates and steps.
+    """The scope of a loop body; the base of templates and steps.
 
     Attributes:
-        source: The input of the loop, with all frames; None if it has none.
-        axis: The dim of the loop; None if its length is known only when it is done.
+        source: The input of the loop, with all frames, or None.
+        axis: The dim of the loop; None if its length is only known at the end.
     """
 
     in_loop = True
@@ -54,7 +54,7 @@ class BodyScope(Scope):
         return self._frame(f"data:{key}", self.parent.whole_data(key or "data"))
 
     def _frame(self, label: str, whole: Tensor) -> Tensor:
-        """The frame of this step, of what has the time of the loop."""
+        """The frame of this step, from a value over the time of the loop."""
         whole = self.aligned(label, whole)
         if self.axis is None or self.axis not in whole.dims:
             if time_dim(whole, self.dims) is None or self.axis is not None:
@@ -63,7 +63,7 @@ class BodyScope(Scope):
         return self.frame(whole)
 
     def aligned(self, label: str, whole: Tensor) -> Tensor:
-        """The tensor with the dim of the loop in place of its own time, which has to have the same lengths."""
+        """The tensor with the dim of the loop in place of its own time, which must have the same lengths."""
         if label in self._whole:
             return self._whole[label]
         time = time_dim(whole, self.dims)
@@ -83,7 +83,7 @@ class BodyScope(Scope):
         return self.axis
 
     def frame(self, whole: Tensor) -> Tensor:
-        """The frame of this step of what has the dim of the loop."""
+        """The frame of this step, from a value over the dim of the loop."""
         raise NotImplementedError
 
     def _frame_by_index(self, whole: Tensor) -> Tensor:
@@ -91,11 +91,11 @@ class BodyScope(Scope):
 
 
 class TemplateScope(BodyScope):
-    """Finds out the dims of the values of a body: a step with zeros, repeated until the previous values have the dims of the new.
+    """Infers the dims of the values of a body: a step with zeros, repeated until the dims of the previous values are those of the new ones.
 
     Attributes:
-        readers: choice -> what reads its beam.
-        past_end: Whether steps after the end of a sequence have frames too.
+        readers: choice -> the layers that read its beam.
+        past_end: Whether steps after the end of a sequence also have frames.
     """
 
     def __init__(self, *args: Any, make: bool, **options: Any):
@@ -110,7 +110,7 @@ class TemplateScope(BodyScope):
         """The template of each of these layers.
 
         Raises:
-            ValueError: If nothing tells the dims of one.
+            ValueError: If the dims of a layer cannot be inferred.
         """
         for name in names:
             for ref in self.layers[name].sources if self.layers[name].kind in _BEAM_READERS else ():
@@ -180,7 +180,7 @@ class TemplateScope(BodyScope):
 
 
 class StepScope(BodyScope):
-    """One step. It shares what is the same in all steps (`like`)."""
+    """One step. It shares values that are the same in all steps (`like`)."""
 
     def __init__(self, like: TemplateScope, loop: Loop):
         assert like.parent is not None
@@ -191,7 +191,7 @@ class StepScope(BodyScope):
         self._choices = 0
         self._stage: dict[str, int] = {}
 
-    # -- search: what was computed before a choice follows the hypotheses that go on -----------------------------------------
+    # -- search: values computed before a choice follow the surviving hypotheses ----------------------------------------------
     def chosen(self) -> None:
         self._choices += 1
 
@@ -200,7 +200,7 @@ class StepScope(BodyScope):
         stage = self._stage.get(name)
         if stage is None:
             stage = self._stage[name] = self._choices
-            for reader in self._readers.get(name, ()):  # before another choice is made: they read the beam of this one
+            for reader in self._readers.get(name, ()):  # before the next choice, since they read the beam of this one
                 self.get(reader)
             value = self.values[name]
         if stage < self._choices:
@@ -225,7 +225,7 @@ class StepScope(BodyScope):
         return self._followed(self.before[name])
 
     def target(self, key: str) -> Tensor:
-        """The frame of a target; label 0 past the end of a sequence, where the loop is longer."""
+        """The frame of a target; label 0 after the end of a sequence, if the loop is longer."""
         labels = super().target(key)
         if self.axis is not None or ":" in key:
             return labels
@@ -245,7 +245,7 @@ class StepScope(BodyScope):
         assert self.loop is not None and self.axis is not None
         if not self._past_end or not whole._finite:
             return self.loop.unstack(whole)
-        # A hypothesis scores one label after its length: from what comes after the last frame, as long as that is a number.
+        # A hypothesis scores one label after its length, from the values after the last frame, as long as they are finite.
         out = gather(whole, indices=self.step_index(), axis=self.axis)
         out.feature_dim = whole.feature_dim
         return out
@@ -265,7 +265,7 @@ class StepScope(BodyScope):
 
 
 def like_before(value: Tensor, before: Tensor) -> Tensor:
-    """A new value with the dims of the one before, which it is carried in place of."""
+    """A new value with the dims of the previous one, which it replaces as a state."""
     for dim in before.dims:
         if dim not in value.dims and dim.kind != "beam":
             feature, labels = value.feature_dim, value.sparse_dim

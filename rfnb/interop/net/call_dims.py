@@ -1,4 +1,4 @@
-"""Dims of a network: those that its dict declares, those of a call, and the axis of a tensor that an option names."""
+"""Dims of a network: those declared in its dict, those of a call, and the axis of a tensor that an option names."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DECLARED = re.compile(r"<dim (?P<name>.*):(?P<size>None|\d+)>")
 
 
 class DeclaredDims:
-    """The dims in a dict: objects, or texts "<dim NAME:SIZE>" (SIZE may be None), where the same text is the same dim."""
+    """The dims in a dict: objects, or texts "<dim NAME:SIZE>" (SIZE may be None); equal texts are the same dim."""
 
     def __init__(self) -> None:
         self._of_text: dict[str, Dim] = {}
         self.found: set[Dim] = set()
 
     def __call__(self, value: Any) -> Any:
-        """A nested value with a Dim for each such text."""
+        """A nested value with a Dim in place of each such text."""
         if isinstance(value, dict):
             return {key: self(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
@@ -46,13 +46,13 @@ class DeclaredDims:
 
 
 class CallDims:
-    """The dims that stand for declared ones without a size in one call, and what is known of all dims.
+    """The actual dims for declared dims without a size in one call, and knowledge about all dims.
 
     Attributes:
         batch: The batch dim of the call, None before there is data.
-        declared: Dims that the dict declares, so that they are what they are, whatever their sizes.
-        times: Dims that are a time even where they have no lengths: those of inputs, those that loops run over.
-        in_loop: Whether this is a step of a loop: there a static dim, such as heads, is no time.
+        declared: Dims declared in the dict, which are never identified by size.
+        times: Dims that count as time even without lengths: those of inputs, and of loops.
+        in_loop: Whether this is a step of a loop, where a static dim, such as heads, is not a time.
     """
 
     def __init__(self, declared: Iterable[Dim] = ()) -> None:
@@ -61,7 +61,7 @@ class CallDims:
         self._actual: dict[Dim, Dim] = {}
 
     def __call__(self, dim: Dim) -> Dim:
-        """The dim of this call for a declared one."""
+        """The actual dim in this call for a declared one."""
         if dim.kind == "batch" and not dim.is_dim_known() and self.batch is not None:
             return self.batch
         return self._actual.get(dim, dim)
@@ -71,12 +71,12 @@ class CallDims:
         return self(dim).is_dim_known()
 
     def bind(self, declared: Dim, actual: Dim) -> None:
-        """From here on the declared dim is this one."""
+        """From now on, use this dim for the declared one."""
         self._actual[declared] = actual
         self.declared.add(actual)
 
     def of_loop(self, axis: Dim | None) -> CallDims:
-        """The same, with room for what holds inside of a loop over `axis` only."""
+        """A copy, with room for knowledge that only holds inside a loop over `axis`."""
         out = CallDims(self.declared)
         out.batch, out.times, out.in_loop, out._actual = self.batch, set(self.times), True, dict(self._actual)
         if axis is not None:
@@ -85,18 +85,19 @@ class CallDims:
 
 
 def size_of(dim: Dim) -> int | None:
-    """The static size; None of a dim that each step of a recorded loop has another of, e.g. a history."""
+    """The static size; None for a dim that differs in each step of a recorded loop, e.g. a history."""
     return None if isinstance(dim, StepDim) else dim.size
 
 
 def is_ragged_like(dim: Dim) -> bool:
-    """Whether it may be a time dim: it has lengths per sequence, or a size that only the data tells."""
+    """Whether it may be a time dim: it has lengths per sequence, or a size that depends on the data."""
     return not dim.is_batch_dim() and (size_of(dim) is None or dim.need_masking())
 
 
 def time_dim(x: Tensor, dims: CallDims) -> Dim | None:
-    """The time dim: the first one with lengths; else one that is known as a time; else, but not in a step of a loop, the first that
-    is neither batch nor feature."""
+    """The time dim: the first one with lengths; else one that is known as a time; else, outside of a step of a loop, the
+    first that is neither batch nor feature.
+    """
     spatial = spatial_dims(x)
     found = next((dim for dim in spatial if is_ragged_like(dim)), None)
     if found is None:
@@ -105,7 +106,7 @@ def time_dim(x: Tensor, dims: CallDims) -> Dim | None:
 
 
 def attended_dim(x: Tensor, query: Tensor, dims: CallDims) -> Dim | None:
-    """The time of what a step reads as a whole: also a static dim that the query does not have, if there is one only."""
+    """The time dim of a value that a step reads as a whole: also the only static dim that the query lacks."""
     time = time_dim(x, dims)
     if time is not None:
         return time
@@ -114,34 +115,34 @@ def attended_dim(x: Tensor, query: Tensor, dims: CallDims) -> Dim | None:
 
 
 def is_batch_like(dim: Dim) -> bool:
-    """Batch or hypotheses: the notation counts batch * beam as one axis, so no axis but the batch itself means them."""
+    """Whether it is a batch or beam dim: the notation counts batch * beam as one axis, so only "batch" itself refers to them."""
     return dim.kind in ("batch", "beam")
 
 
 def spatial_dims(x: Tensor) -> list[Dim]:
-    """All dims but batch, beam and feature."""
+    """All dims except batch, beam and feature."""
     return [dim for dim in x.dims if not is_batch_like(dim) and dim is not x.feature_dim]
 
 
 def inner_dims(x: Tensor) -> list[Dim]:
-    """All dims but batch and beam, the feature last."""
+    """All dims except batch and beam, the feature last."""
     return [*spatial_dims(x), *([x.feature_dim] if x.feature_dim is not None else [])]
 
 
 def in_order(x: Tensor) -> list[Dim]:
-    """The dims batch first, feature last, as the notation counts axes: without the hypotheses, which are part of the batch."""
+    """The dims with batch first and feature last, as the notation counts axes: without beams, which are part of the batch."""
     return [*(dim for dim in x.dims if dim.is_batch_dim()), *inner_dims(x)]
 
 
 def axis_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> Dim:
-    """The dim that an option names.
+    """The dim for the axis in an option.
 
     Args:
-        axis: A Dim; "T", "F", "B" or "time", "feature", "batch"; "spatial" if there is one; "spatial:i" or "s:i" the i-th of
+        axis: A Dim; "T", "F", "B" or "time", "feature", "batch"; "spatial" if there is only one; "spatial:i" or "s:i" the i-th of
             them; "dim:SIZE"; "stag:NAME"; an int counts batch first, feature last.
 
     Raises:
-        DimError: If there is none, or if several fit.
+        DimError: If none or several match.
     """
     found = axes_of(x, axis, dims, what)
     if len(found) != 1:
@@ -154,7 +155,7 @@ def axis_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> Dim:
 
 
 def axes_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
-    """The dims that an option names; also "except_batch", "except_time", "static", "spatial" for all of them, and lists."""
+    """The dims for the axes in an option; also "except_batch", "except_time", "static", "spatial" for all of them, and lists."""
     if isinstance(axis, (list, tuple)):
         return _all_of(x, axis, dims, what)
     found = [dim for dim in _candidates(x, axis, dims, what) if dim in x.dims]
@@ -168,7 +169,7 @@ def axes_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
 
 
 def _all_of(x: Tensor, axes: Sequence[Any], dims: CallDims, what: str) -> list[Dim]:
-    """The dims of a list; in ("dim:2", "F") the first is another one than the features, also if these are 2."""
+    """The dims of a list; in ("dim:2", "F") the first is not the feature dim, even if that also has size 2."""
     by_size = {item for item in axes if isinstance(item, str) and item.lower().startswith("dim:")}
     found = {item: axes_of(x, item, dims, what) for item in axes if item not in by_size}
     taken = {dim for each in found.values() for dim in each}
@@ -246,7 +247,7 @@ def _text(axis: Any) -> str:
 
 
 def with_feature(x: Tensor, dim: Dim, what: str) -> Tensor:
-    """x with `dim` as its feature dim; another feature dim of the same size is replaced, one of size 1 is left out."""
+    """x with `dim` as its feature dim; another feature dim of the same size is replaced, one of size 1 is dropped."""
     old = x.feature_dim
     if old is None or old is dim:
         return x
@@ -264,7 +265,7 @@ def with_feature(x: Tensor, dim: Dim, what: str) -> Tensor:
 
 
 def same_static_dims(sources: Sequence[Tensor], dims: CallDims, what: str) -> list[Tensor]:
-    """The sources with the static dims of the first ones, e.g. heads, where these are the same (`twins`)."""
+    """The sources with the static dims of the first ones, e.g. heads, if they are equivalent (`with_twins`)."""
     out: list[Tensor] = []
     for x in sources:
         for other in out:
@@ -276,13 +277,13 @@ def same_static_dims(sources: Sequence[Tensor], dims: CallDims, what: str) -> li
 def with_twins(
     x: Tensor, other: Tensor, own: Sequence[Dim], others: Sequence[Dim], dims: CallDims, what: str
 ) -> Tensor:
-    """x with those of `others` in place of its `own` dims that are the same as them.
+    """x with the dims `others` in place of equivalent dims `own`.
 
-    A dim that is made of a number ("dims": [8, 64]) has nothing but its size and its place. So, of dims that only one of both
-    has, static ones of the same size are the same, in their order, unless both are declared as dims: those are what they are.
+    A dim given by a number ("dims": [8, 64]) only has a size and a position. So, among dims that only one side has,
+    static ones with the same size are identified in order, unless both are declared as dims.
 
     Raises:
-        DimError: If more dims of one have the size, so that nothing tells which of them it is.
+        DimError: If several dims of one side have this size, so that the match is ambiguous.
     """
     left = [dim for dim in own if dim not in other.dims and _may_match(dim)]
     right = [dim for dim in others if dim not in x.dims and _may_match(dim)]
@@ -319,7 +320,7 @@ def same_lengths(a: Dim, b: Dim) -> bool:
 def common_feature(
     sources: Sequence[Tensor], what: str, preferred: Dim | None = None
 ) -> tuple[list[Tensor], Dim | None]:
-    """The sources with the same feature dim: the preferred one if the size fits, else that of the first which has more than one."""
+    """The sources with the same feature dim: the preferred one if the size fits, else that of the first one with several features."""
     features = [x.feature_dim for x in sources if x.feature_dim is not None]
     if not features:
         return list(sources), None
@@ -330,6 +331,6 @@ def common_feature(
 
 
 def marked(x: Tensor, feature: Dim | None) -> Tensor:
-    """x, with its feature dim set."""
+    """x with its feature dim set."""
     x.feature_dim = feature if feature is not None and feature in x.dims else None
     return x

@@ -1,4 +1,4 @@
-"""Choices and what reads a search: choice, decide, scores, parents and beams."""
+"""Layers for choices and for reading a search: choice, decide, scores, parents and beams."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INPUT_TYPES = ("prob", "logits", "log_prob", "regression")
 
 @layer_class("choice")
 class ChoiceLayer(Layer):
-    """The labels of the target; in a search, those of the hypotheses that go on."""
+    """The labels of the target; in a search, those of the surviving hypotheses."""
 
     options = _CHOICE
     own_feature = False
@@ -75,7 +75,7 @@ class ChoiceLayer(Layer):
 
     @property
     def _regresses(self) -> bool:
-        """Whether its values are no labels."""
+        """Whether its values are not labels."""
         return self.opts.get("input_type") == "regression"
 
     def searches(self, search: bool) -> bool:
@@ -111,10 +111,10 @@ class ChoiceLayer(Layer):
         return found[0]
 
     def _labels(self, env: Scope, place: int, scores: Tensor) -> Dim | None:
-        """The dim of the labels of a source: as those of the target, whose names they have then; else the features of the scores.
+        """The dim of the labels of a source: that of the target, for the label names; else the features of the scores.
 
         Raises:
-            ValueError: If there is another number of scores than of labels.
+            ValueError: If the number of scores differs from the number of labels.
         """
         target = self.targets[place] if place < len(self.targets) else None
         labels, feature = env.call.keys.get(target) if isinstance(target, str) else None, scores.feature_dim
@@ -184,14 +184,14 @@ class ChoiceLayer(Layer):
         return self._chosen(env, sources, search=True, beam_size=self.opts["beam_size"], **options)
 
     def _combine(self, *, scores_in: Tensor, end_flags: Tensor | None, **values: Any) -> Tensor:
-        """The documented call of the function in the option: with the layer, and always with end flags."""
+        """Call the function in the option as documented: with the layer, and always with end flags."""
         if end_flags is None:
             dims = [dim for dim in scores_in.dims if dim.kind in ("batch", "beam")]
             end_flags = zeros(dims, dtype="bool", device=scores_in.device)
         return self.opts["custom_score_combine"](layer=self, scores_in=scores_in, end_flags=end_flags, **values)
 
     def _with_scores(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        """The labels of the target in a search: every hypothesis goes on through them."""
+        """The labels of the target in a search: every hypothesis continues with them."""
         labels = self._targets(env)
         if not self.opts.get("add_to_beam_scores", True):
             return labels
@@ -206,7 +206,7 @@ class ChoiceLayer(Layer):
         return self._chosen(env, sources, search=False, target=labels, add_to_beam_scores=True, **given)
 
     def _chosen(self, env: Scope, sources: list[Tensor], **options: Any) -> Tensor:
-        """The result of rf.choice; scores are log probabilities."""
+        """The result of rf.choice on log probabilities."""
         if self._regresses:
             out: Any = choice(sources[0], input_type="regression", beam_size=1, **options)
         else:
@@ -218,7 +218,7 @@ class ChoiceLayer(Layer):
             ]
             if len(scores) == 1:
                 scores, axes = scores[0], axes[0]
-            # Documented: as they are. Sums with a model over parts of words may rise.
+            # Documented: unchanged. Sums with a model over subwords may increase.
             if self.opts.get("input_type") == "log_prob":
                 options["input_type"] = "score"
             out = choice(scores, axis=axes, name=self.path, **options)
@@ -246,7 +246,7 @@ class ChoiceLayer(Layer):
 
 @computes("decide", options=("length_normalization", "search_choices"))
 def decide_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """The best hypothesis; without a beam its source."""
+    """The best hypothesis; the source itself without a beam."""
     x = layer.concatenated(sources, env)
     return decide(x, length_normalization=bool(layer.opts.get("length_normalization")))
 
@@ -277,11 +277,10 @@ class _BeamReader(Layer):
         return False
 
     def read(self, x: Tensor, env: Scope) -> Tensor:
-        """The value, of what has a beam."""
+        """The result, read from a value with a beam."""
         raise NotImplementedError
 
     def read_template(self, x: Tensor) -> Tensor:
-        """The template of the choice."""
         return x
 
 
@@ -312,7 +311,7 @@ class ChoiceGetSrcBeamsLayer(_OfBatch):
 
 @layer_class("split_batch_beam")
 class SplitBatchBeamLayer(_BeamReader):
-    """The hypotheses of a search as a dim of their own."""
+    """The hypotheses of a search as a separate dim."""
 
     options = ("beam_dim",)
 
@@ -322,5 +321,5 @@ class SplitBatchBeamLayer(_BeamReader):
 
 @computes("decide_keep_beam", options=("search_choices",))
 def decide_keep_beam_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """The source, not traced back in a search."""
+    """The source, without backtracking, in a search."""
     return decide_keep_beam(layer.concatenated(sources, env))

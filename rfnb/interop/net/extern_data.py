@@ -1,4 +1,4 @@
-"""The data a network is called with: what the dict declares of it, and how arrays and tensors become tensors with these dims."""
+"""The inputs of a network: their declarations in the dict, and the conversion of arrays and tensors to these dims."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class ExternData:
     """One declared input.
 
     Attributes:
-        dims: Batch first; those without size get it in each call.
-        dtype, sparse_dim, feature_dim: Of the tensor.
-        time: The dim that is its time, None if it has none.
+        dims: Batch first; dims without size get one in each call.
+        dtype, sparse_dim, feature_dim: Those of the tensor.
+        time: Its time dim, or None.
     """
 
     def __init__(self, key: str, options: Mapping[str, Any], batch: Dim):
@@ -80,14 +80,14 @@ class ExternData:
         self.time = self._time(options.get("time_dim_axis", len(batches)))
 
     def _time(self, axis: int | None) -> Dim | None:
-        """The first dim without size, else the one that is declared to be the time."""
+        """The first dim without size, else the one declared as time."""
         found = next((dim for dim in self.dims if dim.size is None and not _is_batch(dim)), None)
         if found is None and axis is not None and axis < len(self.dims) and self.dims[axis] is not self.feature_dim:
             found = self.dims[axis]
         return found
 
     def dummy(self, dims: CallDims) -> Tensor:
-        """Zeros of a small batch."""
+        """Zeros with a small batch."""
         actual = [
             self._of_call(dim, dims, lambda dim: Dim(_host_lengths(np.array([2, 1]), dims), name=dim.name))
             for dim in self.dims
@@ -107,15 +107,15 @@ class ExternData:
         return found
 
     def bind(self, value: Any, lengths: Any, dims: CallDims) -> Tensor:
-        """The tensor of a call; the declared dims without size are known from here on.
+        """The tensor for a call; it also determines the declared dims without size.
 
         Args:
             value: A Tensor, an array in the order of the declared dims, or (array, lengths).
-            lengths: Per sequence, for the (first) dim without size; or one such per dim, by its name.
+            lengths: Lengths per sequence, for the (first) dim without size; or a dict of them by name of the dim.
 
         Raises:
             ShapeError: If the array does not fit.
-            DimError: If a Tensor does not.
+            DimError: If a Tensor does not fit.
         """
         if isinstance(value, Tensor):
             tensor = self._of_tensor(value, dims)
@@ -157,7 +157,7 @@ class ExternData:
         return Dim(_host_lengths(_host(given), dims), name=dim.name)
 
     def _compare_lengths(self, lengths: Any, dims: CallDims) -> None:
-        """A dim that another input has had is the same there and here."""
+        """Check that a dim has the same lengths as in another input."""
         if lengths is None or isinstance(lengths, Mapping):
             return
         first = next((dim for dim in self.dims if dim.size is None and not _is_batch(dim)), None)
@@ -176,7 +176,9 @@ class ExternData:
                 if actual is not declared:
                     value, _ = replace_dim(value, in_dim=actual, out_dim=declared)
             elif _is_batch(declared):
-                actual.kind = "batch"  # whatever it was marked as: axes of the notation are told from the batch by it
+                actual.kind = (
+                    "batch"  # whatever its kind was: the notation distinguishes other axes from the batch by it
+                )
                 dims.batch = dims.batch or actual
             elif not dims.is_known(declared):
                 dims.bind(declared, actual)
@@ -191,10 +193,10 @@ class ExternData:
         return out
 
     def _pairs(self, value: Tensor, dims: CallDims) -> list[tuple[Dim, Dim]]:
-        """Each declared dim with the dim of the tensor that it is: the same dim, the batch, the features, the name, or what is left.
+        """Each declared dim with its dim in the tensor: the same dim, the batch, the features, by name, or the remaining one.
 
         Raises:
-            DimError: If there is none, or if several may be it.
+            DimError: If none or several match.
         """
         left, rest = list(value.dims), list(self.dims)
         pairs: list[tuple[Dim, Dim]] = []
@@ -245,7 +247,7 @@ class ExternData:
 def bind_all(
     declared: Mapping[str, ExternData], data: Mapping[str, Any], lengths: Mapping[str, Any], dims: CallDims
 ) -> dict[str, Tensor]:
-    """The tensors of a call by key; keys that are not declared are an error, missing ones are one when they are asked for."""
+    """The tensors of a call by key; undeclared keys are an error, missing ones only when they are read."""
     unknown = [key for key in data if key not in declared]
     if unknown:
         raise value_error(
@@ -278,7 +280,7 @@ def _is_batch(dim: Dim) -> bool:
 
 
 def _fitting(declared: Dim, left: list[Dim]) -> list[Dim]:
-    """The dims that may be the declared one."""
+    """The dims that match the declared one."""
     if declared.size is not None:
         return [dim for dim in left if dim.size == declared.size]
     ragged = [dim for dim in left if dim.need_masking() or dim.size is None]

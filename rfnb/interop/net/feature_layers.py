@@ -26,7 +26,7 @@ from rfnb.ops.softmax import log_softmax
 
 
 def set_initial(parameter: Parameter, given: Any, default: Any) -> None:
-    """The initial value of a parameter: a number or "zeros", "ones"; other texts (names of initializers) are the default."""
+    """Set the initial value of a parameter: a number or "zeros", "ones"; other texts (names of initializers) mean the default."""
     numbers = {"zeros": 0.0, "ones": 1.0}
     value = numbers.get(given) if isinstance(given, str) else given
     parameter.initial = default if value is None else value
@@ -34,7 +34,7 @@ def set_initial(parameter: Parameter, given: Any, default: Any) -> None:
 
 @layer_class("linear")
 class LinearLayer(Layer):
-    """W {in, out}, b {out}: x W + b, then the activation. Labels: rows of W."""
+    """W {in, out}, b {out}: x W + b, then the activation. For labels: rows of W."""
 
     options = tuple("activation with_bias forward_weights_init bias_init use_transposed_weights safe_embedding".split())
     framewise = True
@@ -51,7 +51,7 @@ class LinearLayer(Layer):
         return super().template(env)
 
     def _set_out_dim(self, env: Scope) -> None:
-        """Set the out_dim to that of the target, without n_out."""
+        """Take the out_dim from the target if there is no n_out."""
         if self.out_dim is not None:
             return
         target = self.opts.get("target")
@@ -123,14 +123,14 @@ class LinearLayer(Layer):
         return x
 
     def logits(self, sources: list[Tensor], env: Scope) -> Tensor:
-        """The value before the activation, from the sources."""
+        """The value before the activation, computed from the sources."""
         return self.linear(self.concatenated(sources, env))
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         return marked(self.activation(self.logits(sources, env)), self.out_dim)
 
     def log_probabilities(self, env: Scope) -> Tensor | None:
-        """If it is a softmax: log_softmax of the logits."""
+        """log_softmax of the logits, if the activation is softmax."""
         if self.opts.get("activation") != "softmax" or self.out_dim is None:
             return None
         logits = self.logits([env.get(ref) for ref in self.sources], env)
@@ -139,7 +139,7 @@ class LinearLayer(Layer):
 
 @layer_class("softmax")
 class SoftmaxLayer(LinearLayer):
-    """Linear, then softmax over the features. A choice takes the log softmax of the logits."""
+    """Linear, then softmax over the features. A choice uses the log softmax of the logits."""
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         super().__init__(name, path, {"activation": "softmax", **opts})
@@ -147,7 +147,7 @@ class SoftmaxLayer(LinearLayer):
 
 @layer_class("copy", "concat_features")
 class CopyLayer(Layer):
-    """The source; of several their features one after the other."""
+    """The source, or the concatenated features of several sources."""
 
     framewise = True
 
@@ -165,7 +165,7 @@ class DropoutLayer(CopyLayer):
 
 @layer_class("activation")
 class ActivationLayer(Layer):
-    """A function of each value, or over the features."""
+    """A function applied elementwise, or over the features."""
 
     options = ("activation", "opts")
     elementwise = True
@@ -207,7 +207,7 @@ def cast_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     references=("size_base",),
 )
 def reinterpret_data_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """The source with other marks: labels, features, dims in place of others."""
+    """The source with other metadata: labels, features, replaced dims."""
     x = layer.concatenated(sources, env)
     out, feature = x + 0 if x.dtype != "bool" else cast(cast(x, "int32"), "bool"), x.feature_dim
     labels = x.sparse_dim
@@ -245,7 +245,7 @@ def reinterpret_data_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> T
     own_feature=False,
 )
 def constant_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """A number or an array; its dims are `shape`."""
+    """A number or an array with the dims `shape`."""
     value = layer.opts.get("value", 0.0)
     dims = [env.dims(dim) for dim in layer.opts.get("shape") or ()]
     if isinstance(value, Tensor):
@@ -268,7 +268,7 @@ def constant_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
 
 @layer_class("variable")
 class VariableLayer(Layer):
-    """A parameter "variable" of its own; its dims are `shape`."""
+    """A parameter "variable" with the dims `shape`."""
 
     options = ("shape", "dtype", "add_batch_axis", "add_time_axis", "init", "init_by_layer")
     needs_source = False
@@ -309,7 +309,7 @@ def range_in_axis_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tens
     own_feature=False,
 )
 def range_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """start, start + delta, ... below limit, over a dim of its own."""
+    """start, start + delta, ... below limit, over its own dim."""
     values = np.arange(layer.opts.get("start", 0), layer.opts["limit"], layer.opts.get("delta", 1))
     dtype = layer.opts.get("dtype") or ("float32" if values.dtype.kind == "f" else "int32")
     given: Any = layer.opts.get("out_spatial_dim")

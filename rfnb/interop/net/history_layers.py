@@ -1,4 +1,4 @@
-"""Self attention, positions and histories, and the 2D LSTM: by the modules of rfnb, with their states in loops."""
+"""Self-attention, positions, histories and the 2D LSTM, implemented by the modules of rfnb, with their states in loops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rfnb.rec.state import State
 
 
 class _ByModule(Layer):
-    """A module makes it; in a loop with the state of the step before."""
+    """A layer implemented by a module; in a loop, with the state of the previous step."""
 
     module: Any
     made_to_infer = True
@@ -37,7 +37,7 @@ class _ByModule(Layer):
         return name
 
     def axis(self, x: Tensor, env: Scope) -> Dim:
-        """The time of the source, or a single step."""
+        """The time of the source, or `single_step_dim`."""
         time = time_dim(x, env.dims)
         return single_step_dim if time is None else time
 
@@ -49,7 +49,7 @@ class _ByModule(Layer):
 
 @layer_class("self_attention")
 class SelfAttentionLayer(_ByModule):
-    """Self attention from one matrix QKV; in a loop over the steps so far."""
+    """Self-attention with one matrix QKV; in a loop, over the previous steps."""
 
     required = ("num_heads", "total_key_dim")
     framewise = True
@@ -121,7 +121,7 @@ class SelfAttentionLayer(_ByModule):
 
 @layer_class("positional_encoding")
 class PositionalEncodingLayer(_ByModule):
-    """Sines and cosines of the position; in a loop of the step."""
+    """Sines and cosines of the position; in a loop, of the step."""
 
     framewise = True
     options = ("axis", "add_to_input", "constant")
@@ -144,7 +144,7 @@ class PositionalEncodingLayer(_ByModule):
         if not sources:
             return None
         x = self.concatenated(sources, env)
-        if x.feature_dim is None and x.sparse_dim is None:  # e.g. the index of the step: it only says where
+        if x.feature_dim is None and x.sparse_dim is None:  # e.g. the step index, which only determines the dims
             return None
         dim = self.out_dim if self.opts.get("add_to_input") else None
         return x if dim is None else with_feature(x, dim, self.what)
@@ -175,7 +175,7 @@ class PositionalEncodingLayer(_ByModule):
 
 @layer_class("relative_positional_encoding")
 class RelativePositionalEncodingLayer(_ByModule):
-    """A vector for each pair of a query and a key; in a loop for those of the step and the steps so far."""
+    """A vector for each pair of a query and a key; in a loop, for the current step and the previous ones."""
 
     options = tuple("axis clipping fixed forward_weights_init query_spatial_dim key_value_spatial_dim".split())
     references = ("query_offset",)
@@ -246,7 +246,7 @@ class CumConcatLayer(Layer):
 
 @layer_class("twod_lstm")
 class TwoDLSTMLayer(_ByModule):
-    """LSTM over the grid of two sources, pooled over the first one's time."""
+    """LSTM over the grid of two sources, pooled over the time of the first."""
 
     options = ("pooling", "unit_opts", "forward_weights_init", "recurrent_weights_init", "bias_init")
 
@@ -275,7 +275,7 @@ class TwoDLSTMLayer(_ByModule):
         return f"rec-twod/{name}"
 
     def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
-        # Of the previous step only: that what y has is one frame. The axis of x is not in the result.
+        # Only for the previous step: y then has one frame. The axis of x is not in the result.
         try:
             x = env.get(self.sources[0])
         except (Unknown, IndexError):

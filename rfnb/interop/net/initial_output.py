@@ -18,7 +18,7 @@ from rfnb.ops.expand import expand_dims
 
 
 def initial_of(layers: LayerDict, name: str, env: Scope) -> Tensor:
-    """The value of "prev:name" before the first step; name may be that of a part ("output/out_1"), or of a layer inside of one."""
+    """The value of "prev:name" before the first step; name may be that of a part ("output/out_1"), or of an inner layer."""
     owner = owner_in(layers, name)
     assert owner is not None
     template, part = env.get(name), name[len(owner) + 1 :]
@@ -31,15 +31,15 @@ def initial_of(layers: LayerDict, name: str, env: Scope) -> Tensor:
 def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
     """The initial output of a layer, with the dims of its value.
 
-    Kinds: a number, "zeros", "ones", "var" (a trainable vector of the features, zero at first), "apply(0)" (the layer on zeros), or
-    a layer. Default: zeros of a dense value.
+    Kinds: a number, "zeros", "ones", "var" (a trainable vector of the features, zero at first), "apply(0)" (the layer
+    on zeros), or a layer. Default: zeros, for a dense value.
 
     Args:
-        template: Has the dims and dtype of the layer's value.
-        env: A scope of the loop with templates; what is outside of the loop is real there.
+        template: A template with the dims and dtype of the layer's value.
+        env: A scope of the loop with templates; values from outside the loop are real.
 
     Raises:
-        ValueError: A sparse value without `initial_output`, or an unknown kind; `initial_output` where the state says it.
+        ValueError: A sparse value without `initial_output`, an unknown kind, or `initial_output` for a layer whose state determines it.
     """
     kind = layer.opts.get("initial_output")
     inside = None if kind is not None else layer.speaks_for(env)
@@ -88,7 +88,7 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
 
 
 def make_initial_variable(layer: Any, feature: Dim | None) -> Parameter:
-    """The parameter of "var", if it is not there yet."""
+    """The parameter for "var", created if needed."""
     if not isinstance(getattr(layer, "initial_output", None), Parameter):
         layer.initial_output = Parameter([] if feature is None else [feature])
     return layer.initial_output
@@ -101,7 +101,7 @@ def _filled(template: Tensor, value: Any) -> Tensor:
 
 
 def fitted(value: Tensor, template: Tensor, layer: Layer) -> Tensor:
-    """A value with all dims of the template."""
+    """A value broadcast to all dims of the template."""
     if template.feature_dim is not None:
         if value.feature_dim is None and template.feature_dim in value.dims:
             value = value + 0

@@ -1,4 +1,4 @@
-"""Layers on labels: edit distances, the rows of their table, and n-gram scores."""
+"""Layers on labels: edit distances, rows of their table, and n-gram scores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _time_of(layer: Layer, name: str, x: Tensor, env: Scope) -> Dim:
 
 
 class _OfTarget(Layer):
-    """The base of layers of whole target sequences, which it reads as they are outside of the loop."""
+    """The base of layers that read whole target sequences from outside the loop."""
 
     required: tuple[str, ...] = ("target",)
     options: tuple[str, ...] = ("blank_idx",)
@@ -65,7 +65,7 @@ class _OfTarget(Layer):
 
 @layer_class("edit_distance_table")
 class EditDistanceTableLayer(_OfTarget):
-    """In each step of a loop the edit distance of all labels so far and each beginning of the target."""
+    """In each step of a loop the edit distances between all labels so far and each prefix of the target."""
 
     def _table(self, env: Scope) -> EditDistanceTable:
         labels, time = self.target(env)
@@ -91,7 +91,7 @@ class EditDistanceTableLayer(_OfTarget):
 
 @computes("optimal_completions", of=_OfTarget, options=("blank_idx", "debug"))
 def optimal_completions_layer(layer: _OfTarget, env: Scope, sources: list[Tensor]) -> Tensor:
-    """From a row of the table: the best distance that can be reached with each label that may come next."""
+    """From a row of the table: the best distance that each possible next label can still reach."""
     (row,), (labels, time) = sources, layer.target(env)
     # The first entry of a row is the number of symbols read so far.
     read = set_sparse_dim(gather(row, indices=0, axis=time + 1), None)
@@ -101,7 +101,7 @@ def optimal_completions_layer(layer: _OfTarget, env: Scope, sources: list[Tensor
 
 @layer_class("kenlm")
 class KenLmStateLayer(Layer):
-    """In each step of a loop the n-gram score of a label, or of all that may come next."""
+    """In each step of a loop the n-gram score of a label, or of all possible next labels."""
 
     required = ("lm_file", "vocab_file")
     made_to_infer = True

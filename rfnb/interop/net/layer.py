@@ -1,4 +1,4 @@
-"""Layer: one entry of a network, with its options checked, its parameters, and what it computes."""
+"""Layer: one entry of a network, with its checked options, its parameters, and its computation."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ if TYPE_CHECKING:
 COMMON = (
     "class", "from", "n_out", "out_dim", "in_dim", "is_output_layer", "need_last", "initial_output", "target", "size_target",
     "dropout", "trainable", "name_scope",
-    # of training, which is not the subject of a network here
+    # options for training, which networks here ignore
     "loss", "loss_scale", "loss_opts", "loss_only_on_non_search", "L2", "darc1", "param_variational_noise", "grad_filter",
     "only_on_eval", "only_on_search", "updater_opts", "gradient_clip", "debug_print_layer_output", "register_as_extern_data",
 )  # fmt: skip
 
 
 class Unknown(Exception):
-    """While the dims of a loop body are found out: a value of the previous step that is not known yet."""
+    """Raised while the dims of a loop body are inferred: a value of the previous step is not known yet."""
 
 
 class Layer(Module):
-    """An entry. What it computes is in a subclass for each class of the notation.
+    """An entry of a network. A subclass for each class of the notation defines the computation.
 
     Attributes:
-        name, path: In its network; from the outside, where its parameters are.
-        opts: The options as they were given, dims as Dim.
-        sources: What it reads by "from".
-        n_out, out_dim: The size and the dim of its features, None if it takes those of its sources.
+        name, path: The name in its network; the path from the root, for its parameters.
+        opts: The given options, with dims as Dim.
+        sources: The layers in "from".
+        n_out, out_dim: The size and the dim of its features; None to use those of its sources.
     """
 
-    options: tuple[str, ...] = ()  # those that are neither required nor references
-    references: tuple[str, ...] = ()  # the options that name a layer
-    required: tuple[str, ...] = ()  # the options without which it means nothing
+    options: tuple[str, ...] = ()  # options that are neither required nor references
+    references: tuple[str, ...] = ()  # options that name a layer
+    required: tuple[str, ...] = ()  # mandatory options
     needs_source = True
     elementwise = False  # without n_out, the result has the dims of the sources
-    framewise = False  # the result has the dims of the sources, with its own features for theirs
-    own_feature = True  # n_out says what the features are
-    made_to_infer = False  # its dims are those of its module
-    neighbours: frozenset[str] = frozenset()  # the names of its network
+    framewise = False  # the result has the dims of the sources, with its own features
+    own_feature = True  # n_out defines the features
+    made_to_infer = False  # a module determines its dims
+    neighbours: frozenset[str] = frozenset()  # the names in its network
 
     def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
         self.name, self.path, self.opts = name, path, dict(opts)
@@ -79,7 +79,7 @@ class Layer(Module):
         self.begin()
 
     def begin(self) -> None:
-        """Look at the options; called once these are there."""
+        """Validate the options; called once they are set."""
 
     @property
     def what(self) -> str:
@@ -112,7 +112,7 @@ class Layer(Module):
             )
 
     def _as_names(self, given: Any) -> list[str]:
-        """The sources of "from", if it is no single name."""
+        """The sources in "from", unless it is a single name."""
         if isinstance(given, (list, tuple)) and all(isinstance(ref, (str, Tensor)) for ref in given):
             return list(given)
         raise value_error(
@@ -123,10 +123,10 @@ class Layer(Module):
         )
 
     def network_of(self, option: str) -> Mapping[str, Any]:
-        """The option that describes layers.
+        """The option that describes inner layers.
 
         Raises:
-            ValueError: If it is no dict.
+            ValueError: If it is not a dict.
         """
         found = self.opts[option]
         if not isinstance(found, Mapping):
@@ -139,7 +139,7 @@ class Layer(Module):
         return found
 
     def refs(self, search: bool) -> list[str]:
-        """The names that it reads, as they are written; a layer of a body may read `prev:` values."""
+        """The names that it reads, unresolved; a layer of a body may read `prev:` values."""
         out = list(self.sources)
         for option in self.references:
             value = self.opts.get(option)
@@ -150,12 +150,12 @@ class Layer(Module):
         return out
 
     def reads(self, env: Scope) -> list[str]:
-        """The sources whose values it computes from."""
+        """The sources from which it computes its value."""
         return self.sources
 
-    # -- what it computes --------------------------------------------------------------------------------------------------
+    # -- computation -----------------------------------------------------------------------------------------------------------
     def compute(self, env: Scope, sources: list[Tensor]) -> Any:
-        """The value, from those of its sources."""
+        """Compute the value from those of its sources."""
         raise NotImplementedError
 
     def __call__(self, *sources: Tensor, env: Scope) -> Any:
@@ -164,17 +164,17 @@ class Layer(Module):
         return self.compute(env, list(sources))
 
     def own_dim(self, key: Any, size: int, kind: str | None = None) -> Dim:
-        """The dim of this size that goes by `key`, the same in each call."""
+        """The dim of this size for `key`, the same in each call."""
         made = self.__dict__.setdefault("_made_dims", {})
         if (key, size) not in made:
             made[key, size] = Dim(size, name=f"{self.name}:{key}", kind=kind)
         return made[key, size]
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
-        """Make the parameters, which needs the dims of the sources."""
+        """Create the parameters, which needs the dims of the sources."""
 
     def make_once(self, env: Scope, sources: list[Tensor]) -> None:
-        """Make what is not there yet."""
+        """Create parameters that do not exist yet."""
         if not self.is_made:
             self.make(env, sources)
             self.is_made = True
@@ -187,12 +187,12 @@ class Layer(Module):
             "A loop or a choice has parts.",
         )
 
-    # -- dims, before values are known ---------------------------------------------------------------------------------------
+    # -- dims, before values are known -----------------------------------------------------------------------------------------
     def template(self, env: Scope) -> Tensor:
         """Zeros with the dims and dtype of the value.
 
         Raises:
-            Unknown: If that depends on what is not known yet.
+            Unknown: If that depends on a value that is not known yet.
         """
         known: list[Tensor] = []
         missing = False
@@ -211,7 +211,7 @@ class Layer(Module):
             return self.compute(env, sources)
 
     def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
-        """The template as far as the known sources tell it."""
+        """The template as far as known sources determine it."""
         framewise = self.elementwise or self.framewise
         if (self.elementwise and known) or (framewise and self.out_dim is not None and (known or env.guess)):
             return self._over_sources(env, known)
@@ -220,7 +220,7 @@ class Layer(Module):
         raise Unknown(self.path)
 
     def _over_sources(self, env: Scope, known: list[Tensor], dtype: str | None = None) -> Tensor:
-        """Zeros over the dims of the sources, with the own features in place of theirs."""
+        """Zeros over the dims of the sources, with its own features."""
         features = {x.feature_dim for x in known}
         inner = list(dict.fromkeys(dim for x in known for dim in x.dims if dim not in features))
         if not known:
@@ -237,15 +237,15 @@ class Layer(Module):
 
     # -- loops ---------------------------------------------------------------------------------------------------------------
     def initial_state(self, env: Scope) -> State | None:
-        """The state that it carries from step to step inside of a loop, None if nothing; the env has templates."""
+        """The state that it carries from step to step inside a loop, or None; the env has templates."""
         return None
 
     def previous_output(self, env: Scope) -> Tensor | None:
-        """The value before the first step for a layer whose state defines it; None means `initial_output`."""
+        """The value before the first step for a layer whose state defines it; None to use `initial_output`."""
         return None
 
     def speaks_for(self, env: Scope) -> tuple[Layer, Scope] | None:
-        """The layer inside, and its scope, which says what is there before the first step; None: this one does."""
+        """The inner layer that defines the value before the first step, and its scope; None if this layer does."""
         return None
 
     # -- parameters ----------------------------------------------------------------------------------------------------------
@@ -254,17 +254,16 @@ class Layer(Module):
         return {f"{self.path}/{name}": value for name, value in vars(self).items() if isinstance(value, Parameter)}
 
     def sublayers(self) -> Iterable[Layer]:
-        """The layers inside."""
         return ()
 
     # -- for subclasses --------------------------------------------------------------------------------------------------------
     def outside_of_loop(self, source: Tensor, rule: str) -> RuntimeError:
-        """The error of a layer that is one for the steps of a loop."""
+        """The error for a layer that is used outside of a loop."""
         fix = f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}'
         return runtime_error(f"{self.what}: outside of a loop.", [("source", shape_of(source))], rule, fix)
 
     def concatenated(self, sources: Sequence[Tensor], env: Scope) -> Tensor:
-        """The sources along their features, in order, with dropout of the layer; a sparse one among several as one-hot."""
+        """The sources concatenated along their features, in order, with the dropout of the layer; a sparse one among several as one-hot."""
         if not sources:
             raise value_error(
                 f"{self.what}: no source.",
@@ -292,7 +291,7 @@ class Layer(Module):
 
 
 def _check_times(sources: Sequence[Tensor], layer: Layer, dims: CallDims) -> None:
-    """Sources are concatenated frame by frame. Whether two dims are the same is said by the dict, not by the lengths of a batch."""
+    """Check that sources have the same time: the dict determines whether two dims are the same, not the lengths in a batch."""
     ragged = [[dim for dim in x.dims if is_ragged_like(dim) or dim in dims.times] for x in sources]
     for place, own in enumerate(ragged):
         for before, others in enumerate(ragged[:place]):
@@ -323,7 +322,7 @@ _INITIAL = ("zeros", "ones", "var", "apply(0)", "keep_over_epoch", "keep_over_ep
 
 
 def is_initial_keyword(value: str) -> bool:
-    """Whether a text is a kind of initial value, not a layer."""
+    """Whether a text is a kind of initial value rather than a layer."""
     return value in _INITIAL
 
 
@@ -331,7 +330,7 @@ registry: dict[str, Callable[..., Layer]] = {}
 
 
 def layer_class(*names: str) -> Callable[[Any], Any]:
-    """A decorator: these names of the notation are this Layer."""
+    """A decorator: register this Layer for these names of the notation."""
 
     def register(cls: Any) -> Any:
         for name in names:
@@ -342,7 +341,7 @@ def layer_class(*names: str) -> Callable[[Any], Any]:
 
 
 def computes(*names: str, of: type[Layer] = Layer, **facts: Any) -> Callable[[Callable[..., Any]], type[Layer]]:
-    """A decorator: these names of the notation are a Layer with these facts (`options`, ...), and compute what the function does."""
+    """A decorator: register a Layer for these names with these attributes (`options`, ...), whose computation is the function."""
 
     def register(compute: Callable[..., Any]) -> Any:
         inside = {"compute": compute, "__module__": compute.__module__, **facts}
@@ -352,10 +351,10 @@ def computes(*names: str, of: type[Layer] = Layer, **facts: Any) -> Callable[[Ca
 
 
 def make_layer(name: str, path: str, opts: Mapping[str, Any]) -> Layer:
-    """The layer of an entry.
+    """The layer for an entry.
 
     Raises:
-        ValueError: An unknown class or option; the message lists what is near.
+        ValueError: An unknown class or option; the message lists similar ones.
     """
     kind = opts.get("class") if isinstance(opts, Mapping) else None
     found = registry.get(str(kind))
@@ -371,7 +370,7 @@ def make_layer(name: str, path: str, opts: Mapping[str, Any]) -> Layer:
 
 
 def owner_in(layers: Container[str], ref: str) -> str | None:
-    """The layer of a network that a name means there: of "layer/part" the layer; None if it has none."""
+    """The layer in a network to which a name refers: for "layer/part" the layer; None if there is none."""
     while ref not in layers:
         ref, slash, _ = ref.rpartition("/")
         if not slash:
@@ -400,7 +399,7 @@ class LayerDict(Module):
         return self.by_name[name]
 
     def all_layers(self) -> Iterable[Layer]:
-        """The layers and those inside of them."""
+        """The layers, including inner ones."""
         for layer in self.by_name.values():
             yield layer
             yield from layer.sublayers()

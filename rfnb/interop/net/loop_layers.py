@@ -1,4 +1,4 @@
-"""Layers that belong to loops: rec, what reads from a loop, choices, and the step."""
+"""Layers that belong to loops: rec, accessors of loop values, and the step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rfnb.interop.net.unit_layers import UnitLayer
 
 @computes("rec_last_output", required=("rec_layer", "sub_layer_name"), references=("rec_layer",), needs_source=False)
 def rec_last_output_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """The last real frame of a value of a loop body, which has `need_last`."""
+    """The last real frame of a value in a loop body, which has `need_last`."""
     rec, name = layer.opts["rec_layer"], layer.opts["sub_layer_name"]
     env.get(rec)
     loop, scope = env.layer_of(rec)
@@ -36,7 +36,7 @@ def rec_last_output_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Te
 
 @layer_class("get_rec_accumulated")
 class GetRecAccumulatedOutputLayer(Layer):
-    """The value "sub_layer" of a loop body, of all steps: as from "layer/sub_layer"."""
+    """The value "sub_layer" of a loop body over all steps, like "layer/sub_layer"."""
 
     required = ("sub_layer",)
 
@@ -52,7 +52,7 @@ class GetRecAccumulatedOutputLayer(Layer):
 
 @computes("rec_unstack", options=("axis", "declare_rec_time"))
 def rec_unstack_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """The frame of this step of a layer outside of the loop."""
+    """The frame of this step, from a layer outside of the loop."""
     x = layer.concatenated(sources, env)
     if not isinstance(env, BodyScope):
         raise value_error(
@@ -92,7 +92,7 @@ def rec_unstack_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor
 
 @computes("rec_step_info", needs_source=False)
 def rec_step_info_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """The index of the step, as ":i"."""
+    """The index of the step, like ":i"."""
     return env.step_index()
 
 

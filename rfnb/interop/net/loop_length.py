@@ -1,4 +1,4 @@
-"""The length of a loop: the documented rules, the first that fits."""
+"""The length of a loop: the first documented rule that applies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rfnb.interop.net.scope import Scope
 
 
 def loop_axis(layer: Any, source: Tensor | None, env: Scope, has_end: bool) -> Dim | None:
-    """The dim that a loop runs over, None if an `end` in its body says when it is done.
+    """The dim of a loop; None if an `end` in its body determines its length.
 
     In order: the explicit axis, if its lengths are known; the time of the input, if there is no `end`; the lengths of
     size_target; those of target, unless choices search; `end`; the axis of an unstack in the body that declares it.
 
     Raises:
-        ValueError: If nothing says it, or an `end` comes without max_seq_len.
+        ValueError: If no rule applies, or an `end` has no max_seq_len.
     """
     opts, declared = layer.opts, layer.opts.get("axis")
     if isinstance(declared, Dim) and env.dims.is_known(declared):
@@ -73,10 +73,10 @@ def _unstacked_axis(layer: Any, env: Scope) -> Dim | None:
 
 
 def step_limit(layer: Any, env: Scope) -> int | Tensor:
-    """`max_seq_len` in this call: a number, a scalar tensor, an expression with max_len_from(layer), or by max_seq_len_via.
+    """`max_seq_len` in this call: a number, a scalar tensor, an expression with max_len_from(layer), or from max_seq_len_via.
 
     Raises:
-        ValueError: If both options are there, or the expression is none.
+        ValueError: If both options are given, or the expression is invalid.
     """
     given, via = layer.opts.get("max_seq_len"), layer.opts.get("max_seq_len_via")
     if given is not None and via is not None:
@@ -113,7 +113,7 @@ def _no_comparison(a: Any, kind: str, b: Any) -> Any:
 
 
 def _of_numbers(fn: Any, name: str) -> Any:
-    """A function of Python as expressions may call it: of numbers, without options."""
+    """A Python function for expressions: on numbers, without options."""
 
     def of_numbers(*values: Any) -> Any:
         for value in values:

@@ -1,4 +1,4 @@
-"""Layers on some of the frames: masked_computation, and unmask."""
+"""Layers on selected frames: masked_computation, and unmask."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rfnb.rec.state import State
 
 
 class _PackedScope(UnitScope):
-    """The unit of a masked computation of whole sequences; what it reads from outside is packed as its source is."""
+    """The unit of a masked computation over whole sequences; its outside inputs are packed like its source."""
 
     def __init__(self, layers: LayerDict, parent: Scope, source: Tensor | None, pack: Any, neighbours: frozenset[str]):
         super().__init__(layers, parent, source, neighbours=neighbours)
@@ -38,7 +38,7 @@ class _PackedScope(UnitScope):
 
 @layer_class("masked_computation")
 class MaskedComputationLayer(Wrapper):
-    """A layer on the frames where the mask is True, as if the others were not there."""
+    """A layer on the frames where the mask is True, as if the others did not exist."""
 
     required = ("unit",)
     options = ("in_spatial_dim", "out_spatial_dim")
@@ -60,7 +60,6 @@ class MaskedComputationLayer(Wrapper):
 
     @property
     def unit(self) -> Layer:
-        """The layer inside."""
         return self.inner[self.name]
 
     def inner_output(self) -> str:
@@ -69,7 +68,7 @@ class MaskedComputationLayer(Wrapper):
     def refs(self, search: bool) -> list[str]:
         needs = self.needs(search)
         beside = [name for name in needs.others if name != ":i" and not name.startswith("data")]
-        # What base: leads to from a unit is found when it runs: a layer beside it, or one around. See UnitScope.
+        # Where base: leads from a unit is resolved at run time: a sibling layer, or an enclosing one. See UnitScope.
         around = [ref for name in needs.base for ref in (name, f"base:{name}")]
         return [*Layer.refs(self, search), *beside, *around, *self._previous_outside(needs)]
 
@@ -189,7 +188,7 @@ class MaskedComputationLayer(Wrapper):
         return out
 
     def _first(self, env: Scope, source: Tensor | None) -> Scope:
-        """A scope in which the unit would make its first step."""
+        """A scope for the unit's first step."""
         frame = None if source is None else frame_zeros(source, time_dim(source, env.dims))
         first = UnitScope(self.inner, env, frame, neighbours=self.neighbours)
         first.in_loop = True
@@ -203,7 +202,7 @@ class MaskedComputationLayer(Wrapper):
 
 @layer_class("unmask")
 class UnmaskLayer(Layer):
-    """From packed frames to all frames: each goes on until the next one."""
+    """From packed frames to all frames: each is repeated until the next one."""
 
     required = ("mask",)
     references = ("mask",)

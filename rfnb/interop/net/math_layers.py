@@ -1,4 +1,4 @@
-"""Layers that compute value by value: combine, compare, eval, switch."""
+"""Elementwise layers: combine, compare, eval, switch."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def _unknown_kind(layer: Layer, given: Any, known: Any) -> ValueError:
 
 
 class _OfAll(Layer):
-    """The base of layers of all sources together, value by value."""
+    """The base of elementwise layers over all sources."""
 
     elementwise = True
 
     def together(self, env: Scope, sources: list[Tensor]) -> tuple[list[Tensor], Dim | None]:
         """The sources with a common feature dim."""
         if not sources:
-            self.concatenated(sources, env)  # says that there is none
+            self.concatenated(sources, env)  # raises if there is no source
         return common_feature(same_static_dims(sources, env.dims, self.what), self.what, self.out_dim)
 
     def finished(self, out: Tensor, feature: Dim | None) -> Tensor:
-        """The result with its own feature dim, if it has one."""
+        """The result with its own feature dim, if any."""
         out = marked(out, feature)
         if self.out_dim is not None and feature is not None and feature.size == self.out_dim.size:
             out = with_feature(out, self.out_dim, self.what)
@@ -56,7 +56,7 @@ class _OfAll(Layer):
 
 @layer_class("combine")
 class CombineLayer(_OfAll):
-    """Sum, product, ... of the sources."""
+    """The sum, product, ... of the sources."""
 
     options = ("kind", "activation", "with_bias", "eval", "eval_locals", "eval_for_output_loss", "allow_broadcast_all_sources",
                "auto_convert")  # fmt: skip
@@ -104,7 +104,7 @@ def _with_mark(bias: Tensor) -> Tensor:
 
 @layer_class("compare")
 class CompareLayer(_OfAll):
-    """Whether it holds, bool: of two sources, or of one and `value`; of more, between all neighbours."""
+    """The truth of a comparison, bool: of two sources, or of one and `value`; with more, between all neighbours."""
 
     options = ("kind", "value", "allow_broadcast_all_sources")
 
@@ -172,7 +172,7 @@ def _evaluated(layer: Layer, values: list[Tensor]) -> Tensor:
 
 @layer_class("eval")
 class EvalLayer(_OfAll):
-    """An expression of the sources, as text. It is parsed, not executed."""
+    """An expression of the sources, as text. It is parsed, never executed."""
 
     options = ("eval", "eval_locals", "out_type", "kind", "with_bias", "activation")
 
@@ -224,7 +224,7 @@ class EvalLayer(_OfAll):
 
 @layer_class("switch", "where")
 class SwitchLayer(_OfAll):
-    """true_from where the condition holds, else false_from. Both are layers or numbers."""
+    """true_from where the condition is true, else false_from. Both are layers or numbers."""
 
     required = ("condition", "true_from", "false_from")
     references = ("condition", "true_from", "false_from")

@@ -1,4 +1,4 @@
-"""The functions that a network may name: activations, and what `eval` may call as tf.NAME, tf.nn.NAME or tf.math.NAME."""
+"""The functions that a network may name: activations, and functions that `eval` may call as tf.NAME, tf.nn.NAME or tf.math.NAME."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ ACTIVATIONS: dict[str, Function] = {
 
 
 def either(kind: str) -> Callable[[Any, Any], Any]:
-    """combine(a, kind, b), where each of a and b may have dims that the other lacks."""
+    """combine(a, kind, b), where a and b may each have dims that the other lacks."""
 
     def of_both(a: Any, b: Any) -> Any:
         return combine(a, kind, b)
@@ -79,7 +79,7 @@ def combine(a: Any, kind: str, b: Any) -> Any:
 
 
 def compare(a: Any, kind: str, b: Any) -> Any:
-    """rf.compare over the dims of both; of plain numbers, too."""
+    """rf.compare over the dims of both; also for plain numbers."""
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         return {"equal": a == b, "not_equal": a != b}.get(kind) if kind.endswith("equal") and kind[0] in "en" else (
             {"less": a < b, "less_equal": a <= b, "greater": a > b, "greater_equal": a >= b}[kind]
@@ -119,11 +119,11 @@ FUNCTIONS: Mapping[str, Any] = {**_PLAIN, "nn": _PLAIN, "math": _PLAIN}
 
 
 def activation(name: str | None, what: str) -> Function:
-    """The function of a name, of names joined by "|" (the first one is applied first), or of an expression of names and numbers
-    ("2.0 * sigmoid", "log(softmax)").
+    """The function for a name, for names joined by "|" (the first one is applied first), or for an expression of names and
+    numbers ("2.0 * sigmoid", "log(softmax)").
 
     Raises:
-        ValueError: An unknown name; the message lists what is near.
+        ValueError: An unknown name; the message lists similar ones.
     """
     if name is None or name == "":
         return math.identity
@@ -163,7 +163,7 @@ _OPERATORS: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", 
 
 
 def _composed(node: ast.AST, text: str, what: str, depth: int) -> Any:
-    """The function of a part of the text, or its number."""
+    """The function or number for a part of the text."""
     if depth > _DEEPEST:
         raise ArithmeticError("nested too deeply")
     if isinstance(node, ast.Name):

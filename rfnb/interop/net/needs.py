@@ -1,6 +1,6 @@
-"""The layers and previous values that are needed, and their order: found from what each layer reads, before anything runs.
+"""Dependencies: the needed layers and previous values, and their order, derived from what each layer reads before anything runs.
 
-Without recursion, so that nets may be thousands of layers deep.
+The search is iterative, so that networks may be thousands of layers deep.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from rfnb.interop.net.layer import LayerDict, owner_in
 
 
 class Needs:
-    """The layers and values that the roots need.
+    """The layers and values that the roots depend on.
 
     Attributes:
-        layers: Names in the order they are first needed.
-        previous: Those whose previous value is read.
-        base: What is read from outside, without "base:".
-        others: Other names, that no layer here has.
+        layers: Names in the order in which they are first needed.
+        previous: Layers whose previous value is read.
+        base: Names read from outside, without "base:".
+        others: Names that are not layers here.
     """
 
     def __init__(self, layers: LayerDict, roots: Iterable[str], *, search: bool):
@@ -49,7 +49,7 @@ class Needs:
 
 
 def in_step_order(layers: LayerDict, root: str, *, search: bool, done: Container[str]) -> list[str]:
-    """The layers that a layer needs in the same step, it last, each after what it reads; without those that are done."""
+    """The layers that a layer depends on in the same step, followed by it, each after its inputs; without those in `done`."""
     order: dict[str, None] = {}
     seen = {root}
     for name, left in _depth_first(layers, root, seen, search, lambda name: name not in done):
@@ -61,7 +61,7 @@ def in_step_order(layers: LayerDict, root: str, *, search: bool, done: Container
 def _depth_first(
     layers: LayerDict, root: str, seen: set[str], search: bool, enters: Callable[[str], bool]
 ) -> Iterator[tuple[str, bool]]:
-    """(name, False) where a layer is entered, (name, True) where it is left."""
+    """(name, False) when a layer is entered, (name, True) when it is left."""
     stack = [(root, iter(_reads(layers, root, search)))]
     yield root, False
     while stack:
@@ -79,7 +79,7 @@ def _depth_first(
 
 
 def is_deep(layers: LayerDict, name: str, *, search: bool) -> bool:
-    """Whether a layer needs such a long chain of others that it is not computed from within the one that reads it."""
+    """Whether the chain of dependencies of a layer is too long to compute recursively."""
     if search not in layers.deep:
         layers.deep[search] = _deep_layers(layers, search)
     return name in layers.deep[search]
@@ -103,12 +103,12 @@ def _deep_layers(layers: LayerDict, search: bool) -> frozenset[str]:
 
 
 def reads_in_step(layers: LayerDict, name: str, other: str, *, search: bool) -> bool:
-    """Whether a layer needs another one in the same step."""
+    """Whether a layer depends on another one in the same step."""
     return name != other and other in in_step_order(layers, name, search=search, done=())
 
 
 def makers_of_dims(layers: LayerDict, name: str) -> list[str]:
-    """The layers that make the dims which an entry names as those of its keys."""
+    """The layers that create the dims that an entry names as those of its keys."""
     wanted = layers[name].opts.get("key_value_spatial_dim")
     if not isinstance(wanted, Dim):
         return []

@@ -49,7 +49,7 @@ from rfnb.trace.probe import held_back
 
 
 class NetOutputs(dict[str, Tensor]):
-    """Values by layer name, "layer/x" for those of a loop body.
+    """Values by layer name, "layer/x" for those in a loop body.
 
     Attributes:
         states: Final states by layer name.
@@ -59,10 +59,10 @@ class NetOutputs(dict[str, Tensor]):
     _weights: dict[str, tuple[Callable[[], Tensor], Dim]]
 
     def get_base_weights(self, layer: str) -> Tensor:
-        """The weights of an attention layer outside of loops: {..., time of the base}; those in loops are in a trace.
+        """The weights of an attention layer outside of loops: {..., time of the base}; weights in loops are in a trace.
 
         Raises:
-            ValueError: If the layer is none, or has not been computed.
+            ValueError: If it is not an attention layer, or was not computed.
         """
         if layer not in self._weights:
             raise value_error(
@@ -74,7 +74,7 @@ class NetOutputs(dict[str, Tensor]):
         return self._weights[layer][0]()
 
     def get_base_weight_last_frame(self, layer: str) -> Tensor:
-        """The weight of each sequence's last frame, 0 for one without frames: {...}."""
+        """The weight of the last frame of each sequence, 0 for an empty one: {...}."""
         return last_frame(self.get_base_weights(layer), axis=self._weights[layer][1])
 
 
@@ -101,7 +101,7 @@ class DictNetwork(Module):
         self._make()
 
     def _find_asked(self) -> None:
-        """Parts of loops that layers outside of them read."""
+        """Find parts of loops that layers outside read."""
         for layer in self.layers.by_name.values():
             for ref in layer.refs(self.search):
                 name, _, part = ref.partition("/")
@@ -111,7 +111,7 @@ class DictNetwork(Module):
                         loop.asked.append(part)
 
     def _make(self) -> None:
-        """Make all parameters, with a small batch of zeros: of what the outputs need, and of the rest where that is possible."""
+        """Create all parameters, with a small batch of zeros: for everything the outputs need, and for the rest where possible."""
         dims = CallDims(self._declared)
         dims.batch = Dim(2, name="batch", kind="batch")
         data = {key: declared.dummy(dims) for key, declared in self.extern_data.items()}
@@ -132,10 +132,10 @@ class DictNetwork(Module):
                     try:
                         scope.get(name)
                     except (ValueError, TypeError, NotImplementedError, RuntimeError):
-                        continue  # nobody needs it; who asks for it is told
+                        continue  # unused; reading it raises the error
 
     def default_outputs(self) -> list[str]:
-        """ "output" and what is marked `is_output_layer`."""
+        """ "output" and the layers marked `is_output_layer`."""
         marked = [name for name, layer in self.layers.by_name.items() if layer.opts.get("is_output_layer")]
         found = list(dict.fromkeys([*(["output"] if "output" in self.layers else []), *marked]))
         if not found:
@@ -158,19 +158,19 @@ class DictNetwork(Module):
         loop: str | None = None,
         move_out: bool | None = None,
     ) -> NetOutputs:
-        """The values of the outputs.
+        """Compute the values of the outputs.
 
         Args:
             data: For each input a Tensor, an array with the dims of extern_data, or (array, lengths).
-            lengths: Of the arrays, by input.
-            outputs: Names of layers, also "loop/x". Default: "output" and all that is marked `is_output_layer`.
-            search, loop, move_out: As for `net_from_dict`, for this call.
+            lengths: Lengths of the arrays, by input.
+            outputs: Names of layers, also "loop/x". Default: "output" and all layers marked `is_output_layer`.
+            search, loop, move_out: As in `net_from_dict`, for this call.
 
         Returns:
             The values by name, with the final states.
 
         Raises:
-            ValueError: An input that is missing or not declared, an unknown layer.
+            ValueError: A missing or undeclared input, an unknown layer.
             DimError, ShapeError: Inputs that do not fit.
         """
         with self._on_its_device(data):
@@ -194,12 +194,12 @@ class DictNetwork(Module):
             return out
 
     def _on_its_device(self, data: Mapping[str, Any]) -> AbstractContextManager[None]:
-        """Make first states, ends and constants, which have no operands, where the parameters are, or else the inputs."""
+        """Create initial states, ends and constants, which have no operands, on the device of the parameters, or else of the inputs."""
         for _, parameter in self._named_parameters():
             return set_default_device_ctx(parameter.device)
         for value in data.values():
             array = value[0] if isinstance(value, tuple) else value
-            # NumPy 2 says "cpu" of all of its arrays, which go anywhere.
+            # In NumPy 2, all arrays have device "cpu", but can be moved anywhere.
             device = None if isinstance(array, np.ndarray) else getattr(array, "device", None)
             if device is not None:
                 return set_default_device_ctx(str(device))
@@ -227,13 +227,13 @@ class DictNetwork(Module):
         """Set the parameters by path.
 
         Args:
-            values: path -> array or Tensor; kernels are (in, out). What the outputs do not need may be missing. The variable of
-                `"initial_output": "var"` may have the name that checkpoints of RETURNN have for it, "init_LAYER_var" in the scope of
-                the loop or of the layer.
+            values: path -> array or Tensor; kernels are (in, out). Parameters that the outputs do not need may be
+                missing. The variable of `"initial_output": "var"` may have its name in checkpoints of RETURNN,
+                "init_LAYER_var" in the scope of the loop or of the layer.
 
         Raises:
-            ValueError: If some are missing or unexpected; all are listed, and nothing is changed.
-            ShapeError: If arrays have other shapes; all are listed, and nothing is changed.
+            ValueError: If parameters are missing or unexpected; all are listed, and nothing is changed.
+            ShapeError: If shapes differ; all are listed, and nothing is changed.
         """
         own, needed = self.parameters_by_path(), self.needed_parameters()
         values = {_own_path(path, own, values): value for path, value in values.items()}
@@ -272,7 +272,7 @@ _INITIAL_VARIABLE = re.compile(r"(?P<scope>(?:.*/)?)init_(?P<layer>.+)_var")
 
 
 def _own_path(path: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> str:
-    """The path of a parameter here that a checkpoint has under this one."""
+    """The path of the parameter here that a checkpoint stores under this path."""
     found = _INITIAL_VARIABLE.fullmatch(path) if path not in own else None
     if found is None:
         return path

@@ -1,4 +1,4 @@
-"""Layers that take dims away: reduce, dot, softmax_over_spatial."""
+"""Layers that remove dims: reduce, dot, softmax_over_spatial."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ReduceLayer(Layer):
 
 @computes("dot", options=("reduce", "red1", "red2", "var1", "var2", "add_var2_if_empty", "use_mask", "debug"))
 def dot_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """Contraction of two sources over `reduce`; `var1` and `var2` are dims that only one has, all else they share."""
+    """The product-sum of two sources over `reduce`; `var1` and `var2` are dims that only one has, all others are shared."""
     if len(sources) != 2:
         raise value_error(
             f"{layer.what}: two sources are needed.",
@@ -82,7 +82,7 @@ def dot_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
         )
     for own, other in zip(second, first, strict=True):
         if own is not other:
-            if other in b.dims:  # the same dim is something else there
+            if other in b.dims:  # the same dim has another role there
                 b, _ = replace_dim(b, in_dim=other, out_dim=other.copy(match_priority=-1))
             b, _ = replace_dim(b, in_dim=own, out_dim=other)
     a, b = _shared(layer, a, b, first, env)
@@ -93,7 +93,7 @@ def dot_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
 
 
 def _shared(layer: Layer, a: Tensor, b: Tensor, reduced: list[Dim], env: Scope) -> tuple[Tensor, Tensor]:
-    """Both with the same dims for what both have: static ones of the same size, but those that are said to be of one only."""
+    """Both with the same shared dims: static ones of equal size, except those declared to belong to one only."""
     only = [*_only(layer, "var1", a, env), *_only(layer, "var2", b, env), *reduced]
     others = [dim for dim in a.dims if dim not in only and (dim is not a.feature_dim or "var1" in layer.opts)]
     own = [dim for dim in spatial_dims(b) if dim not in only]
@@ -113,7 +113,7 @@ def _only(layer: Layer, option: str, x: Tensor, env: Scope) -> list[Dim]:
     references=("start", "window_start"),
 )
 def softmax_over_spatial_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """Softmax over the time, or another dim; padding gets 0."""
+    """Softmax over time, or another dim; padding gets 0."""
     x = layer.concatenated(sources, env)
     given = layer.opts.get("axis")
     axis = time_dim(x, env.dims) if given is None else axis_of(x, given, env.dims, layer.what)
@@ -134,7 +134,7 @@ def softmax_over_spatial_layer(layer: Layer, env: Scope, sources: list[Tensor]) 
 
 
 def _kept(layer: Layer, axis: Dim, env: Scope) -> Tensor | None:
-    """The frames that take part by start and window."""
+    """The mask of frames selected by start and window."""
     positions = range_over_dim(axis)
     positions.sparse_dim = None
     keep = None

@@ -1,10 +1,10 @@
-"""Expressions in strings, of a small part of Python. The string is parsed, never executed, and can neither take long nor much memory.
+"""Expressions in strings, in a small subset of Python. The string is parsed, never executed, and bounded in time and memory.
 
     evaluate("2 * source(0) + tf.exp(source(1))", names={"source": source, "tf": FUNCTIONS})
 
-Known are numbers, True, False, strings, operators, comparisons, calls, and the names that the caller gives; attributes only of
-dicts of such names. Operators are for numbers and tensors: what would repeat or format text is no arithmetic. Numbers are as large
-as 64 bits hold. Whatever goes wrong is a ValueError that shows the text.
+Allowed are numbers, True, False, strings, operators, comparisons, calls, and names given by the caller; attributes only
+on dicts of such names. Operators work on numbers and tensors, and never repeat or format text. Numbers are limited to
+64 bits. Any failure is a ValueError that shows the text.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ def evaluate(text: str, *, names: Mapping[str, Any], what: str, compare: Callabl
     """The value of an expression.
 
     Args:
-        names: What it may refer to; a Mapping in it is a namespace ("tf").
-        what: Whose expression it is, for messages.
+        names: The available names; a Mapping in it is a namespace ("tf").
+        what: The owner of the expression, for messages.
         compare: compare(a, kind, b) for comparisons.
 
     Raises:
-        ValueError: If it is no expression, does what is not known here, or has no value.
+        ValueError: If it is not a valid expression, uses something unsupported, or has no value.
     """
     tree = parsed(text, what)
     try:
         return _Evaluator(text, names, what, compare).value(tree)
     except Exception as error:
         if type(error).__module__.startswith("rfnb.") or (isinstance(error, ValueError) and "\n" in str(error)):
-            raise  # it has a message of its own
+            raise  # it has its own message
         large = isinstance(error, OverflowError)
         cause = "the number is too large" if large else str(error).partition("\n")[0] or type(error).__name__
         raise value_error(
@@ -74,17 +74,17 @@ def evaluate(text: str, *, names: Mapping[str, Any], what: str, compare: Callabl
 
 
 def parsed(text: str, what: str) -> ast.expr:
-    """The parts of an expression.
+    """The syntax tree of an expression.
 
     Raises:
-        ValueError: If it is none, or too long.
+        ValueError: If it is invalid, or too long.
     """
     try:
         if len(text) > _LONGEST:
             raise ValueError(f"{len(text)} characters, {_LONGEST} are possible")
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        # The last two are what the parser raises of what is nested too deeply.
+        # The parser raises the last two for too deep nesting.
         cause = error.args[0] if error.args else "nested too deeply"
         raise value_error(
             f"{what}: this is no expression.",
@@ -94,16 +94,16 @@ def parsed(text: str, what: str) -> ast.expr:
 
 
 def shown(text: str) -> str:
-    """A text for messages."""
+    """A text, shortened for messages."""
     return repr(text) if len(text) <= 200 else f"{text[:200]!r}... ({len(text)} characters)"
 
 
 def combined(kind: ast.operator, a: Any, b: Any) -> Any:
-    """The value of an operator; a number stays as small as it would in a tensor.
+    """The value of an operator; a number stays within the range of a tensor.
 
     Raises:
-        TypeError: Of text and lists.
-        OverflowError: If a number takes more than 64 bits, or is infinite.
+        TypeError: For text and lists.
+        OverflowError: If a number exceeds 64 bits, or is infinite.
     """
     if type(kind) not in _BINARY:
         raise TypeError(f"{type(kind).__name__} is not known here")
@@ -130,10 +130,10 @@ def _is_finite(value: Any) -> bool:
 
 
 def bounded(value: Any) -> Any:
-    """A number as it is written, or as a function gives it.
+    """A number in an expression, or returned by a function.
 
     Raises:
-        OverflowError: If it takes more than 64 bits, or is infinite.
+        OverflowError: If it exceeds 64 bits, or is infinite.
     """
     if (isinstance(value, int) and value.bit_length() > _BITS) or (isinstance(value, float) and math.isinf(value)):
         raise OverflowError("the number is too large")
@@ -156,7 +156,7 @@ class _Evaluator:
             self.depth -= 1
 
     def _sum(self, node: ast.AST) -> Any:
-        """The sum a + b + c + ..., from left to right, so that it may be long."""
+        """The sum a + b + c + ..., evaluated iteratively, so that it may be long."""
         right: list[ast.BinOp] = []
         while isinstance(node, ast.BinOp):
             if type(node.op) not in _BINARY:

@@ -1,4 +1,4 @@
-"""The meaning of a name where it is used: the values of layers, data, `base:`, `prev:` and the step, in a network or a loop body."""
+"""Name resolution: the values of layers, data, `base:`, `prev:` and the step, in a network or a loop body."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class NetCall:
 
     Attributes:
         data: The inputs by key.
-        search: Whether choices search; else they give the targets.
+        search: Whether choices search; else they return the targets.
         face: "with" or "for": how loops run.
-        move_out: Whether loops may move what does not need the state; None: as the dict says.
-        keys: The inputs that are declared, and the labels of each; None if it is dense.
-        weights: Layer path -> what computes its attention weights, and the dim attended over.
+        move_out: Whether loops may move out ops that do not depend on the state; None: the option in the dict.
+        keys: The declared inputs, with the labels of each; None for a dense one.
+        weights: Layer path -> the function for its attention weights, and the attended dim.
     """
 
     def __init__(
@@ -40,22 +40,22 @@ class NetCall:
 
 
 class Scope:
-    """The values of one network, computed when they are asked for, each once.
+    """The values of one network, each computed once on demand.
 
     Attributes:
         dry: Whether values are only templates: zeros with the right dims.
-        guess: Whether a template may guess what nothing tells.
+        guess: Whether a template may guess unknown dims.
         finals: Final states of layers by name.
         parts: (layer, name) -> values of the parts of layers.
         last: (layer, name) -> last frames.
-        inner: layer -> the scope of the layers inside of it.
-        loop: The loop whose body this is, None outside of loops.
-        inner_previous: While templates are made: path -> that of the previous value of a layer inside of another.
+        inner: layer -> the scope of its inner layers.
+        loop: The loop whose body this is, or None.
+        inner_previous: While templates are made: path -> the template of the previous value of an inner layer.
     """
 
     in_loop = False
     guess = False
-    makes = True  # whether templates make parameters
+    makes = True  # whether templates create parameters
 
     def __init__(
         self, layers: LayerDict, call: NetCall, dims: CallDims, *, parent: Scope | None = None, dry: bool = False
@@ -76,7 +76,7 @@ class Scope:
         """The value of a reference.
 
         Raises:
-            ValueError: If it means nothing here, or if layers need each other in the same step.
+            ValueError: If it is unknown here, or if layers depend on each other in the same step.
         """
         if isinstance(ref, Tensor):
             return ref
@@ -104,15 +104,15 @@ class Scope:
         return self._elsewhere(ref)
 
     def _elsewhere(self, ref: str) -> Any:
-        """The value of a name that no layer here has."""
+        """The value for a name that is not a layer here."""
         raise self._unknown(ref)
 
     def knows(self, ref: str) -> bool:
-        """Whether a reference means something here."""
+        """Whether a reference can be resolved here."""
         return self.meaning(ref) is not None
 
     def meaning(self, ref: str) -> tuple[Scope, str] | None:
-        """The scope and the name there that a reference leads to; None if it means nothing here."""
+        """The scope and the name in it to which a reference leads; None if it cannot be resolved."""
         ref = ref.removeprefix("layer:").removeprefix("prev:")
         if ref.startswith("base:"):
             return None if self.parent is None else self.parent.meaning(ref.removeprefix("base:"))
@@ -121,19 +121,19 @@ class Scope:
 
     @property
     def network(self) -> Scope:
-        """The scope of the network that a unit here is in."""
+        """The scope of the network that contains this unit."""
         return self
 
     def beside(self, ref: str) -> Any:
-        """The value of what a unit here means by a name."""
+        """The value for a name in a unit, resolved in the network that contains it."""
         return self.get(ref)
 
     def seen_inside(self, ref: str) -> Any:
-        """The value of what a network inside of this one calls base:ref."""
+        """The value for base:ref in an inner network."""
         return self.get(ref)
 
     def layer_of(self, ref: str) -> tuple[Layer, Scope]:
-        """The layer that a reference means, and its scope."""
+        """The layer that a reference names, and its scope."""
         if ref.startswith("layer:"):
             return self.layer_of(ref.removeprefix("layer:"))
         if ref.startswith("base:") and self.parent is not None:
@@ -143,7 +143,7 @@ class Scope:
         return self.layers[ref], self
 
     def _in_order(self, name: str) -> Any:
-        """The value of a layer. At the end of a long chain, the layers before it come one after the other, not from within it."""
+        """The value of a layer. For a long chain of dependencies, the layers are computed iteratively instead of recursively."""
         search = self.call.search
         if name not in self.values and is_deep(self.layers, name, search=search):
             for before in in_step_order(self.layers, name, search=search, done=self.values)[:-1]:
@@ -153,7 +153,7 @@ class Scope:
     def _before(self, name: str) -> None:
         try:
             self._value(name)
-        except Unknown:  # who reads it says so
+        except Unknown:  # the reader reports it
             return
 
     def _value(self, name: str) -> Any:
@@ -176,7 +176,7 @@ class Scope:
             self._unknown_now.add(name)
             raise
         except Exception as error:
-            if not hasattr(error, "__notes__"):  # the innermost layer says it
+            if not hasattr(error, "__notes__"):  # the innermost layer adds it
                 error.add_note(f"in {self.layers[name].what}")
             raise
         finally:
@@ -195,7 +195,7 @@ class Scope:
         return [self.get(ref) for ref in layer.reads(self)]
 
     def chosen(self) -> None:
-        """A choice has been made: in this step, other hypotheses go on from here."""
+        """Handle a choice: from here on in this step, the surviving hypotheses continue."""
 
     def _base(self, ref: str) -> Any:
         if self.parent is None:
@@ -217,7 +217,7 @@ class Scope:
             f'{{"from": "{(near or names)[0]}"}}',
         )
 
-    # -- what differs from scope to scope ------------------------------------------------------------------------------------
+    # -- defined by each kind of scope ---------------------------------------------------------------------------------------
     def previous(self, name: str) -> Any:
         """The value of the previous step."""
         raise value_error(
@@ -254,7 +254,7 @@ class Scope:
         raise self._unknown(f"data:{key}")
 
     def target(self, key: str) -> Tensor:
-        """The reference that a choice gives out in training."""
+        """The reference that a choice returns in training."""
         return self.get(key) if ":" in key else self.data(key)
 
     def state(self, layer: Layer) -> Any:
@@ -265,7 +265,7 @@ class Scope:
         """Set the state that a layer carries to the next step."""
 
     def axis_of_loop(self) -> Dim | None:
-        """The dim of the loop around, if it is known."""
+        """The dim of the enclosing loop, if known."""
         return None
 
     def batch_dims(self) -> list[Dim]:
@@ -274,10 +274,10 @@ class Scope:
 
 
 class UnitScope(Scope):
-    """The network of one layer that wraps others: "data" is what it was given.
+    """The network of a layer that wraps others: "data" is its input.
 
     Attributes:
-        neighbours: Of a wrapper whose unit is no network of its own: the names of the layers beside it, which its unit may read too.
+        neighbours: For a wrapper whose unit is not a network itself: the names of its sibling layers, which its unit may read too.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ class UnitScope(Scope):
 
     @property
     def around(self) -> Scope:
-        """The scope of the layer that wraps this."""
+        """The scope of the wrapping layer."""
         assert self.parent is not None
         return self.parent
 
@@ -307,17 +307,16 @@ class UnitScope(Scope):
         return super()._base(ref) if self.neighbours is None else self.beside(self._from_unit(ref))
 
     def _from_unit(self, ref: str) -> str:
-        """The value that a unit which is no network of its own means by base:..., seen from the network that it is in.
+        """The meaning of base:... in a unit that is not a network itself, as a name in the network that contains it.
 
-        As in any layer, base: leads out of that network. One base: too many for each masked computation that it is the unit of is
-        understood where nothing else is meant.
+        As in any layer, base: leads out of that network. One extra base: per enclosing masked computation is accepted if it is unambiguous.
 
         Raises:
-            ValueError: If it may be either.
+            ValueError: If it is ambiguous.
         """
         inner = ref.removeprefix("base:")
         if inner.rpartition("base:")[2].startswith(("data", ":")):
-            return inner  # every network has it; "data" is what the unit was given, so base: is needed
+            return inner  # every network has it; "data" is the input of the unit, so base: is needed
         unit: Scope = self
         ways = [ref]
         while ways[-1].startswith("base:") and isinstance(unit, UnitScope) and unit is not self.network:

@@ -24,7 +24,7 @@ from rfnb.ops.where import where
 
 @computes("split_dims", required=("axis", "dims"), options=("pad_to_multiples", "pad_value"), own_feature=False)
 def split_dims_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """One dim as several; -1 is what is left."""
+    """Split one dim into several; -1 is the remaining size."""
     x = layer.concatenated(sources, env)
     axis = axis_of(x, layer.opts["axis"], env.dims, layer.what)
     given = list(layer.opts["dims"])
@@ -66,7 +66,7 @@ def _ragged_split(layer: Layer, x: Tensor, axis: Dim, given: list[Any]) -> Tenso
 
 @computes("merge_dims", required=("axes",), options=("keep_order", "n_out", "out_dim"), own_feature=False)
 def merge_dims_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """Several dims as one, in the order of the source unless `keep_order`."""
+    """Merge several dims into one, in the order of the source unless `keep_order`."""
     x = layer.concatenated(sources, env)
     axes = axes_of(x, layer.opts["axes"], env.dims, layer.what)
     if not (layer.opts.get("keep_order") or any(isinstance(axis, Dim) for axis in layer.opts["axes"])):
@@ -90,7 +90,7 @@ def squeeze_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
 
 @computes("expand_dims", options=("axis", "dim"), own_feature=False)
 def expand_dims_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """The source with one dim more, of `dim` frames."""
+    """The source with an additional dim `dim`."""
     x = layer.concatenated(sources, env)
     given = layer.opts.get("dim", 1)
     is_feature = str(layer.opts.get("axis", "")).lower() in ("f", "feature")
@@ -105,7 +105,7 @@ def expand_dims_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor
 
 @computes("slice", required=("axis",), options=("slice_start", "slice_end", "slice_step"), own_feature=False)
 def slice_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """Frames from slice_start up to, not including, slice_end."""
+    """Frames from slice_start to slice_end (exclusive)."""
     x = layer.concatenated(sources, env)
     axis = axis_of(x, layer.opts["axis"], env.dims, layer.what)
     start, end, step = (layer.opts.get(key) for key in ("slice_start", "slice_end", "slice_step"))
@@ -146,7 +146,7 @@ def gather_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
 
 @computes("shift_axis", required=("axis", "amount"), options=("pad", "pad_value", "adjust_size_info"))
 def shift_axis_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
-    """Frames moved by `amount` to the right, or to the left if it is negative; the length stays with adjust_size_info=False."""
+    """Frames shifted right by `amount`, or left if it is negative; the length is kept with adjust_size_info=False."""
     x = layer.concatenated(sources, env)
     axis, amount = axis_of(x, layer.opts["axis"], env.dims, layer.what), int(layer.opts["amount"])
     if layer.opts.get("adjust_size_info", True) or not layer.opts.get("pad", True):
@@ -162,7 +162,7 @@ def shift_axis_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
 
 @layer_class("concat")
 class ConcatLayer(Layer):
-    """(layer, axis) pairs, one after the other along these axes."""
+    """(layer, axis) pairs, concatenated along these axes."""
 
     options = ("allow_broadcast",)
 

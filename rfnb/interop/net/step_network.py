@@ -1,4 +1,4 @@
-"""A "rec" layer whose unit is a network: the body of an rf.Loop, in either of its two forms."""
+"""A "rec" layer whose unit is a network: the body of an rf.Loop, in one of its two forms."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OF_UNITS = ("unit_opts", "initial_state", "input_projection")
 
 
 class StepNetworkLayer(Layer):
-    """Runs its body once a step. What the body calls "output" is its value."""
+    """Runs its body once per step. Its value is the body's layer "output"."""
 
     options = REC_OPTIONS
     own_feature = False
@@ -75,7 +75,7 @@ class StepNetworkLayer(Layer):
         return {}
 
     def roots(self, with_end: bool) -> list[str]:
-        """The layers of the body whose values are wanted."""
+        """The layers of the body whose values are required."""
         end = ["end"] if with_end and "end" in self.body else []
         return list(dict.fromkeys(["output", *self.stacked, *self.asked, *self.lasts, *end]))
 
@@ -84,7 +84,7 @@ class StepNetworkLayer(Layer):
         return [*self.sources, *needs.base]
 
     def needed(self, search: bool) -> list[Layer]:
-        """The layers of the body that the wanted values need, and those inside of them."""
+        """The layers of the body that the required values depend on, including inner ones."""
         found = []
         for name in Needs(self.body, self.roots(with_end=True), search=search).layers:
             found.append(self.body[name])
@@ -92,12 +92,11 @@ class StepNetworkLayer(Layer):
         return found
 
     def has_loop_with_end(self, search: bool) -> bool:
-        """Whether there is a loop in the body that values of its steps end or search: such a step cannot be recorded."""
+        """Whether the body has a loop whose end or search depends on values of the step: such a step cannot be recorded."""
         inner = [layer for layer in self.body.all_layers() if isinstance(layer, StepNetworkLayer)]
         return any("end" in layer.body or (search and layer.has_choice()) for layer in inner)
 
     def has_choice(self) -> bool:
-        """Whether there is a choice in the body."""
         return any(layer.kind == "choice" for layer in self.body.all_layers())
 
     # -- a call ------------------------------------------------------------------------------------------------------------
@@ -105,7 +104,7 @@ class StepNetworkLayer(Layer):
         run = _LoopCall(self, env, sources)
         try:
             run.templates(make=True, roots=list(self.body.by_name))
-        except (ValueError, TypeError, NotImplementedError):  # of what nobody needs; what is needed tells
+        except (ValueError, TypeError, NotImplementedError):  # of something unused; needed layers raise later
             run.templates(make=True)
         return run.dry()
 
@@ -126,7 +125,7 @@ class StepNetworkLayer(Layer):
 
 
 def _as_in_step(value: Tensor, axis: Dim, like: Tensor) -> Tensor:
-    """Dims in one order, that of the loop first, then as in a step, however it was computed: the notation counts dims."""
+    """Dims in a canonical order, first the loop's, then those of a step, regardless of how it was computed: the notation counts dims."""
     if isinstance(value, StepTensor):  # a loop in a recorded step: its results are in this order
         return value
     first = [dim for dim in (axis, *like.dims) if dim in value.dims]
@@ -156,7 +155,7 @@ class _LoopCall:
         self.found: dict[str, Any] = {}
 
     def _check_choices(self) -> None:
-        """The choices of a step come one after the other."""
+        """Check that the choices of a step are sequential."""
         body, search = self.layer.body, self.env.call.search
         choices = [layer for layer in map(body.__getitem__, self.needs.layers) if isinstance(layer, ChoiceLayer)]
         names = [layer.name for layer in choices if layer.searches(search)]
@@ -171,7 +170,7 @@ class _LoopCall:
                     )
 
     def templates(self, *, make: bool, roots: list[str] | None = None) -> None:
-        """Find out the dims of the values of the body."""
+        """Infer the dims of the values of the body."""
         layer, env = self.layer, self.env
         needs = self.needs if roots is None else Needs(layer.body, roots, search=env.call.search)
         for ref in self.needs.base:
@@ -180,17 +179,17 @@ class _LoopCall:
         self.inner = TemplateScope(layer.body, env, source=self.source, axis=self.axis, name=layer.path, make=make)
         self.inner.past_end = env.call.search and not self.include_eos and self._reads_frames() and layer.has_choice()
         names = [name for name in layer.body.by_name if name in needs.layers]
-        with held_back():  # what happens with zeros is nothing to look at
+        with held_back():  # computations on zeros must not be recorded
             self.found = self.inner.run(names, needs.previous)
 
     def _reads_frames(self) -> bool:
-        """Whether the body reads frames of what has the dim of the loop."""
+        """Whether the body reads frames of values over the dim of the loop."""
         refs = [ref for name in self.needs.layers for ref in self.layer.body[name].sources]
         return self.axis is not None and any(ref == "data" or ref.startswith("data:") for ref in refs)
 
     # -- without values ----------------------------------------------------------------------------------------------------
     def dry(self) -> Tensor:
-        """Templates of what comes out."""
+        """Templates of the results."""
         layer, env = self.layer, self.env
         axis = self.axis
         if axis is None:
@@ -199,9 +198,9 @@ class _LoopCall:
             axis = Dim(lengths, name=f"{layer.name}:time")
             self._bind_declared(axis)
         for name in self.needs.previous:
-            self._initial(name)  # makes its parameter
+            self._initial(name)  # creates its parameter
         for name in self.needs.layers:
-            layer.body[name].initial_state(self._inner())  # makes those of what is inside
+            layer.body[name].initial_state(self._inner())  # creates the parameters of inner layers
         for name in [*layer.stacked, *layer.asked]:
             env.parts[layer.name, name] = self._over(self.found[name], axis)
         for name in layer.lasts:
@@ -221,7 +220,7 @@ class _LoopCall:
         """Run the loop."""
         layer, env = self.layer, self.env
         move_out = env.call.move_out if env.call.move_out is not None else layer.opts.get("optimize_move_layers_out")
-        if self._inner().past_end:  # what is moved out of a loop comes back frame by frame, without those past the end
+        if self._inner().past_end:  # values moved out of a loop come back frame by frame, without frames after the end
             move_out = False
         limit = step_limit(layer, env) if self.with_end else None
         loop = Loop(
@@ -250,7 +249,7 @@ class _LoopCall:
         return self.inner
 
     def _begin(self, loop: Loop) -> None:
-        """Initial values of all that is carried."""
+        """Initial values of all states."""
         inner = self._inner()
         self.carried = list(self.needs.previous)
         for name in self.carried:
@@ -265,11 +264,11 @@ class _LoopCall:
                 loop.state[f"{self.layer.body[name].path}:state"] = state
 
     def _initial(self, name: str) -> Tensor:
-        """The value of "prev:name" before the first step; name may be that of a part, as "output/out_1"."""
+        """The value of "prev:name" before the first step; name may be that of a part, e.g. "output/out_1"."""
         return initial_of(self.layer.body, name, self._inner())
 
     def _step(self, loop: Loop) -> None:
-        """The body, in one step."""
+        """The body for one step."""
         layer, step = self.layer, StepScope(self._inner(), loop)
         step.before = {name: loop.state[name] for name in self.carried}
         for root in layer.roots(self.with_end):
@@ -286,7 +285,7 @@ class _LoopCall:
         self.finals = [name for name in step.finals if name in layer.body]
 
     def _of_one_size(self, value: Tensor, step: StepScope) -> Tensor:
-        """The value with zeros up to the largest size, where a dim grows from step to step."""
+        """The value padded with zeros to the largest size, if a dim grows from step to step."""
         for layer in self.layer.body.by_name.values():
             declared = layer.opts.get("out_spatial_dim")
             if layer.kind != "cum_concat" or not isinstance(declared, Dim) or step.dims(declared) not in value.dims:
@@ -330,7 +329,7 @@ class _LoopCall:
         return self._stacked("output", loop)
 
     def _over_beam(self, value: Tensor, name: str, loop: Loop) -> Tensor:
-        """A value that depends on a choice has the beam also where all its steps are from before the first choice."""
+        """Add the beam to a value that depends on a choice, even if all its steps are from before the first choice."""
         selection = loop.selections.last
         if selection is None or selection.carried in value.dims:
             return value
@@ -345,7 +344,7 @@ class _LoopCall:
 
     def _stacked(self, name: str, loop: Loop) -> Tensor:
         like, out = self.found[name], self.handles.get(name)
-        if out is None:  # no step at all
+        if out is None:  # there were no steps
             out = self._over(
                 zeros(like.dims, dtype=like.dtype, sparse_dim=like.sparse_dim, feature_dim=like.feature_dim), loop.axis
             )

@@ -49,7 +49,6 @@ class _UnitBase(Layer):
         return [*super().refs(search), *(self.initial.names() if isinstance(self.initial, _Refs) else [])]
 
     def make_unit(self, in_dim: Dim, initial: Any) -> Any:
-        """The module."""
         raise NotImplementedError
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
@@ -119,7 +118,7 @@ class _UnitBase(Layer):
 
     # -- state -------------------------------------------------------------------------------------------------------------
     def _initial(self, env: Scope, batch: list[Dim]) -> State | None:
-        """The initial state that layers give; None: the module has it."""
+        """The initial state given by layers; None if the module determines it."""
         if not isinstance(self.initial, _Refs):
             return None
         zeros = self.module.default_initial_state(batch_dims=batch)
@@ -183,13 +182,12 @@ class RnnCellLayer(_UnitBase):
 
 
 class _Refs:
-    """An initial state of which parts are layers: a name, a dict by part, or a list in order; also "zeros", 0, "ones", 1, None."""
+    """An initial state with layers as parts: a name, a dict by part, or a list in order; also "zeros", 0, "ones", 1, None."""
 
     def __init__(self, given: Any):
         self.given = given
 
     def names(self) -> list[str]:
-        """The layers."""
         values = self.given.values() if isinstance(self.given, dict) else self.given
         values = [values] if isinstance(values, str) else values
         return [value for value in values if isinstance(value, str) and not is_initial_keyword(value)]

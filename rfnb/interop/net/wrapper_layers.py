@@ -1,4 +1,4 @@
-"""Layers with others inside, and the sub network."""
+"""Layers with inner layers, and the subnetwork."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rfnb.rec.state import State
 
 
 class Wrapper(Layer):
-    """A layer with layers inside, whose "data" is its source."""
+    """A layer with inner layers, whose "data" is its source."""
 
     inner: LayerDict
     own_feature = False
@@ -28,7 +28,7 @@ class Wrapper(Layer):
         return {}
 
     def inner_output(self) -> str:
-        """The layer inside that gives the value."""
+        """The inner layer whose value is the result."""
         raise NotImplementedError
 
     def refs(self, search: bool) -> list[str]:
@@ -36,18 +36,18 @@ class Wrapper(Layer):
         return [*super().refs(search), *needs.base, *self._previous_outside(needs)]
 
     def needs(self, search: bool) -> Needs:
-        """The layers inside that the value needs."""
+        """The inner layers that the value depends on."""
         return Needs(self.inner, [self.inner_output()], search=search)
 
     def _previous_outside(self, needs: Needs) -> list[str]:
         return [f"prev:{name}" for name in needs.previous if owner_in(self.inner, name) is None]
 
     def previous_inside(self, env: Scope) -> list[str]:
-        """The layers inside whose previous value is read inside."""
+        """The inner layers whose previous value is read inside."""
         return [name for name in self.needs(env.call.search).previous if owner_in(self.inner, name) is not None]
 
     def initial_states(self, scope: StepUnitScope) -> State:
-        """All that the layers inside carry: their states, and the values that are read as those of the previous step."""
+        """All states of the inner layers: their own, and the previous values that are read."""
         found = State()
         for name in self.needs(scope.call.search).layers:
             scope.get(name)
@@ -59,7 +59,7 @@ class Wrapper(Layer):
         return found
 
     def run_inside(self, scope: StepUnitScope) -> Tensor:
-        """The value of a step, and what is read of it in the next one."""
+        """The value of a step, and the values that the next step reads."""
         previous = self.previous_inside(scope)
         try:
             out = scope.get(self.inner_output())
@@ -85,7 +85,7 @@ class Wrapper(Layer):
 
 @layer_class("subnetwork")
 class SubnetworkLayer(Wrapper):
-    """The layer "output" of a network inside; others by "name/layer"."""
+    """The layer "output" of an inner network; others as "name/layer"."""
 
     required = ("subnetwork",)
     options = ("concat_sources", "load_on_init", "rec_previous_layer")
@@ -133,7 +133,7 @@ class SubnetworkLayer(Wrapper):
 
 
 class StepUnitScope(UnitScope):
-    """Layers inside of a layer in a step of a loop; their states are part of its state."""
+    """Inner layers in a step of a loop; their states are part of the wrapper's state."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class StepUnitScope(UnitScope):
         self.states, self.next_states = states, State(states)
 
     def previous_key(self, name: str) -> str:
-        """The key of the previous value of a layer inside."""
+        """The key of the previous value of an inner layer."""
         return f"{self.layers.prefix}{name}:previous"
 
     def previous(self, name: str) -> Any:
