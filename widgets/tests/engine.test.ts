@@ -30,7 +30,7 @@ describe("the engine of a page", () => {
   it("takes the best continuations, of equal ones the first, and lets what has ended stay", () => {
     expect([...bestOf([1, 3, 2, 3, -Infinity], 3)]).toEqual([1, 3, 2]);
     const scores = named(["beam", 7], [2, 3], Float32Array.of(-1, -2, -3, -0.5, -9, -9)),
-      beams = { scores: Float32Array.of(-1, -1.2), ended: [true, false], lengths: [1, 1] };
+      beams = { scores: Float32Array.of(-1, -1.2), ended: [true, false], lengths: [1, 1], counts: [1, 1] };
     const { parents, labels, scores: after } = choose(scores, 7, beams, { beam_size: 3 }, [{} as Decided]);
     expect([[...parents], [...labels]]).toEqual([[0, 1, 1], [0, 0, 1]]); // prettier-ignore
     expect([...after].map((score) => score.toFixed(2))).toEqual(["-1.00", "-1.70", "-10.20"]);

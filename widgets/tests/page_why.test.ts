@@ -30,7 +30,7 @@ function search(
   { first = FIRST, after = AFTER, most = 6, endless = false, ...options }: Given,
   changes: Change[],
 ): Searched {
-  const looped: Looped = { name: "", steps: [], beams: null, made: 0, most, outputs: [], states: [], offers: [] },
+  const looped: Looped = { name: "", steps: [], beams: null, made: 0, most, outputs: [], lasts: [], states: [], offers: [] },
     { steps } = looped;
   let beams: Beams | null = null;
   while (steps.length < most && !beams?.ended.every(Boolean)) {
@@ -51,7 +51,8 @@ function search(
       (label, slot) => !endless && (label === 0 || !!before?.ended[decided.parents[slot]!]),
     );
     steps.push(decided);
-    beams = { scores: decided.scores, ended: decided.ended, lengths: decided.ended.map(() => steps.length) };
+    const lengths = decided.ended.map(() => steps.length);
+    beams = { scores: decided.scores, ended: decided.ended, lengths, counts: lengths };
   }
   const name = (label: number) => VOCAB[label]!;
   const seq = seqOf(looped, name, 0, " ");

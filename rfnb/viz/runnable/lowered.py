@@ -5,6 +5,8 @@ implements them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import BoundArguments
+from types import NoneType
 from typing import Any
 
 from rfnb.core.errors import type_error
@@ -25,6 +27,10 @@ dot_attention expand_dim full gather get_beam_scores linear matmul merge_dims on
 split split_dims squeeze stop_gradient where zeros zeros_like""".split()
 DECIDES = ["ctc_prefix_beam_search"]  # the number of results depends on the data
 OTHERWISE = ["combine", "combine_bc", "compare", "compare_bc", "concat_features"]  # these also stand for other ops
+DTYPES = ("float32", "float64", "int32", "int64", "bool")
+MAKES_DIM = ("slice", "replace_dim", "merge_dims", "concat")  # the dim that they give is told
+POSITIONS = """copy_transpose copy_compatible_to_dims expand_dim zeros ones full range_over_dim convert_to_tensor replace_dim set_sparse_dim
+squeeze""".split()  # ops for which lengths do not matter
 _ALWAYS = {"scores", "axis", "beam_size", "end_label"}
 _CHOICE = _ALWAYS | {
     "prob_scale", "base_beam_score_scale", "length_normalization", "length_normalization_exponent", "banned", "input_type",
@@ -38,12 +44,44 @@ _MODULES: dict[type, Callable[[Any], Mapping[str, Any]]] = {
 }
 
 
+# Of ops with further parameters: those that a page reads, or that change nothing in it.
+_READ = {name: "source axis use_mask distributed" for name in OVER if name.startswith("reduce_")} | {
+    "reverse_sequence": "tensor axis handle_dynamic_dims",
+    "softmax": "a axis use_mask",
+    "log_softmax": "a axis use_mask",
+    "cast": "tensor dtype",
+    "concat": "sources allow_broadcast out_dim handle_dynamic_dims",
+    "concat_features": "sources allow_broadcast",
+    "dot_attention": "query keys values key_dim axis att_dropout att_dropout_broadcast scale",
+    "full": "dims fill_value dtype sparse_dim feature_dim",
+    "gather": "source indices axis clip_to_valid",
+    "matmul": "a b reduce use_mask",
+    "merge_dims": "source dims out_dim",
+    "range_over_dim": "dim dtype",
+    "slice": "source axis start end step size out_dim",
+    "split_dims": "source axis dims",
+    "where": "cond true_ false_ allow_broadcast_all_sources",
+}  # fmt: skip
+_NUMBERS = {"full": ("fill_value",), "slice": ("start", "end", "size", "step")}
 _NAMES = {*ONE, *TWO, *OVER, *OTHER, *OTHERWISE}
 
 
 def known(op: Op) -> str | None:
     """The name of an op in a page, or None."""
     return op.name if op.name in _NAMES and op.fn.__module__.startswith(_OF) else None
+
+
+def is_read(name: str, bound: BoundArguments) -> bool:
+    """True if a page reads all that an op is given; if not, it has the ops inside."""
+    usual = bound.signature.parameters
+    given = {what: value for what, value in bound.arguments.items() if value is not usual[what].default}
+    read = _READ[name].split() if name in _READ else ("a", "b") if name in TWO else given
+    plain = all(isinstance(given.get(what, 0), (int, float, NoneType)) for what in _NUMBERS.get(name, ()))
+    others = [value for what, value in given.items() if what not in read and what not in _SAME]
+    return plain and not any(isinstance(value, Tensor) or value for value in others)
+
+
+_SAME = ("allow_broadcast_all_sources", "dim_order", "device", "name")  # these change no value
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,6 +142,8 @@ def lowered(op: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if op in ("combine", "combine_bc", "compare", "compare_bc"):
         return kind_of(given["kind"]), {"a": given["a"], "b": given["b"]}
     found: dict[str, Any] = {}
+    if op == "gather" and given["axis"] is None:
+        given = {**given, "axis": given["indices"].sparse_dim}
     for name, value in given.items():
         kind = next((kind for kind in _MODULES if isinstance(value, kind)), None)
         if kind is not None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.backends.raw_calls import ASK, MADE, RawCall
+from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
 from rfnb.core.intercept import Intercepted
@@ -28,7 +29,7 @@ from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.rec.hold import Hold, held_by
 from rfnb.rec.loop_step import StepAround
 from rfnb.trace.probe import Place, listen, probe
-from rfnb.viz.runnable.lowered import ONE, OTHER, OVER, TWO, known, lowered
+from rfnb.viz.runnable.lowered import DTYPES, MAKES_DIM, ONE, OTHER, OVER, POSITIONS, TWO, is_read, known, lowered
 from rfnb.viz.runnable.written import WRITTEN
 
 Ref = tuple[Any, ...]  # ("value", number) of a block, ("outer", number), ("state", path), ("constant", number), ...
@@ -59,7 +60,7 @@ class StepNote:
         ops: The ops in order.
         count: The number of their results.
         next: The next value of each state, by path.
-        outputs: (value, whether only the last one counts).
+        outputs: (value, whether only the last one counts, the state that it is assigned to).
         end: The condition, and whether the ending step belongs to the sequence.
         path: Path of the loop, under which its states are recorded.
         dims, next_dims: Dims in the states before and after it, by path: a history grows.
@@ -69,7 +70,7 @@ class StepNote:
         self.ops: list[OpNote] = []
         self.count = 0
         self.next: dict[str, Ref] = {}
-        self.outputs: list[tuple[Ref, bool]] = []
+        self.outputs: list[tuple[Ref, bool, str | None]] = []
         self.end: tuple[Ref, bool] | None = None
         self.path = ""  # of the loop
         self.dims: dict[str, Dim] = {}
@@ -84,6 +85,7 @@ class LoopNote:
         self.initial: dict[str, Ref] = {}
         self.steps: list[StepNote] = []
         self.stop: dict[str, Any] | None = None
+        self.kinds: list[tuple[tuple[Dim, ...], Dim | None, bool]] = []  # of what it gives
 
 
 class Notes(Hold):
@@ -104,6 +106,7 @@ class Notes(Hold):
         self._hidden: dict[int, tuple[str, str]] = {}  # results of unsupported ops: name and line of the op
         self._loop: LoopNote | None = None
         self._step: StepNote | None = None
+        self._of_steps: list[int] = []  # constants computed in steps of the loop
         self.between = False  # between two steps, while the loop passes on its values
         self._inside: list[tuple[str, str, str]] | None = None  # events sent inside an op
 
@@ -116,17 +119,43 @@ class Notes(Hold):
         if same is not None and not self.is_constant(same):  # the same array with other dims
             source = self.ref(same)
             given = {"source": source, "from": [*same.dims], "to": [*value.dims]}
-            self.add(OpNote("named", given, (self.new(value),), (_kind(value),)))
+            self.add(OpNote("named", given, (self.new(value),), (kind_of_value(value),)))
             found = self._where[id(value)]
         if found is None:
             if id(value) in self._hidden:
                 raise _not_there(*self._hidden[id(value)])
             self._kept.append(value)
-            self.constants.append(value)
-            found = self._where[id(value)] = ("constant", len(self.constants) - 1)
-        if self._step is not None and found[0] == "value":
-            return ("outer", *found[1:])
-        return ("value", *found[1:]) if found[0] == "local" else found
+            found = self._where[id(value)] = ("constant", self._numbered(value))
+        if found[0] == "in":
+            return self._of_step(*found[1:])
+        return ("outer", *found[1:]) if self._step is not None and found[0] == "value" else found
+
+    def _numbered(self, value: Tensor) -> int:
+        """The number of a constant; those that each step of a loop makes anew are one."""
+        array = None
+        for number in self._of_steps if self._step is not None else ():
+            other = self.constants[number]
+            if other.dims == value.dims and other.sparse_dim is value.sparse_dim and other.dtype == value.dtype:
+                array = value.numpy() if array is None else array
+                if np.array_equal(other.numpy(), array, equal_nan=other.dtype.startswith("float")):
+                    return number
+        self.constants.append(value)
+        if self._step is not None:
+            self._of_steps.append(len(self.constants) - 1)
+        return len(self.constants) - 1
+
+    def _of_step(self, ref: Ref, step: StepNote) -> Ref:
+        """A value of a step: of this one, or of an earlier one of the same loop."""
+        if step is self._step:
+            return ref
+        if self._loop is not None and self._step is not None and any(step is each for each in self._loop.steps):
+            return ("earlier", *ref)
+        raise type_error(
+            "A page cannot run this: it uses after a step of a loop what the step has computed.",
+            [("used in", place_text(place_of_user(1))), ("loop", self._loop.name if self._loop else "over")],
+            "A loop gives what it stacks, its last values and its states:",
+            "last = loop.last(value)",
+        )
 
     def is_constant(self, value: Tensor) -> bool:
         """Whether a value does not depend on recorded ops."""
@@ -135,7 +164,9 @@ class Notes(Hold):
         return self._where.get(id(value), ("constant",))[0] == "constant" and id(value) not in self._hidden
 
     def put(self, value: Tensor, ref: Ref) -> None:
-        """Record the Ref of a value."""
+        """Record the Ref of a value; one of a step holds in this step only."""
+        if self._step is not None and ref[0] != "final":
+            ref = ("in", ref, self._step)
         self._where[id(value)] = ref
         self._of_raw[id(value._raw)] = value
         self._kept += (value, value._raw)
@@ -145,7 +176,7 @@ class Notes(Hold):
         block: Any = self if self._step is None else self._step
         number = block.count
         block.count += 1
-        self.put(value, ("value" if self._step is None else "local", number))
+        self.put(value, ("value", number))
         return number
 
     def add(self, op: OpNote) -> None:
@@ -156,33 +187,47 @@ class Notes(Hold):
     def call(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if op.fn is probe or self.between:
             return op.plain(*args, **kwargs)
-        given = [leaf for leaf in values_in((args, kwargs)) if isinstance(leaf, Tensor)]
+        all_given = list(values_in((args, kwargs)))
+        given = [leaf for leaf in all_given if isinstance(leaf, Tensor)]
         its_name = known(op)
-        constant = given and all(map(self.is_constant, given)) and not op.decides
+        is_long = any(isinstance(leaf, Dim) and leaf.size is None for leaf in all_given)  # which the text may be
+        constant = given and all(map(self.is_constant, given)) and not op.decides and not is_long
         if op.fn in WRITTEN and not constant:
             with Intercepted(self.call):
                 result = WRITTEN[op.fn](*args, **kwargs)
             if result is not None:
                 return result
-        if its_name is None or constant:
+        bound = _signature(op.plain).bind(*args, **kwargs) if its_name is not None else None
+        if its_name is None or constant or not is_read(its_name, bound):
             with Intercepted(self.call):
                 result = op.plain(*args, **kwargs)
             self._unknown(op, args, given, result)
             return result
-        bound = _signature(op.plain).bind(*args, **kwargs)
         bound.apply_defaults()
+        _refuse_ragged(its_name, bound.arguments)
         name, parts = lowered(its_name, bound.arguments)
         refs = {what: self._noted(value) for what, value in parts.items()}
         self._inside = []
         result = op.plain(*args, **kwargs)
         offers, self._inside = tuple(self._inside), None
         found = [leaf for leaf in values_in(result) if isinstance(leaf, Tensor)]
+        if its_name != "attended" and all(id(leaf) in self._where for leaf in found):
+            return result  # what was given, as it was
+        for leaf in found:
+            if leaf.dtype not in DTYPES and name != "convert_to_tensor":  # whose numbers are exact in more bits
+                raise _not_there(f"{its_name} in {leaf.dtype}", place_text(place_of_user(1)))
+            if sum(map(is_beam, leaf.dims)) > 1:
+                raise _not_there(f"{its_name} of the hypotheses of two searches", place_text(place_of_user(1)))
+        if name == "add" and found[0].dtype == "bool":
+            name = "logical_or"
+        if name in MAKES_DIM:
+            refs["out_dim"] = result[1] if isinstance(result, tuple) else found[0].feature_dim
         if name == "convert_to_tensor":
             if isinstance(parts["value"], Tensor):
                 return result
             refs["value"] = np.asarray(found[0].numpy())
         out = tuple([self.new(leaf) for leaf in found])
-        self.add(OpNote(name, refs, out, tuple(map(_kind, found)), offers))
+        self.add(OpNote(name, refs, out, tuple(map(kind_of_value, found)), offers))
         return result
 
     def _unknown(self, op: Op, args: tuple[Any, ...], given: list[Tensor], result: Any) -> None:
@@ -217,6 +262,10 @@ class Notes(Hold):
     def around(self, loop: Any, step: Any) -> Any:
         if self._step is not None:
             raise _not_there(f'the loop "{loop.name}" inside of "{self._loop.name}"', place_text(place_of_user(1)))  # type: ignore[union-attr]
+        if loop.given_axis is not None:
+            _refuse_ragged(f'the loop "{loop.name}"', {"axis": loop.axis})
+            if loop.longest_with_end() != loop.axis.extent:
+                raise _not_there(f'the loop "{loop.name}" with include_eos=False', place_text(place_of_user(1)))
         note = LoopNote(loop.name, loop.axis, loop.given_axis is not None, loop.max_seq_len)
         return _Noted(step, self, note, loop)
 
@@ -252,14 +301,15 @@ class _Noted(StepAround):
         if not index:
             note.initial = {path: notes.ref(leaf) for path, leaf in _tensors(self.states.now)}
             notes.blocks.append(note)
+            notes._of_steps = []
         now = self.states.now
         for name, value in now.items():  # in separate Tensors: a value may be both a state and read elsewhere
             now[name] = map_nested(
                 lambda leaf: with_raw(leaf.__dict__, leaf._raw) if isinstance(leaf, Tensor) else leaf, value
             )
+        notes._loop, notes._step = note, StepNote()
         for path, leaf in _tensors(now):
             notes.put(leaf, ("state", path))
-        notes._loop, notes._step = note, StepNote()
         notes._step.dims = _dims(now)
         note.steps.append(notes._step)
 
@@ -292,7 +342,8 @@ class _Noted(StepAround):
     def output(self, value: Tensor, last: bool) -> Tensor:
         step = self._notes._step
         assert step is not None
-        step.outputs.append((self._notes.ref(value), last))
+        ref = self._notes.ref(value)
+        step.outputs.append((ref, last, next((path for path, own in step.next.items() if own == ref), None)))
         return self.inner.output(value, last)
 
     def end_with(self, cond: Tensor, include_eos: bool) -> None:
@@ -322,6 +373,10 @@ class _Noted(StepAround):
             notes.put(leaf, ("final", number, path))
         for at, output in enumerate(self.outputs.all):
             notes.put(output.handle, ("output", number, at))
+            self._note.kinds.append(kind_of_value(output.handle))
+            if any(self._loop.axis in dim.length_dims for dim in output.handle.dims):
+                what = f'a value that gets longer in each step, stacked by loop "{self._loop.name}"'
+                raise _not_there(what, place_text(place_of_user(1)))
 
 
 def noted(fn: Callable[..., Any], *args: Any) -> tuple[Notes, Any]:
@@ -381,7 +436,8 @@ def _stop_of(search: Any) -> dict[str, Any] | None:
     )
 
 
-def _kind(value: Tensor) -> tuple[tuple[Dim, ...], Dim | None, bool]:
+def kind_of_value(value: Tensor) -> tuple[tuple[Dim, ...], Dim | None, bool]:
+    """Dims, sparse dim, and whether it has whole numbers."""
     return value.dims, value.sparse_dim, not has_fractions(value.dtype)
 
 
@@ -396,6 +452,24 @@ def _tensors(value: Any) -> list[tuple[str, Tensor]]:
 @cache
 def _signature(fn: Any) -> inspect.Signature:
     return inspect.signature(fn)
+
+
+def _refuse_ragged(name: str, given: Mapping[str, Any]) -> None:
+    """Refuse what looks at a dim as a whole, if hypotheses or sequences have different lengths of it: a page has no padding."""
+    if name in POSITIONS:
+        return
+    leaves_of = list(values_in(given))
+    dims = [leaf for leaf in leaves_of if isinstance(leaf, Dim)]
+    if any(map(is_beam, dims)):  # of each of which the others may be longer
+        dims += [dim for leaf in leaves_of if isinstance(leaf, Tensor) for dim in leaf.dims]
+    for dim in dims:
+        if any(is_beam(over) or over.extent != 1 for over in dim.length_dims):
+            raise type_error(
+                f"A page cannot run {name} over {dim.short_repr()}: its lengths differ.",
+                [("called in", place_text(place_of_user(1)))],
+                "A page has one sequence without padding. What hypotheses of different lengths come to is a state of the search:",
+                "loop.state.total = loop.state.total + value",
+            )
 
 
 def _not_there(what: str, place: str) -> TypeError:

@@ -6,6 +6,7 @@ text is the input; a number that grows with the text is an affine function of it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,11 +19,10 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
-from rfnb.ops.default import has_fractions
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.viz.axes import Axis
 from rfnb.viz.runnable.lowered import DECIDES
-from rfnb.viz.runnable.noted import LoopNote, Notes, OpNote, StepNote, noted, outside_of_ops
+from rfnb.viz.runnable.noted import LoopNote, Notes, OpNote, StepNote, kind_of_value, noted, outside_of_ops
 
 _FORMAT = 1
 
@@ -162,15 +162,14 @@ class _Encoded:
 
     def _op(self, op: OpNote) -> dict[str, Any]:
         made = {"op": op.name, "given": {name: self._value(value) for name, value in op.given.items()}}
-        kinds = [
-            {
-                "dims": [self._at(dim) for dim in dims],
-                "sparse": None if sparse is None else self._at(sparse),
-                "whole": whole,
-            }
-            for dims, sparse, whole in op.kinds
-        ]
+        kinds = [self._kind(kind) for kind in op.kinds]
         return {**made, "results": list(op.results), "as": kinds, "offers": [list(each) for each in op.offers]}
+
+    def _kind(self, kind: tuple[tuple[Dim, ...], Dim | None, bool]) -> dict[str, Any]:
+        dims, sparse, whole = kind
+        return {
+            "dims": [self._at(dim) for dim in dims], "sparse": None if sparse is None else self._at(sparse), "whole": whole
+        }  # fmt: skip
 
     def _loop(self, loop: LoopNote) -> dict[str, Any]:
         noted = loop.steps[:-1] if len(loop.steps) > 1 and loop.stop and not loop.steps[-1].ops else loop.steps
@@ -183,6 +182,8 @@ class _Encoded:
         self._loops.append(loop)
         begin = {path: self._at(dim) for path, dim in grows.items()}
         seen = [self._dims_in(step) for step in noted]
+        # A recorded loop says once where values go, and computes once what is the same in each step: its first step has it all.
+        is_recorded = len(noted) > 1 and not any(step.next or step.outputs for step in noted[1:])
         steps = []
         for step, own in zip(noted, seen, strict=True):
             others = {dim for each in seen if each is not own for dim in each}
@@ -190,7 +191,7 @@ class _Encoded:
             for dims, when in ((step.dims, "before"), (step.next_dims, "after")):
                 for path in grows:
                     self._is(dims.get(path), _Each(number, when, path))
-            if len(noted) > 1:
+            if len(noted) > 1 and not (is_recorded and step is noted[0]):
                 made = [dim for dim in own if dim not in others and dim not in self._dims and dim not in self._same]
                 for at, dim in enumerate(made):
                     self._is(dim, _Each(number, "made", str(at)))
@@ -202,11 +203,16 @@ class _Encoded:
         for path in grows:
             self._is(noted[-1].next_dims.get(path), _Each(number, "before", path))
         usual = steps[1:] or steps
-        if not any(step["next"] or step["outputs"] for step in usual):  # a recorded loop has these once
-            usual = [{**step, **{name: steps[0][name] for name in ("next", "outputs", "end")}} for step in usual]
+        first, then = ([op["op"] for op in step["ops"]] for step in (steps[0], usual[0]))
         _same(usual, loop, len(steps) - len(usual) + 1)
-        if [op["op"] for op in steps[0]["ops"]] != [op["op"] for op in usual[0]["ops"]]:
-            raise _differs(f'loop "{loop.name}"', ["its first step", "the next"], ())
+        rest = iter(first)
+        is_like = all(name in rest for name in then) if is_recorded else first == then and not _uses_earlier(usual[0])
+        if not is_like:
+            raise value_error(
+                f'A page cannot run loop "{loop.name}": its first step is another one.',
+                [("first step", ", ".join(first)[:60]), ("step 2", ", ".join(then)[:60])],
+                "A page repeats one step: what goes from one to the next is in a state, what is the same in all is computed before.",
+            )
         most = loop.most
         return {
             "loop": loop.name,
@@ -217,7 +223,8 @@ class _Encoded:
             "stop": loop.stop,
             "initial": initial,
             "grows": renamed,
-            **usual[0],
+            **(steps if is_recorded else usual)[0],
+            "as": [self._kind(kind) for kind in loop.kinds],
         }
 
     def _is(self, dim: Dim | None, each: _Each) -> None:
@@ -237,7 +244,7 @@ class _Encoded:
         return {
             "ops": [self._op(op) for op in step.ops],
             "next": {path: self._value(ref) for path, ref in step.next.items()},
-            "outputs": [{"value": self._value(ref), "last": last} for ref, last in step.outputs],
+            "outputs": [{"value": self._value(ref), "last": last, "state": state} for ref, last, state in step.outputs],
             "end": None if step.end is None else {"value": self._value(step.end[0]), "included": step.end[1]},
         }
 
@@ -254,8 +261,8 @@ class _Encoded:
         if isinstance(value, Mapping):
             return {"map": {name: self._value(each) for name, each in value.items()}}
         if isinstance(value, np.generic):
-            return value.item()
-        return value
+            value = value.item()
+        return {"number": _written(value)} if isinstance(value, float) and not math.isfinite(value) else value
 
     def _at(self, dim: Dim) -> int | str:
         if is_beam(dim):
@@ -283,9 +290,7 @@ class _Encoded:
     def _constant(self, number: int) -> dict[str, Any]:
         value = self._notes.constants[number]
         self.tensors.append(value)
-        sparse = None if value.sparse_dim is None else self._at(value.sparse_dim)
-        whole = not has_fractions(value.dtype)
-        return {"dims": [self._at(dim) for dim in value.dims], "sparse": sparse, "whole": whole}
+        return self._kind(kind_of_value(value))
 
 
 def _same(steps: Sequence[Any], loop: LoopNote, first: int) -> None:
@@ -297,6 +302,13 @@ def _same(steps: Sequence[Any], loop: LoopNote, first: int) -> None:
                 [(f"step {at}", f"{len(each['ops'])} ops") for at, each in ((first, steps[0]), (number, step))],
                 "A page repeats one step. What Python decides in the loop, an op has to decide.",
             )
+
+
+def _uses_earlier(step: Any) -> bool:
+    """True if a step uses what an earlier one has computed."""
+    if isinstance(step, dict):
+        return any(map(_uses_earlier, step.values()))
+    return isinstance(step, list) and (step[:1] == ["earlier"] or any(map(_uses_earlier, step)))
 
 
 def _is_same(one: Any, two: Any) -> bool:
@@ -315,6 +327,9 @@ def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> An
     if isinstance(first, dict):
         if any(not isinstance(each, dict) or list(each) != list(first) for each in found):
             raise _differs(where, [str(each)[:40] for each in found], texts)
+        if where.startswith(".dims."):  # lengths may be part of its name
+            where = f'the dim "{first["name"]}"'
+            found = [{**each, "name": first["name"]} for each in found]
         return {name: _together([each[name] for each in found], texts, f"{where}.{name}") for name in first}
     if isinstance(first, list):
         if any(not isinstance(each, list) or len(each) != len(first) for each in found):
@@ -346,7 +361,11 @@ def _array(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -
     """An array made in the call: a constant, or the labels of the text's letters."""
     first = found[0]
     if all(each.shape == first.shape and np.array_equal(each, first) for each in found):
-        return {"values": first.ravel().tolist(), "shape": list(first.shape), "dtype": str(first.dtype)}
+        return {
+            "values": [_written(each) for each in first.ravel().tolist()],
+            "shape": list(first.shape),
+            "dtype": str(first.dtype),
+        }
     for read in (_labels, _counts, _sizes) if np.issubdtype(first.dtype, np.integer) else (_counts, _sizes):
         value = read(found, texts, where)
         if value is not None:
@@ -385,6 +404,13 @@ def _sizes(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -
     columns = zip(*(each.ravel().astype(int).tolist() for each in found), strict=True)
     sizes = [_together(column, texts, where) for column in columns]
     return {"sizes": sizes, "shape": list(found[0].shape)}
+
+
+def _written(number: Any) -> Any:
+    """A number, or what JavaScript calls one that JSON does not have."""
+    if not isinstance(number, float) or math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def _shown(array: np.ndarray) -> str:

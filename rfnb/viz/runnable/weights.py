@@ -83,6 +83,12 @@ def _coded(array: np.ndarray, coded: str) -> tuple[dict[str, np.ndarray], dict[s
     """The blocks of an array, how to decode them, and the decoded values."""
     if array.dtype.kind != "f":
         whole = array.astype(np.int32)
+        if not np.array_equal(whole, array):
+            raise value_error(
+                "save: a whole number is too large for a page.",
+                [("array", f"{array.dtype} {array.shape}"), ("largest", int(np.abs(array).max()))],
+                "Whole numbers of a page have 32 bits.",
+            )
         return {"": whole.ravel()}, {"as": "int32", "row": 1}, whole
     single = array.astype(np.float32)
     if coded == "float32" or array.size <= _FEW:

@@ -16,6 +16,7 @@ from rfnb.nn.attention import positional_encoding
 from rfnb.nn.attention.attended import attended, attending_dim
 from rfnb.nn.attention.functions import dot_attention
 from rfnb.nn.normalization import LayerNorm, RMSNorm, affine
+from rfnb.ops.cast import cast
 from rfnb.ops.concat import concat, stack, unstack
 from rfnb.ops.const import convert_to_tensor, full, ones
 from rfnb.ops.dims import last_frame_position_of_dim, range_over_dim, replace_dim, sequence_mask, set_sparse_dim
@@ -58,7 +59,8 @@ def _shifted(source: Tensor, axis: Dim, pad_value: Any, by: int) -> Tensor:
     last = reduce_max(_places(axis), axis=axis)
     inside = logical_and(places >= 0, places <= last)
     found = gather(source, indices=where(inside, places, 0), axis=axis)
-    return set_sparse_dim(where(inside, found, pad_value), source.sparse_dim)
+    shifted = where(inside, found, pad_value)
+    return set_sparse_dim(shifted if shifted.dtype == source.dtype else cast(shifted, source.dtype), source.sparse_dim)
 
 
 def _pad(

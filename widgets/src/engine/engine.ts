@@ -1,7 +1,7 @@
 // Runs a program for a text: what the kernel would compute, with nothing but this page.
 
 import type { Axis, Named } from "./array";
-import { lengthOf, named, ordered, picked, sizeOf, strideOf } from "./array";
+import { lengthOf, like, named, ordered, picked, sizeOf, strideOf } from "./array";
 import type { Command } from "../run";
 import type { Change } from "./changes";
 import { Decisions, withRows, withSet } from "./changes";
@@ -35,6 +35,8 @@ export interface Looped {
   most: number;
   /** Of each output its values, step by step. */
   outputs: Named[][];
+  /** Of each output the value of the last step that each hypothesis has. */
+  lasts: Named[];
   states: Record<string, Named>[];
   /** What was seen inside of the ops of each step. */
   offers: Offers[];
@@ -119,11 +121,11 @@ export class Engine {
   }
 
   size(axis: Axis, length: number, inputs: Inputs = {}, found?: number): number {
-    if (axis === "beam" || axis === "single") return 1;
+    if (axis === "beam" || axis === "single") return found ?? 1;
     const { size, name } = this.spec.dims[axis]!;
-    if (size !== null) return sizeIn(size, length, inputs);
-    if (found === undefined) throw new Error(`the dim ${name} has no size`);
-    return found;
+    if (found !== undefined) return found; // as an array has it
+    if (size === null) throw new Error(`the dim ${name} has no size`);
+    return sizeIn(size, length, inputs);
   }
 
   constant(number: number): Named {
@@ -178,7 +180,12 @@ class Run {
         ? [this.given(spec.given["value"] as Letters, spec.as[0]!, spec.results[0]!)]
         : this.called(spec, number, offers);
     if (this.hidden !== undefined && spec.op === "gather") made[0] = this.hiding(spec, made[0]!);
-    spec.results.forEach((number, at) => this.note((into[number] = made[at]!)));
+    spec.results.forEach((number, at) => {
+      const own = (into[number] = this.whole(made[at]!, spec.as[at]!));
+      if (own.dims.some((axis) => axis !== "beam" && !spec.as[at]!.dims.includes(axis)))
+        throw new Error(`This page cannot run ${spec.op} as it is called: save it again.`);
+      this.note(own);
+    });
   }
 
   private called(spec: OpSpec, number: number, offers: Offers): Named[] {
@@ -233,6 +240,7 @@ class Run {
     if (value && typeof value === "object") {
       if ("dim" in value) return value.dim;
       if ("input" in value) return this.inputs[value.input];
+      if ("number" in value) return Number(value.number);
       if ("list" in value) return value.list.map((one) => this.value(one));
       if ("map" in value)
         return Object.fromEntries(Object.entries(value.map).map(([name, one]) => [name, this.value(one)]));
@@ -258,22 +266,46 @@ class Run {
 
   /** What a loop has collected, along the way that each hypothesis went. */
   private output(number: number, at: number): Named {
-    const { outputs, steps } = this.loops[number]!,
-      { axis, outputs: specs } = this.engine.spec.blocks.filter(isLoop)[number]!,
-      parts = outputs[at]!,
+    const { outputs, steps, lasts, beams } = this.loops[number]!,
+      { axis, outputs: specs, as } = this.engine.spec.blocks.filter(isLoop)[number]!,
+      all = outputs[at]!,
       last = steps.at(-1);
-    if (!last) return specs[at]!.last ? parts.at(-1)! : stacked(parts, axis);
-    const ways = Array.from(last.parents, (_, slot) => wayOf(steps, slot)[1]);
-    return stacked(
-      parts.map((part, step) =>
-        picked(
-          part,
+    if (!all.length) throw new Error("For this text a loop has no step.");
+    if (specs[at]!.last) return this.collected(lasts[at]!, as[at]!, beams?.ended.length);
+    const parts = all.slice(0, beams ? Math.max(...beams.counts) : all.length);
+    if (!last) return this.collected(stacked(parts, axis, all[0]), as[at]!);
+    const ways = Array.from(last.parents, (_, slot) => wayOf(steps, slot)[1]),
+      along = (part: Named, step: number) => {
+        if (!all.some(({ dims }) => dims.includes("beam"))) return part;
+        const whole = part.dims.includes("beam") ? part : ordered(part, [...part.dims, "beam"], [...part.shape, 1]),
+          count = lengthOf(whole, "beam"); // before the first choice one, for all
+        return picked(
+          whole,
           "beam",
-          ways.map((slots) => slots[step]!),
-        ),
-      ),
-      axis,
-    );
+          Int32Array.from(ways, (slots) => (count > 1 ? slots[step]! : 0)),
+        );
+      };
+    return this.collected(stacked(parts.map(along), axis, along(all[0]!, 0)), as[at]!, ways.length);
+  }
+
+  /** What steps gave, with axes as they are called after the loop. */
+  private collected(array: Named, kind: Kind, count = 1): Named {
+    const there = (dims: readonly Axis[], others: readonly Axis[]) =>
+        dims.filter((axis) => axis !== "beam" && !others.includes(axis)),
+      after = there(kind.dims, array.dims),
+      made = withAxes(array, new Map(there(array.dims, kind.dims).map((axis, at) => [axis, after[at]!])));
+    if (made.dims.includes("beam") || !kind.dims.includes("beam")) return this.whole(made, kind);
+    return this.whole(ordered(made, [...made.dims, "beam"], [...made.shape, count]), kind);
+  }
+
+  /** With all axes that it has in the program: of the lengths that say what is there it may have more. */
+  private whole(array: Named, { dims, sparse, whole }: Kind): Named {
+    const more = dims.filter((axis) => axis !== "beam" && !array.dims.includes(axis)),
+      is = array.values instanceof Int32Array === whole;
+    if (!more.length && is && array.sparse === sparse) return array;
+    const shape = [...array.shape, ...more.map((axis) => this.size(axis))],
+      { values, ...rest } = more.length ? ordered(array, [...array.dims, ...more], shape) : array;
+    return { ...rest, values: is ? values : whole ? Int32Array.from(values) : Float32Array.from(values), sparse };
   }
 
   /** An array that the function makes; `result`: its number, if it is what an op gives. */
@@ -298,7 +330,7 @@ class Run {
     } else if (typeof value !== "object") values = [value];
     else if ("sizes" in value) values = value.sizes.map((size) => sizeIn(size, this.text.length, this.inputs));
     else if ("from" in value) values = Array.from({ length: sizeOf(shape) }, (_, at) => value.from + at);
-    else values = value.values;
+    else values = value.values.map(Number);
     const array = whole ? Int32Array.from(values) : Float32Array.from(values);
     return named(dims, shape, array, 0, sparse);
   }
@@ -315,6 +347,7 @@ class Run {
         made: 0,
         most,
         outputs: spec.outputs.map(() => []),
+        lasts: [],
         states: [states],
         offers: [],
       };
@@ -346,6 +379,7 @@ class Run {
       yield;
     }
     const { beams } = looped;
+    this.found.set(spec.axis, beams ? Math.max(...beams.counts) : looped.made);
     if (beams && spec.ops.some(({ op, given }) => op === "choice" && given["length_normalization"])) {
       const longest = beams.lengths.map((length, slot) => length + Number(!spec.end?.included && !beams.ended[slot]));
       looped.beams = { ...beams, scores: beams.scores.map((score) => score / Math.max(1, ...longest)) };
@@ -412,49 +446,63 @@ class StepRun {
     this.values[op.results[0]!] = hypotheses(decided.labels, decided.dims, 1, op.as[0]!.sparse);
   }
 
-  /** A next state, where what has ended keeps the one that it had. */
-  private kept(next: Named, old: Named): Named {
-    const { decided, looped } = this,
-      slots = [...(decided?.parents ?? [])].flatMap((parent, slot) => (looped.beams?.ended[parent] ? [slot] : []));
-    if (!slots.length || !next.dims.includes("beam")) return next;
-    if (old.dims.some((axis) => !next.dims.includes(axis))) return next; // it has grown: that has no place in the old one
-    const values = next.values.slice(),
-      before = ordered(old, next.dims, next.shape).values,
-      inner = strideOf(next, "beam"),
-      all = inner * lengthOf(next, "beam");
-    for (const slot of slots)
-      for (let from = slot * inner; from < values.length; from += all)
-        values.set(before.subarray(from, from + inner), from);
-    return { ...next, values };
+  /** The hypotheses after the step: which have ended, and for which the step counts. */
+  private end(): [beams: Beams | null, idle: number[]] {
+    const { looped, spec, decided } = this,
+      old = looped.beams,
+      ends = spec.end ? this.brought(this.valueOf(spec.end.value)).values : null;
+    if (!decided && !ends) return [null, []];
+    const parents = decided ? Array.from(decided.parents) : Array.from(ends!, (_, at) => at),
+      before = parents.map((parent) => old?.ended[parent] ?? false),
+      ended = before.map((one, slot) => one || Boolean(ends?.[slot])),
+      idle = spec.end && !spec.end.included ? ended : before,
+      lengths = parents.map((parent, slot) => (old?.lengths[parent] ?? 0) + Number(!before[slot])),
+      counts = parents.map((parent, slot) => (old?.counts[parent] ?? 0) + Number(!idle[slot])),
+      scores = decided?.scores ?? new Float32Array(ended.length);
+    return [{ scores, ended, lengths, counts }, idle.flatMap((one, slot) => (one ? [slot] : []))];
   }
 
   /** `after`: the axes of states that have grown, as they are called before the next step. */
   finish(after: Map<Axis, Axis>): void {
     const { looped, spec, decided } = this,
-      before = looped.states.at(-1)!;
-    const ends = spec.end ? this.brought(this.valueOf(spec.end.value)).values : null;
+      before = looped.states.at(-1)!,
+      [beams, idle] = this.end(),
+      count = beams?.ended.length ?? 1;
     const next = Object.fromEntries(
       Object.keys(before).map((path) => {
         const ref = spec.next[path],
           old = this.brought(before[path]!),
-          value = ref ? this.kept(this.brought(this.valueOf(ref)), old) : old;
+          value = ref ? kept(this.brought(this.valueOf(ref)), old, idle, count) : old;
         return [path, withAxes({ ...value, turn: 0 }, after)];
       }),
     );
-    spec.outputs.forEach(({ value }, at) => looped.outputs[at]!.push({ ...this.valueOf(value), turn: 0 }));
-    if (decided) {
-      const { parents } = decided,
-        old = looped.beams,
-        ended = Array.from(parents, (parent, slot) => (old?.ended[parent] ?? false) || Boolean(ends?.[slot])),
-        lengths = Array.from(parents, (parent) => (old?.lengths[parent] ?? 0) + (old?.ended[parent] ? 0 : 1));
-      decided.ended = ended;
-      looped.beams = { scores: decided.scores, ended, lengths };
-    } else if (ends) {
-      const ended = Array.from(ends, (one, at) => Boolean(one) || (looped.beams?.ended[at] ?? false));
-      looped.beams = { scores: new Float32Array(ended.length), ended, lengths: ended.map(() => looped.made + 1) };
-    }
+    spec.outputs.forEach(({ value, last, state }, at) => {
+      const now = this.brought(this.valueOf(value));
+      looped.outputs[at]!.push({ ...now, turn: 0 });
+      if (!last) return;
+      const initial = state === null ? { ...now, values: like(now.values, now.values.length) } : before[state]!,
+        earlier = this.brought(looped.lasts[at] ?? initial);
+      looped.lasts[at] = { ...kept(now, earlier, idle, count), turn: 0 };
+    });
+    if (decided) decided.ended = beams!.ended;
+    if (beams) looped.beams = beams;
     looped.states.push(next);
   }
+}
+
+/** Values after a step, where those of the `count` hypotheses for which it does not count keep the ones that they had. */
+function kept(next: Named, old: Named, idle: readonly number[], count: number): Named {
+  if (!idle.length || old.dims.some((axis) => !next.dims.includes(axis) && axis !== "beam")) return next; // it has grown: that has no place in the old one
+  if (idle.length === count) return old;
+  const made = next.dims.includes("beam") ? next : ordered(next, [...next.dims, "beam"], [...next.shape, count]),
+    values = made.values.slice(),
+    before = ordered(old, made.dims, made.shape).values,
+    inner = strideOf(made, "beam"),
+    all = inner * count;
+  for (const slot of idle)
+    for (let from = slot * inner; from < values.length; from += all)
+      values.set(before.subarray(from, from + inner), from);
+  return { ...made, values };
 }
 
 const withAxes = (array: Named, axes: Map<Axis, Axis>): Named =>

@@ -11,12 +11,15 @@ import { Host } from "../page/host";
 import type { WeightSpec } from "../page/weights";
 import { weightsOf } from "../page/weights";
 import { OPS } from "./ops";
-import type { ProgramSpec } from "./program";
+import type { LoopSpec, ProgramSpec } from "./program";
+import { isLoop } from "./program";
 
 export { WASM } from "./kernel";
 export const names = Object.keys(OPS);
 
 const plainly = ({ dims, shape, values }: Named) => ({ dims, shape, values: Array.from(values, String) });
+
+const endOf = ({ ops }: LoopSpec) => (ops.find(({ op }) => op === "choice")?.given["end_label"] ?? 0) as number;
 
 /** What a program says for texts, as JSON has it. */
 export function engine(spec: ProgramSpec, weights: (Float32Array | Int32Array)[], plain: boolean) {
@@ -29,7 +32,7 @@ export function engine(spec: ProgramSpec, weights: (Float32Array | Int32Array)[]
         const { loops, values } = made.run(text);
         return {
           values: values.map(plainly),
-          nbest: loops.map((loop) => hypothesesOf(loop)),
+          nbest: loops.map((loop, at) => hypothesesOf(loop, endOf(spec.blocks.filter(isLoop)[at]!))),
           outputs: loops.map(({ outputs }) => outputs.map((steps) => steps.map(plainly))),
         };
       } catch (error) {

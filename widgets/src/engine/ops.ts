@@ -197,8 +197,12 @@ const REDUCE: Record<string, (line: Float64Array) => number> = {
 
 function softmax(source: Named, axis: Axis, log: boolean): Named {
   return along(source, axis, (line) => {
-    const total = logSumExp(line);
-    return line.map((value) => (log ? value - total : Math.exp(value - total)));
+    const top = most(line);
+    let total = 0;
+    for (let at = 0; at < line.length; at++) total += Math.exp((line[at]! -= top));
+    const less = Math.log(total); // from what is left: a large maximum would swallow it
+    for (let at = 0; at < line.length; at++) line[at] = log ? line[at]! - less : Math.exp(line[at]!) / total;
+    return line;
   });
 }
 
@@ -290,17 +294,16 @@ export function without(array: Named, axis: Axis): Named {
       };
 }
 
-/** Arrays of the same axes along a new one. */
-export function stacked(parts: Named[], axis: Axis): Named {
-  const [first] = parts as [Named],
-    size = first.values.length,
+/** Arrays of the same axes along a new one; `first`: the like of them. */
+export function stacked(parts: Named[], axis: Axis, first = parts[0]!): Named {
+  const size = first.values.length,
     values = like(first.values, size * parts.length);
   parts.forEach((part, at) => values.set(ordered(part, first.dims).values, at * size));
   return named([axis, ...first.dims], [parts.length, ...first.shape], values, first.turn, first.sparse);
 }
 
-/** Arrays side by side, each along an axis of its own; `dims`: of the result. */
-function joined(pairs: [Named, Axis][], dims: Axis[]): Named {
+/** Arrays side by side, each along an axis of its own, along `out`. */
+function joined(pairs: [Named, Axis][], out: Axis): Named {
   const sources = pairs.map(([source]) => source),
     rest = union(pairs.map(([source, axis]) => without(source, axis))),
     shape = shapeOf(rest, sources),
@@ -316,7 +319,6 @@ function joined(pairs: [Named, Axis][], dims: Axis[]): Named {
       values.set(own.subarray(row * length, (row + 1) * length), row * width + begin);
     begin += length;
   });
-  const out = dims.find((axis) => axis !== "beam" && !rest.includes(axis))!; // hypotheses may come later
   return named([...rest, out], [...shape, width], values, turnOf(sources));
 }
 
@@ -325,6 +327,15 @@ function filled(call: Call, value: number): Named[] {
     shape = dims.map((axis) => call.size(axis)),
     values = whole ? new Int32Array(sizeOf(shape)) : new Float32Array(sizeOf(shape));
   return [named(dims, shape, values.fill(value), 0, sparse)];
+}
+
+/** Where indices point to; null: nowhere, as there is nothing. */
+function placesIn({ values }: Named, length: number, given: Record<string, unknown>): ArrayLike<number> | null {
+  if (given["clip_to_valid"]) return length ? values.map((index) => Math.min(Math.max(index, 0), length - 1)) : null;
+  const found = typeof given["indices"] === "number" && values[0]! < 0 ? [values[0]! + length] : values,
+    wrong = found.find((index) => !(index >= 0 && index < length));
+  if (wrong !== undefined) throw new Error(`For this text there is no entry ${wrong}: there are ${length}.`);
+  return found;
 }
 
 const axesOf = (axis: unknown): Axis[] => (Array.isArray(axis) ? axis : [axis]) as Axis[];
@@ -378,7 +389,7 @@ export const OPS: Record<string, Run> = {
   reverse_sequence: ({ given }) => [
     along(given["tensor"] as Named, given["axis"] as Axis, (line) => line.slice().reverse()),
   ],
-  gather: ({ given, as }) => {
+  gather: ({ given }) => {
     const source = given["source"] as Named,
       indices = arrayOf(given["indices"]),
       axis = (given["axis"] ?? indices.sparse) as Axis,
@@ -386,11 +397,13 @@ export const OPS: Record<string, Run> = {
       dims = [...indices.dims, ...rest.filter((one) => !indices.dims.includes(one))],
       shape = shapeOf(dims, [indices, source]),
       stride = strideOf(source, axis),
-      values = like(source.values, sizeOf(shape));
-    each(dims, shape, [indices, renamed(source, axis, "single")], (places, entry) => {
-      values[entry] = source.values[places[1]! + indices.values[places[0]!]! * stride]!;
-    });
-    return [named(dims, shape, values, turnOf([indices, source]), as[0]!.sparse)];
+      values = like(source.values, sizeOf(shape)),
+      at = placesIn(indices, lengthOf(source, axis), given);
+    if (at)
+      each(dims, shape, [indices, renamed(source, axis, "single")], (places, entry) => {
+        values[entry] = source.values[places[1]! + at[places[0]!]! * stride]!;
+      });
+    return [named(dims, shape, values, turnOf([indices, source]))];
   },
   linear: ({ given, kernel }) => {
     const { source, weight, bias } = given as Record<string, Named>;
@@ -414,7 +427,7 @@ export const OPS: Record<string, Run> = {
   attended: ({ given, offer }) => [offer("weights", given["weights"] as Named)],
   LSTM,
   ctc_prefix_beam_search: ({ given, as, size }) => prefixSearch(given, as, size),
-  concat: ({ given, as }) => [joined(given["sources"] as [Named, Axis][], as[0]!.dims)],
+  concat: ({ given }) => [joined(given["sources"] as [Named, Axis][], given["out_dim"] as Axis)],
   split: ({ given, size }) => {
     const source = given["source"] as Named,
       axis = given["axis"] as Axis;
@@ -425,20 +438,20 @@ export const OPS: Record<string, Run> = {
       return renamed(picked(source, axis, entries), axis, out);
     });
   },
-  slice: ({ given, as, size }) => {
-    const source = given["source"] as Named,
-      axis = given["axis"] as Axis,
-      out = as[0]!.dims.find((one) => one === axis || (one !== "beam" && !source.dims.includes(one)))!,
+  slice: ({ given }) => {
+    const { source, axis, out_dim: out } = given as { source: Named; axis: Axis; out_dim: Axis },
       length = lengthOf(source, axis),
-      start = Number(given["start"] ?? 0),
-      begin = start < 0 ? Math.max(0, length + start) : Math.min(start, length),
-      step = Number(given["step"] ?? 1);
+      inside = (at: number) => Math.min(Math.max(at < 0 ? length + at : at, 0), length),
+      [start, end, size, step] = ["start", "end", "size", "step"].map((name) => given[name] as number | undefined),
+      begin = inside(start ?? 0),
+      last = size === undefined ? inside(end ?? length) : Math.min(begin + size, length),
+      count = Math.max(0, Math.ceil((last - begin) / (step ?? 1)));
     return [
       renamed(
         picked(
           source,
           axis,
-          Array.from({ length: size(out) }, (_, at) => begin + at * step),
+          Array.from({ length: count }, (_, at) => begin + at * (step ?? 1)),
         ),
         axis,
         out,
@@ -459,12 +472,10 @@ export const OPS: Record<string, Run> = {
       { ...source, dims: made, shape: made.map((axis) => (dims.includes(axis) ? size(axis) : lengthOf(source, axis))) },
     ];
   },
-  merge_dims: ({ given, as }) => {
-    const source = given["source"] as Named,
-      dims = given["dims"] as Axis[],
+  merge_dims: ({ given }) => {
+    const { source, dims, out_dim: out } = given as { source: Named; dims: Axis[]; out_dim: Axis },
       rest = source.dims.filter((axis) => !dims.includes(axis)),
-      made = ordered(source, [...rest, ...dims]),
-      out = as[0]!.dims.find((axis) => axis !== "beam" && !rest.includes(axis))!;
+      made = ordered(source, [...rest, ...dims]);
     return [{ ...made, dims: [...rest, out], shape: [...shapeOf(rest, [source]), sizeOf(shapeOf(dims, [source]))] }];
   },
   /** The same array, whose axes have other names. */
@@ -501,10 +512,7 @@ export const OPS: Record<string, Run> = {
   copy_transpose: ({ given }) => [given["self"] as Named],
   stop_gradient: ({ given }) => [(given["source"] ?? given["x"]) as Named],
   set_sparse_dim: ({ given, as }) => [{ ...(given["source"] as Named), sparse: as[0]!.sparse }],
-  replace_dim: ({ given }) => {
-    const source = given["source"] as Named;
-    return [renamed(source, given["in_dim"] as Axis, given["out_dim"] as Axis)];
-  },
+  replace_dim: ({ given }) => [renamed(given["source"] as Named, given["in_dim"] as Axis, given["out_dim"] as Axis)],
   where: ({ given, as }) => {
     const arrays = [given["cond"] ?? given["condition"], given["true_"], given["false_"]].map(arrayOf),
       [cond, one, other] = arrays as [Named, Named, Named],

@@ -31,7 +31,8 @@ export type Given =
   | Literal
   | Sizes
   | Counted
-  | { input: string };
+  | { input: string }
+  | { number: string }; // that JSON does not have
 /** The labels of a text: one for each letter or word, between others. */
 export interface Letters {
   letters: Record<string, number>;
@@ -39,7 +40,7 @@ export interface Letters {
   after: number[];
 }
 export interface Literal {
-  values: number[];
+  values: (number | string)[]; // a string: what JSON does not have as a number
   shape: number[];
 }
 /** Numbers of which some grow with the text. */
@@ -75,7 +76,9 @@ export interface LoopSpec {
   grows: [initial: number, before: number, after: number][];
   ops: OpSpec[];
   next: Record<string, Ref>;
-  outputs: { value: Ref; last: boolean }[];
+  /** `last`: what is wanted is the last value only, or where no step counts, that of a state before the loop. */
+  outputs: { value: Ref; last: boolean; state: string | null }[];
+  as: Kind[]; // of these
   end: { value: Ref; included: boolean } | null;
   stop: StopSpec | null;
 }

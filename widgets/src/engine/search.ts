@@ -39,11 +39,12 @@ export interface StopSpec {
   rule: "sure" | "likely" | "complete";
 }
 
-/** Of a search so far: for each hypothesis its score, whether it has ended, and the steps that it has. */
+/** Of a search so far: for each hypothesis its score, whether it has ended, the steps until it did, and how many of them count. */
 export interface Beams {
   scores: Float32Array;
   ended: boolean[];
   lengths: number[];
+  counts: number[];
 }
 
 export function choose(
