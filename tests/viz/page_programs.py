@@ -425,15 +425,15 @@ class Drawn:
         return self.line(f"{v} = rf.shift_{way}({x}, axis={axis}, pad_value={value}, amount={amount})", v)
 
     def filled(self):
-        x = self.pick(None)
+        x = self.pick(None) if "filled" in self.begun else "v0"
         dims = ", ".join(name for dim in self.scope[x].dims if (name := self.dim_name(dim)))
         dtype = self.random.choice(["'float32'", "'int32'", "'bool'"])
-        code = self.random.choice([
+        code = self.one_of([
             f"rf.zeros_like({x})", f"rf.ones_like({x})", f"rf.zeros([{dims}], dtype={dtype})", f"rf.ones([{dims}], dtype={dtype})",
             f"rf.full(dims=[{dims}], fill_value={self.number()})", f"rf.full(dims=[{dims}], fill_value=3, dtype='int32')",
             "rf.range_over_dim(time)", "rf.range_over_dim(feat)", "rf.range_over_dim(time, dtype='float32')",
             f"rf.convert_to_tensor({self.number()})", f"rf.stop_gradient({x})", f"rf.identity({x})",
-        ])  # fmt: skip
+        ], "filled")  # fmt: skip
         return self.line(f"{(v := self.new())} = {code}", v)
 
     def cast(self):

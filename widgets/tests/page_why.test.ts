@@ -30,7 +30,17 @@ function search(
   { first = FIRST, after = AFTER, most = 6, endless = false, ...options }: Given,
   changes: Change[],
 ): Searched {
-  const looped: Looped = { name: "", steps: [], beams: null, made: 0, most, outputs: [], lasts: [], states: [], offers: [] },
+  const looped: Looped = {
+      name: "",
+      steps: [],
+      beams: null,
+      made: 0,
+      most,
+      outputs: [],
+      lasts: [],
+      states: [],
+      offers: [],
+    },
     { steps } = looped;
   let beams: Beams | null = null;
   while (steps.length < most && !beams?.ended.every(Boolean)) {

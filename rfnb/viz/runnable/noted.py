@@ -197,8 +197,7 @@ class Notes(Hold):
                 result = WRITTEN[op.fn](*args, **kwargs)
             if result is not None:
                 return result
-        bound = _signature(op.plain).bind(*args, **kwargs) if its_name is not None else None
-        if its_name is None or constant or not is_read(its_name, bound):
+        if its_name is None or constant or not is_read(its_name, bound := _signature(op.plain).bind(*args, **kwargs)):
             with Intercepted(self.call):
                 result = op.plain(*args, **kwargs)
             self._unknown(op, args, given, result)
