@@ -1,4 +1,4 @@
-"""patch_sweep: one value after the other is patched from a clean run into a corrupted one, and the same number is measured of each."""
+"""patch_sweep: patch values from a clean run into a corrupted one, one at a time, and measure a number for each."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ def patch_sweep(
     labels: Sequence[Any] | None = None,
     live: bool = False,
 ) -> Measured:
-    """The number that is measured of a corrupted run with one value of a clean run patched in, for each such value.
+    """Measure a number of the corrupted run with one value of the clean run patched in, for each such value.
 
-        sweep = rf.patch_sweep(gpt, ids, other_ids, (3, 7))     # of layers x positions; sweep.recovered, rf.show(sweep)
+        sweep = rf.patch_sweep(gpt, ids, other_ids, (3, 7))     # layers x positions; sweep.recovered, rf.show(sweep)
 
-    It makes one pass for the clean run, one for the corrupted one, and one for each number. The model is as it was afterwards. Random
-    numbers are drawn in each pass: switch dropout off before (`model.eval()`).
+    It makes one pass for the clean run, one for the corrupted one, and one for each number. The model is unchanged
+    afterwards. Random numbers are drawn in each pass: switch dropout off first (`model.eval()`).
 
     Args:
         model: A torch.nn.Module.
         clean, corrupted: Inputs of the same sizes: a tensor, a tuple of arguments, or a dict of named ones.
-        metric: A function of what the model returns, that gives a number or one for each sequence (their mean is taken); or a label, whose
-            logit at the last position it is; or two labels: the logit of the first minus that of the second.
-        over: "position": what each layer returns, at one position after the other; "head": what each head of attention gives, at all
-            positions; "layer": all of what a layer returns.
-        layers: Paths of modules, in their order; of "head" those of attentions. Default: of the longest list of modules of one class.
-        labels: Of the positions, e.g. tokens. Default: numbers.
-        live: Whether the map is shown and filled while it is computed.
+        metric: A function from the model's output to a number, or to one per sequence (whose mean is taken); or a
+            label, for its logit at the last position; or two labels, for the logit of the first minus that of the second.
+        over: "position": the output of each layer at one position; "head": the output of each attention head at all
+            positions; "layer": the whole output of a layer.
+        layers: Paths of modules in order; for "head" those of attentions. Default: the longest list of modules of one class.
+        labels: Labels of the positions, e.g. tokens. Default: numbers.
+        live: Whether to show the map and fill it while it is computed.
 
     Returns:
-        {layer, position}, {layer, head} or {layer, all}, as an array: with `beside["clean"]` and `beside["corrupted"]`.
+        {layer, position}, {layer, head} or {layer, all}, as an array with `beside["clean"]` and `beside["corrupted"]`.
 
     Raises:
         TypeError, ValueError: If the model cannot be edited, has no such layers, or nothing to measure.
-        ShapeError: If the runs are of other sizes.
+        ShapeError: If the sizes of the runs differ.
 
     Source: Meng et al. 2022, "Locating and Editing Factual Associations in GPT", section 2.1 (causal tracing); Wang et al. 2022,
     "Interpretability in the Wild", section 3.1 (heads).
@@ -166,7 +166,7 @@ def _changed(path: str, value: torch.Tensor, axis: int, place: int | None) -> Ca
 
 
 def first_tensor(result: Any) -> torch.Tensor | None:
-    """The first tensor of what a module returns; None if it has none."""
+    """The first tensor in a module's result, or None."""
     while isinstance(result, (tuple, list)) and result:
         result = result[0]
     if isinstance(result, dict):
@@ -175,13 +175,13 @@ def first_tensor(result: Any) -> torch.Tensor | None:
 
 
 class _Patch:
-    """A change of the result of one module. Nothing else of the model is wrapped, so a pass costs what it costs."""
+    """An edit of the result of one module. No other module is wrapped, so a pass has no overhead."""
 
     change: Callable[[Any], Any] = staticmethod(lambda result: result)
 
     @block
     def at(self, module: torch.nn.Module) -> Iterator[None]:
-        """Do it with the results of this module."""
+        """Apply it to the results of this module."""
         make = lambda forward: InPlaceHere(module, forward, self, self._call)  # noqa: E731
         with asking(self), _replaced.during(lambda: [(module, "forward", make)]):
             yield
@@ -193,7 +193,7 @@ class _Patch:
 def _heads(
     model: torch.nn.Module, paths: list[str], clean: Any, run: Callable[[Any], float], corrupted: Any, over: str
 ) -> Iterator[Row]:
-    """The numbers of the heads of each attention; of each layer that is given, of the attention in it."""
+    """The numbers of the heads of each attention; for a given layer, of the attention in it."""
     with record("attention", model={path: model.get_submodule(path) for path in paths}) as trace:
         whole = run(clean)
     found = []
@@ -217,20 +217,20 @@ def _heads(
 
 
 class _HeadPatch:
-    """The heads of one attention: noted in one run, then one of them put into each run. It is attached to once for all runs."""
+    """The heads of one attention: recorded in one run, then one of them patched into each run. It is attached once for all runs."""
 
     def __init__(self) -> None:
         self.now: int | None = None
         self._first = self._kept = torch.zeros(0, device="cpu")
 
     def note(self, raw: torch.Tensor) -> torch.Tensor:
-        """The first head, which tells where heads are among the axes: that differs between functions of attention."""
+        """The first head, which locates the axis of heads: that differs between attention functions."""
         if self.now is None:
             self._first = raw
         return raw
 
     def put(self, raw: torch.Tensor) -> torch.Tensor:
-        """All heads of this run."""
+        """Record all heads of this run."""
         if self.now is None:
             self._kept = raw.clone()
             return raw

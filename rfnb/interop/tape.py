@@ -1,12 +1,13 @@
-"""A tape: every call of torch in one pass of a model, with the module that it was made in, what it read and what it made, in float64.
+"""A tape: all torch calls in one pass of a model, with their module, inputs and results, in float64.
 
     model = copied(model, torch.float64)
     with Tape(model) as tape:
         out = called(model, inputs)
     tape.calls[5].name, tape.calls[5].path, tape.calls[5].reads      # "softmax", "layers.0.attn", the calls whose results it read
 
-What code computes in float32 by itself (a norm, a softmax, a table of angles) is computed in float64 here, so that whatever differs between
-two tapes by more than 1e-9 is no rounding. A tape can be played again with other results: `changes` gets each call before it is made.
+Computations that the code itself does in float32 (a norm, a softmax, a table of angles) run in float64 here, so a
+difference above 1e-9 between two tapes is not rounding. A tape can be replayed with other results: `changes` is called
+before each call.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ class TapeCall:
     """One call of torch.
 
     Attributes:
-        index: Its place on the tape.
-        path, turn: The module that made it, and in which of its calls.
-        name, nth: Of the function, and how many of this name the same call of the module had made before.
-        reads: The results of calls that are among its arguments: the index of the call, and which of its results.
-        given: The tensors among its arguments that no call has made: inputs, parameters, buffers.
-        made: The tensors that it has made.
+        index: Its index on the tape.
+        path, turn: The module that made it, and the index of the module's call.
+        name, nth: The name of the function, and the number of earlier calls with this name in the same call of the module.
+        reads: The results of calls among its arguments: the index of the call, and that of the result.
+        given: The tensors among its arguments that no call made: inputs, parameters, buffers.
+        made: The tensors that it made.
     """
 
     __slots__ = ("given", "index", "made", "name", "nth", "path", "reads", "turn")
@@ -55,12 +56,12 @@ class TapeCall:
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """The key that the same call has on another tape of the same code."""
+        """The key of the matching call on another tape of the same code."""
         return self.path, self.turn, self.name, self.nth
 
 
 def copied(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
-    """A copy of a model in another dtype, which a tape may write on."""
+    """A copy of a model in another dtype, for use with a tape."""
     made = copy.deepcopy(model)
     return made.to(dtype)
 
@@ -99,10 +100,10 @@ class Tape(TorchFunctionMode):
     """Records the calls of a copy of a model while its block is open.
 
     Args:
-        model: The modules whose calls are distinguished; a copy, whose `forward`s are replaced for the time being.
+        model: The modules whose calls are distinguished; a copy, whose `forward`s are temporarily replaced.
         dtype: The dtype to which lower-precision floats created by the code are converted, or None.
-        changes: Asked before each call.
-        keep: Whether what calls have made is kept.
+        changes: Called before each call.
+        keep: Whether to keep the results of calls.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class Tape(TorchFunctionMode):
         super().__init__()
         self._model, self._dtype, self._changes, self._keep = model, dtype, changes, keep
         self.calls: list[TapeCall] = []
-        self.modules: dict[tuple[str, int], tuple[Any, Any]] = {}  # what each call of a module got and gave
+        self.modules: dict[tuple[str, int], tuple[Any, Any]] = {}  # inputs and outputs of each module call
         self._ear = Ear(lambda kind, place, values: None, lambda kind: False)
         self._at: list[tuple[str, int]] = [("", 0)]
         self._turns: dict[str, int] = {}
@@ -127,14 +128,14 @@ class Tape(TorchFunctionMode):
         self._by_storage: dict[int, list[TapeCall]] = {}
 
     def __enter__(self) -> Tape:
-        self._own: list[tuple[Any, Any]] = []  # forwards that instances have themselves
+        self._own: list[tuple[Any, Any]] = []  # forwards defined on instances
         for path, module in self._model.named_modules():
             if getattr(module, "bridged", None) is not None:
                 self._bridged.add(path)
             if path:
                 self._own.append((module, vars(module).get("forward")))
                 module.forward = self._entered(path, module.forward)
-        if self._bridged:  # modules of rfnb say where they are while somebody hears them
+        if self._bridged:  # modules of rfnb track their path while there is a listener
             self._ear.open()
         super().__enter__()
         return self
@@ -161,11 +162,11 @@ class Tape(TorchFunctionMode):
         return call
 
     def maker(self, tensor: torch.Tensor) -> tuple[int, int] | None:
-        """The index of the call that made a tensor, and of the tensor among its results; None if no call did."""
+        """The index of the call that made a tensor, and of the tensor among its results; None if no call made it."""
         return self._makers.get(id(tensor))
 
     def _here(self) -> tuple[str, int]:
-        """The module that runs, and which of its calls; in a module of rfnb the part of it that runs."""
+        """The running module, and the index of its call; in a module of rfnb, its running submodule."""
         path, turn = self._at[-1]
         if path not in self._bridged:
             return path, turn
@@ -177,7 +178,7 @@ class Tape(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", str(func))
-        if name == "__get__":  # x.T, x.mT, x.real make tensors; x.shape and the like are read on every line
+        if name == "__get__":  # x.T, x.mT, x.real create tensors; x.shape and the like are read everywhere
             name = (resolve_name(func) or "").rpartition(".")[0].rpartition(".")[2] or name
             if name in ("shape", "dtype", "device", "is_cuda", "ndim", "requires_grad", "grad_fn", "layout"):
                 return func(*args, **kwargs)
@@ -223,7 +224,7 @@ class Tape(TorchFunctionMode):
         self.calls.append(call)
 
     def _save(self, target: torch.Tensor) -> None:
-        """Copy what was made in this memory before it is written over."""
+        """Copy results stored in this memory before it is overwritten."""
         if self._keep and target.layout == torch.strided:
             where = target.untyped_storage().data_ptr()
             with torch._C.DisableTorchFunction():

@@ -1,4 +1,4 @@
-"""Raw arrays as arguments of a Module, and its result as raw arrays: how torch code calls a model that works with dims.
+"""Raw arrays as arguments and results of a Module: how torch code calls a model that uses dims.
 
 arrays = Arrays(encoder, "batch time in_dim", None, {})
 arrays.call(encoder, (x, lengths), {})                    # x and the result are torch tensors
@@ -27,7 +27,7 @@ Axis = Dim | str
 
 
 class ArrayInput:
-    """One array: the axes and, from a template, dtype and marks."""
+    """One array argument: its axes and, from a template, dtype and marks."""
 
     def __init__(self, module: Module, name: str, axes: Any):
         self.name = name
@@ -35,7 +35,7 @@ class ArrayInput:
         self.axes = axes_of(module, axes)
 
     def tensor(self, raw: Any, made: Mapping[Axis, Dim]) -> Tensor:
-        """The Tensor of an array, of which sequences are cut where the longest one ends."""
+        """The Tensor of an array, cut at the end of the longest sequence."""
         dims = [_dim_of(axis, made) for axis in self.axes]
         for axis, dim in enumerate(dims):
             if dim.need_masking() and raw.shape[axis] > dim.extent:
@@ -53,7 +53,7 @@ class ArrayInput:
 
 
 class Arrays:
-    """The way to call a module with raw arrays. See `rf.as_torch` for the arguments."""
+    """Calls a module with raw arrays. See `rf.as_torch` for the arguments."""
 
     def __init__(self, module: Module, inputs: Any, outputs: Any, dims: Mapping[str, Axis]):
         parameters = list(inspect.signature(type(module).__call__).parameters.values())[1:]
@@ -65,7 +65,7 @@ class Arrays:
         self.batch = first[0] if first else None
         axes = dict.fromkeys(axis for given in self.inputs for axis in given.axes)
         self.sequences = [axis for axis in axes if not is_fixed(axis) and axis != self.batch]
-        self.arguments: dict[str, Axis | None] = {}  # of the module: the axis that it is; None for a state
+        self.arguments: dict[str, Axis | None] = {}  # arguments of the module -> the axis; None for a state
         known = {name_of(axis): axis for axis in axes}
         for parameter in parameters:
             if parameter.name in dims:
@@ -80,7 +80,7 @@ class Arrays:
                 self.arguments[parameter.name] = self.sequences[0]
             else:
                 raise self._unclear(module, parameter)
-        for name in dims:  # of a module that passes on what it is given, as Sequential
+        for name in dims:  # a module that passes on its arguments, like Sequential
             if name not in self.arguments:
                 self.arguments[name] = _named(dims[name], known)
         for name, axis in self.arguments.items():
@@ -117,7 +117,7 @@ class Arrays:
     def _bound(
         self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[Axis, Any], dict[str, Any]]:
-        """(arrays by input, lengths by axis, what else goes to the module)."""
+        """(arrays by input, lengths by axis, other arguments of the module)."""
         lengths_of: dict[str, Axis] = {f"{name_of(axis)}_lengths": axis for axis in self.sequences}
         if len(self.sequences) == 1:
             lengths_of = {"lengths": self.sequences[0], **lengths_of}
@@ -155,7 +155,7 @@ class Arrays:
         return raws, {axis: given.pop(name) for name, axis in lengths_of.items() if name in given}, given
 
     def _dims(self, raws: dict[str, Any], lengths: dict[Axis, Any]) -> tuple[dict[Axis, Dim], dict[Dim, int]]:
-        """(the dims of this call, sizes in the arrays of those that end before)."""
+        """(the dims of this call, array sizes of dims that are shorter than their array)."""
         sizes: dict[Axis, int] = {}
         for each in self.inputs:
             for axis, size in zip(each.axes, raws[each.name].shape):
@@ -216,11 +216,11 @@ class Arrays:
 
 
 def axes_of(module: Module, axes: Any) -> tuple[Axis, ...]:
-    """The axes of a text, list or template; names of Dims of the module, or of its parts, are these Dims.
+    """The axes for a text, list or template; names of Dims of the module, or of its parts, stand for these Dims.
 
     Raises:
         TypeError: If an axis is neither a name nor a Dim.
-        ValueError: If a text has an axis that is not one dim, or a name stands for several Dims of the parts.
+        ValueError: If a text has an axis that is not one dim, or a name is that of several Dims of the parts.
     """
     items = axes.dims if isinstance(axes, Tensor) else _read(axes) if isinstance(axes, str) else tuple(axes)
     out: list[Axis] = []
@@ -238,8 +238,9 @@ def axes_of(module: Module, axes: Any) -> tuple[Axis, ...]:
 
 
 def _dim_in(module: Module, name: str, items: Sequence[Any]) -> Dim | None:
-    """The Dim that a module has by this name: its own attribute, else the one of its parts and parameters that is called so, else the
-    one that is such an attribute of a part."""
+    """The Dim with this name in a module: its own attribute, else a dim of its parts and parameters with this name, else
+    such an attribute of a part.
+    """
     own = vars(module).get(name)
     if isinstance(own, Dim):
         return own
@@ -270,7 +271,7 @@ def _dim_in(module: Module, name: str, items: Sequence[Any]) -> Dim | None:
 
 
 def _read(text: str) -> tuple[str, ...]:
-    """The names in a text, one for each axis."""
+    """The names in a text, one per axis."""
     entries = parse(text, "as_torch")
     for entry in entries:
         if isinstance(entry, type(...)) or len(entry) != 1:
@@ -317,7 +318,7 @@ def _kind(value: Any) -> str:
 
 
 def _like(axis: Axis, size: int) -> Dim:
-    """The dim of an axis in this call."""
+    """The dim for an axis in this call."""
     if isinstance(axis, str):
         return Dim(int(size), name=axis)
     return Dim(int(size), name=axis.name, kind=axis.kind, vocab=axis.vocab)
@@ -333,7 +334,7 @@ def _dynamic(axis: Axis) -> Exception:
 
 
 def _ragged(axis: Axis, lengths: Any, batch: Dim | None, size: int, batch_axis: Axis | None) -> Dim:
-    """The dim of an axis with these lengths."""
+    """The dim for an axis with these lengths."""
     if torch.jit._trace.is_tracing() or not has_values(lengths):
         raise value_error(
             "as_torch: lengths in an exported or traced program.",
@@ -359,14 +360,14 @@ def _ragged(axis: Axis, lengths: Any, batch: Dim | None, size: int, batch_axis: 
 
 
 def _order(value: Tensor, dims: tuple[Dim, ...], made: Collection[Dim], told: Collection[Dim]) -> list[Dim]:
-    """The dims of a result: those of the input in their order, and one for its sequences in the place of theirs; then one that is new.
+    """The dims of a result: those of the input in order, with one for its sequences in place of theirs; then a new one.
 
     Args:
-        made: Those of the input that only this call has.
-        told: Those that the module has told beside its result.
+        made: The dims of the input that only this call has.
+        told: The dims that the module returned with its result.
 
     Raises:
-        DimError: If there are two whose order nothing tells.
+        DimError: If the order of two dims is unknown.
     """
     new = [dim for dim in value.dims if dim not in dims]
     spatial = [dim for dim in new if dim.need_masking() or dim.is_spatial_dim() or dim in told]
@@ -387,7 +388,7 @@ def _order(value: Tensor, dims: tuple[Dim, ...], made: Collection[Dim], told: Co
 
 
 def _as_said(value: Tensor, wanted: list[Axis]) -> list[Dim]:
-    """The dims of a result in the order of `outputs`; names stand for dims that have this name."""
+    """The dims of a result in the order of `outputs`; names match dims with this name."""
     left = list(value.dims)
     order: list[Dim] = []
     for axis in wanted:
@@ -406,14 +407,14 @@ def _as_said(value: Tensor, wanted: list[Axis]) -> list[Dim]:
 
 
 def _lengths_along(dim: Dim, batch: Dim | None) -> torch.Tensor:
-    """The lengths along a dim: one per entry of the batch."""
+    """The lengths along a dim: one per batch entry."""
     if dim.lengths is not None:
         return torch.tensor(dim.lengths, dtype=torch.int64, device="cpu")
     return torch.full(() if batch is None else (batch.extent,), dim.extent, dtype=torch.int64, device="cpu")
 
 
 def _padded(raw: torch.Tensor, sizes: list[int]) -> torch.Tensor:
-    """The array with zeros behind, up to these sizes."""
+    """The array, padded at the end with zeros to these sizes."""
     more = [max(0, size - have) for size, have in zip(sizes, raw.shape)]
     if not any(more):
         return raw
@@ -421,7 +422,7 @@ def _padded(raw: torch.Tensor, sizes: list[int]) -> torch.Tensor:
 
 
 def _plain(value: Any) -> Any:
-    """States as dicts, since torch code (DistributedDataParallel, export) looks into these."""
+    """States as dicts, since torch code (DistributedDataParallel, export) traverses these."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

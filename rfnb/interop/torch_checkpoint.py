@@ -1,4 +1,4 @@
-"""Checkpoint files of torch, as RETURNN with its torch backend writes them."""
+"""Checkpoint files of torch, as written by RETURNN with its torch backend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rfnb.nn.module.checkpoint import LAYOUT, CheckpointError, Params, checkpoin
 _MOST, _TIMES = (
     1 << 26,
     50,
-)  # bytes that arrays may take where they are made anew, or so many times the size of the file
+)  # limit on bytes of newly created arrays, or this multiple of the size of the file
 
 
 def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
@@ -44,7 +44,7 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
             data = load_plain(file)
     except FileNotFoundError:
         raise
-    except Exception as error:  # a damaged pickle fails in any way, e.g. with an IndexError
+    except Exception as error:  # a damaged pickle may raise anything, e.g. an IndexError
         raise CheckpointError(
             f"load_torch_checkpoint: {filename} is damaged, or holds more than tensors and plain values.\n"
             f"  cause  {str(error).splitlines()[0] if str(error) else type(error).__name__}\n"
@@ -66,7 +66,7 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
         if not _is_number(about.get(name))
     ]
     copied = sum(4 * value.numel() for value in state.values() if _is_narrow(value)) if not problems else 0
-    if copied > max(_MOST, _TIMES * os.path.getsize(filename)):  # views of one array, many times
+    if copied > max(_MOST, _TIMES * os.path.getsize(filename)):  # many views of one array
         problems = [f"all: {copied:,} bytes as float32, of a file of {os.path.getsize(filename):,}; call clone()"]
     if problems:
         rows = [("file", filename), *(("", problem) for problem in problems[:10])]
@@ -83,15 +83,15 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
 
 
 def _is_open(state: Any, name: str) -> bool:
-    """True if the module that wrote an array has a version without layout information. A plain dict has no versions: its author is
-    expected to have converted it to the documented layout.
+    """Whether the module that wrote an array has a version without layout information. A plain dict has no versions: its
+    author is expected to have converted it to the documented layout.
     """
     about = getattr(state, "_metadata", {}).get(name.rpartition(".")[0], {})
     return bool(about.get("version", LAYOUT) < LAYOUT)
 
 
 def _problem(value: Any) -> str | None:
-    """The reason why a tensor is no array of numbers, if it is none."""
+    """The reason why a tensor is not a numeric array, or None."""
     import torch
 
     if value.layout is not torch.strided:
@@ -120,7 +120,7 @@ def _known_dtypes() -> frozenset[Any]:
 
 
 def _numpy(value: Any) -> Any:
-    """The value as array; what NumPy lacks, float32 holds all of."""
+    """The value as an array; dtypes that NumPy lacks fit into float32."""
     return (value.float() if _is_narrow(value) else value).numpy()
 
 

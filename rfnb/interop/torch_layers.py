@@ -1,4 +1,4 @@
-"""Torch modules that are called with Tensors: which axis is which, by the type of the module or as the user says.
+"""Torch modules that are called with Tensors: the axes follow from the type of the module, or from the user.
 
 linear = rf.from_torch(torch.nn.Linear(3, 5), in_dim=feat)
 linear(x)                                  # {batch, time, feat} -> {batch, time, linear.out_dim}
@@ -28,11 +28,11 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.run.run_ctx import get_run_ctx
 from rfnb.rec.state import State
 
-Axes = Sequence[Any]  # of Dims, names and `...`
+Axes = Sequence[Any]  # Dims, names and `...`
 
 
 class TorchModule(PTModuleAsRFModule):
-    """A module made by `rf.from_torch`; `pt_module` is the original. What it does not have itself, the original has."""
+    """A module made by `rf.from_torch`; `pt_module` is the original. Other attributes are those of the original."""
 
     def __init__(self, pt_module: nn.Module):
         super().__init__(pt_module)
@@ -48,10 +48,10 @@ class TorchModule(PTModuleAsRFModule):
         self._rfnb_axes: tuple[Axes | None, Axes | None] = None, None
 
     def say(self, in_dim: Dim | None, out_dim: Dim | None, inputs: Axes | None, outputs: Axes | None) -> None:
-        """Say what the axes are. See `rf.from_torch`.
+        """Set the axes. See `rf.from_torch`.
 
         Raises:
-            DimError: If the sizes are not those of the module.
+            DimError: If the sizes do not match the module.
         """
         sizes = _sizes(self.pt_module)
         for name, dim, size in zip(("in_dim", "out_dim"), (in_dim, out_dim), sizes or (None, None)):
@@ -79,7 +79,7 @@ class TorchModule(PTModuleAsRFModule):
         return new
 
     def default_initial_state(self, *, batch_dims: Sequence[Dim]) -> State | None:
-        """Zeros {batch_dims, state_dim} of a recurrent module, with layers_dim if there are several layers or directions."""
+        """Zeros {batch_dims, state_dim} for a recurrent module, with layers_dim if there are several layers or directions."""
         module = self.pt_module
         if not isinstance(module, nn.RNNBase):
             return super().default_initial_state(batch_dims=batch_dims)
@@ -95,7 +95,7 @@ class TorchModule(PTModuleAsRFModule):
         return state
 
     def _cell_dim(self) -> Dim:
-        """The dim of c, which a projection leaves as it is."""
+        """The dim of c, to which a projection is not applied."""
         module: Any = self.pt_module
         if not module.proj_size:
             return self.state_dim
@@ -126,7 +126,7 @@ class TorchModule(PTModuleAsRFModule):
         return rule(self, args[0], **kwargs)
 
     def feature_of(self, x: Tensor) -> Dim:
-        """The dim of the features in x.
+        """The feature dim of x.
 
         Raises:
             DimError: If the feature dim was not given, or x does not have it.
@@ -145,12 +145,12 @@ class TorchModule(PTModuleAsRFModule):
         return dim
 
     def out_of(self, feature: Dim) -> Dim:
-        """The dim of the features of the result."""
+        """The feature dim of the result."""
         return feature if self.out_dim is None else self.out_dim
 
 
 def in_the_place_of(part: Module, module: nn.Module) -> Module:
-    """The Module for a torch module that is put in the place of a part, with the dims of that part where the sizes are the same."""
+    """The Module for a torch module that replaces a part, with the dims of that part if the sizes agree."""
     out = as_rf(module, TorchModule)
     if isinstance(out, TorchModule):
         sizes = _sizes(module) or (None, None)
@@ -221,13 +221,13 @@ def _encoder(self: TorchModule, x: Tensor, *, spatial_dim: Dim) -> Tensor:
     out = module(raw, src_key_padding_mask=mask)
     if not layer.self_attn.batch_first:
         out = out.transpose(0, 1)
-    if out.shape[1] < spatial_dim.extent:  # a fast path of torch ends where the longest sequence does
+    if out.shape[1] < spatial_dim.extent:  # a fast path of torch truncates to the longest sequence
         out = nn.functional.pad(out, (0, 0, 0, spatial_dim.extent - out.shape[1]))
     return _apart(out, batch, [spatial_dim, feature])
 
 
 def _recurrent(self: TorchModule, x: Tensor, *, spatial_dim: Dim, state: State | None = None) -> tuple[Tensor, State]:
-    """LSTM, GRU and RNN: each sequence ends where it ends."""
+    """LSTM, GRU and RNN, with lengths."""
     module: Any = self.pt_module
     feature = self.feature_of(x)
     step = spatial_dim is single_step_dim
@@ -256,8 +256,8 @@ def _recurrent(self: TorchModule, x: Tensor, *, spatial_dim: Dim, state: State |
 
 
 def _packed(module: Any, source: Any, first: list[Any], lengths: np.ndarray) -> tuple[Any, list[Any]]:
-    """The output (batch, time, feature) and the last states of sequences of these lengths."""
-    # Sorted here: torch would wait for the device to put the batch into its order again.
+    """The output (batch, time, feature) and the last states for sequences with these lengths."""
+    # Sorted here: torch would wait for the device to restore the order of the batch.
     longest_first = np.argsort(-lengths, kind="stable")
     order, back = (on_device(index, source.device) for index in (longest_first, np.argsort(longest_first)))
     sizes = torch.from_numpy(np.maximum(lengths[longest_first], 1))
@@ -267,7 +267,7 @@ def _packed(module: Any, source: Any, first: list[Any], lengths: np.ndarray) -> 
     out = nn.utils.rnn.PackedSequence(out.data, out.batch_sizes)
     out, _ = nn.utils.rnn.pad_packed_sequence(out, batch_first=True, total_length=source.shape[1])
     lasts = last if isinstance(last, tuple) else (last,)
-    empty = on_device(lengths == 0, source.device)[None, :, None]  # torch does not know sequences without frames
+    empty = on_device(lengths == 0, source.device)[None, :, None]  # torch does not support empty sequences
     return out.index_select(0, back), [torch.where(empty, before, after) for before, after in zip(first, lasts)]
 
 
@@ -280,13 +280,13 @@ def _batched(x: Tensor, batch: list[Dim], spatial_dim: Dim | None, feature: Dim)
 
 
 def _apart(raw: Any, batch: list[Dim], rest: list[Dim]) -> Tensor:
-    """The Tensor of a raw array in which all batch dims are one axis."""
+    """The Tensor for a raw array in which all batch dims are one axis."""
     dims = [*batch, *rest]
     return Tensor("out", dims, feature_dim=rest[-1], raw_tensor=raw.reshape([dim.extent for dim in dims]))
 
 
 def _lengths(dim: Dim, batch: list[Dim]) -> np.ndarray:
-    """The lengths of a ragged dim, one for each entry of all batch dims together."""
+    """The lengths of a ragged dim, one for each entry over all batch dims."""
     over = dim.dyn_size_ext
     assert over is not None
     raw = over.numpy()
@@ -312,7 +312,7 @@ RULES: list[tuple[frozenset[type], Rule]] = [
 
 
 def _sizes(module: Any) -> tuple[int, int] | None:
-    """The numbers of features that go in and come out; None where that is not clear."""
+    """The numbers of input and output features; None if unknown."""
     if isinstance(module, nn.Linear):
         return module.in_features, module.out_features
     if isinstance(module, (nn.LayerNorm, nn.RMSNorm)) and len(module.normalized_shape) == 1:
@@ -332,11 +332,11 @@ def _sizes(module: Any) -> tuple[int, int] | None:
     return None
 
 
-# -- as the user says --------------------------------------------------------------------------------------------------
+# -- axes given by the user --------------------------------------------------------------------------------------------
 def _as_said(
     self: TorchModule, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Axes, outputs: Axes | None
 ) -> Any:
-    """The call with the axes of the first Tensor in an order that the user has given."""
+    """The call with the axes of the first Tensor in the order given by the user."""
     x = args[0] if args else None
     if not isinstance(x, Tensor) or any(isinstance(value, Tensor) for value in [*args[1:], *kwargs.values()]):
         raise type_error(
@@ -372,7 +372,7 @@ def _as_said(
 
 
 def _find(self: TorchModule, x: Tensor, item: Any, axes: Axes, new: bool = False) -> Dim:
-    """The dim that is meant: a Dim itself, or the only one of x that has this name."""
+    """The dim for an item: a Dim itself, or the only dim of x with this name."""
     if isinstance(item, Dim) and (new or item in x.dims):
         return item
     found = [dim for dim in x.dims if dim.name == item]
@@ -405,11 +405,11 @@ _resting: WeakKeyDictionary[nn.Module, tuple[int, list[nn.Module]]] = WeakKeyDic
 
 @block
 def _rests(module: nn.Module) -> Iterator[None]:
-    """The module does not train where the run context does not; what is in `eval()` stays so in any case."""
+    """Switch the module to eval mode if the run context does not train; parts in `eval()` stay in it in any case."""
     if get_run_ctx().train_flag:
         yield
         return
-    with _lock:  # two threads may compute with it at the same time
+    with _lock:  # two threads may use it at the same time
         count, training = _resting.get(module) or (0, [part for part in module.modules() if part.training])
         _resting[module] = count + 1, training
         for part in training if not count else ():

@@ -1,10 +1,10 @@
-"""The bridge between rf.Module and torch.nn.Module, both ways: the same parameters under the same names.
+"""The bridge between rf.Module and torch.nn.Module, in both directions: shared parameters with the same names.
 
-    pt = rf_module_to_pt_module(model)         # or rf.as_torch, which takes raw arrays too
+    pt = rf_module_to_pt_module(model)         # or rf.as_torch, which also accepts raw arrays
     optimizer = torch.optim.AdamW(pt.parameters())
     torch.save({"model": pt.state_dict()}, "model.pt")
 
-This file imports torch when it is imported, so `import rfnb` leaves it alone.
+This file imports torch, so `import rfnb` does not import it.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 
 
 def rf_module_to_pt_module(rf_module: Module, *, aux_params_as_buffers: bool = True) -> torch.nn.Module:
-    """A torch.nn.Module that has the very parameters of `rf_module`, under the same names, and calls it.
+    """A torch.nn.Module that shares the parameters of `rf_module`, with the same names, and calls it.
 
-    A module that occurs several times becomes one module too. The same as `rf.as_torch(rf_module)`, but for one thing: the run
-    context says whether this is training, not `train()` and `eval()`.
+    A module that occurs several times becomes one module too. Unlike in `rf.as_torch(rf_module)`, the run context
+    determines whether it trains, not `train()` and `eval()`.
 
     Args:
-        aux_params_as_buffers: Auxiliary parameters (running statistics) are buffers, so no optimizer gets them.
+        aux_params_as_buffers: Make auxiliary parameters (running statistics) buffers, so that no optimizer gets them.
     """
     return _to_torch(rf_module, aux_params_as_buffers, False, {})
 
 
 def pt_module_to_rf_module(pt_module: torch.nn.Module) -> Module:
-    """An rf.Module that has the very parameters of `pt_module`, under the same names, and calls it (with raw arrays; `rf.from_torch`
-    says what their axes are).
+    """An rf.Module that shares the parameters of `pt_module`, with the same names, and calls it (with raw arrays;
+    `rf.from_torch` sets their axes).
 
-    Buffers are auxiliary parameters; move them with `to` of the result, since torch replaces buffers where it moves them. The
-    dims of a parameter are new ones, named "weight:0", "weight:1", ...
+    Buffers become auxiliary parameters; move them with `to` of the result, since torch replaces buffers when it moves
+    them. Parameters have new dims, named "weight:0", "weight:1", ...
 
     Raises:
-        TypeError: If its parameters are not its own: a scripted, compiled or quantised module, or one that is not initialised.
+        TypeError: If its parameters cannot be shared: a scripted, compiled, quantised or uninitialised module.
     """
     return as_rf(pt_module, PTModuleAsRFModule)
 
@@ -57,7 +57,7 @@ def as_rf(pt_module: torch.nn.Module, kind: type[PTModuleAsRFModule]) -> Module:
     """A Module of this kind around a torch module, and around its parts.
 
     Raises:
-        TypeError: If its parameters are not its own.
+        TypeError: If its parameters cannot be shared.
     """
     check_open(pt_module)
     warn_of_lost_modules(pt_module)
@@ -65,10 +65,10 @@ def as_rf(pt_module: torch.nn.Module, kind: type[PTModuleAsRFModule]) -> Module:
 
 
 def to_torch(module: Module) -> torch.nn.Module:
-    """A torch.nn.Module of which `train()` and `eval()` say whether it trains.
+    """A torch.nn.Module whose `train()` and `eval()` determine whether it trains.
 
     Raises:
-        TypeError: If it is no Module, or has parameters that are no torch parameters.
+        TypeError: If it is not a Module, or has parameters that are not torch parameters.
     """
     if not isinstance(module, Module):
         foreign = isinstance(module, torch.nn.Module)
@@ -94,16 +94,16 @@ class RFModuleAsPTModule(torch.nn.Module):
 
     rf_module: Module
     _rfnb: Bridge
-    _version = LAYOUT  # which a state_dict says of each module
+    _version = LAYOUT  # stored in a state_dict for each module
 
     def __init__(self, rf_module: Module, says_training: bool = False):
         super().__init__()
-        # Past torch's registration, and past that of Module
+        # Bypasses the registration of torch and of Module
         vars(self).update(rf_module=rf_module, _rfnb=Bridge(says_training))
 
     @property
     def bridged(self) -> Module:
-        """The module that it calls, for who records."""
+        """The wrapped Module, for recordings."""
         return self.rf_module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -113,7 +113,7 @@ class RFModuleAsPTModule(torch.nn.Module):
         return f"{type(self.rf_module).__name__}[rf]"
 
     def __prepare_scriptable__(self) -> None:
-        """`torch.jit.script` asks for a module that it can compile."""
+        """Raises, when `torch.jit.script` asks for a module to compile."""
         raise type_error(
             "torch.jit.script: a module of rfnb.",
             [("module", self._get_name())],
@@ -122,7 +122,7 @@ class RFModuleAsPTModule(torch.nn.Module):
         )
 
     def _replicate_for_data_parallel(self) -> Any:
-        """DataParallel runs copies with other parameters in threads: they would all set those of one Module."""
+        """Raises: DataParallel runs copies with other parameters in threads, which would all set those of one Module."""
         raise type_error(
             "torch.nn.DataParallel: a module of rfnb.",
             [("module", self._get_name())],
@@ -130,7 +130,7 @@ class RFModuleAsPTModule(torch.nn.Module):
             "torch.nn.parallel.DistributedDataParallel(module)",
         )
 
-    # -- what torch puts in the place of parameters and modules --------------------------------------------------------
+    # -- parameters and modules replaced by torch ----------------------------------------------------------------------
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, torch.nn.Module) and "_rfnb" in vars(self) and name in self._rfnb.parts:
             from rfnb.interop.torch_layers import in_the_place_of  # it imports this file
@@ -158,7 +158,7 @@ class RFModuleAsPTModule(torch.nn.Module):
         unexpected: Any,
         errors: Any,
     ) -> None:
-        """Arrays by name, of layout 2 unless torch says that a module has written them which may have had another one."""
+        """Load arrays by name, in layout 2 unless torch says that they were written by a module that may have had another layout."""
         if local_metadata.get("version", LAYOUT) < LAYOUT:
             for name in self.rf_module._rfnb_layout_1:
                 parameter, raw = self._rfnb.linked.get(name), state_dict.get(prefix + name)
@@ -173,7 +173,7 @@ class RFModuleAsPTModule(torch.nn.Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, unexpected, errors)
 
     def _follow(self, name: str) -> None:
-        """The Module gets a parameter that was put in the place of its own."""
+        """Update the Module after one of its parameters was replaced."""
         parameter = self._rfnb.linked.get(name) if "_rfnb" in vars(self) else None
         raw = None if parameter is None else self._parameters.get(name, self._buffers.get(name))
         if parameter is None or raw is None or raw is parameter._raw:
@@ -186,19 +186,21 @@ class RFModuleAsPTModule(torch.nn.Module):
                 "The dims of a parameter are those that its module was made with. For other ones make another module.",
             )
         if name in self._buffers and not isinstance(raw, torch.nn.Parameter):
-            raw = self._buffers[name] = torch.nn.Parameter(raw, requires_grad=False)  # as `Parameter.to` wants it
+            raw = self._buffers[name] = torch.nn.Parameter(
+                raw, requires_grad=False
+            )  # in the form that `Parameter.to` requires
         parameter._raw = raw
         parameter._dtype = parameter.dtype
 
     def _apply(self, fn: Any, recurse: bool = True) -> RFModuleAsPTModule:
-        """`to`, `half`, `cuda`, ...: torch replaces buffers, and parameters in some cases."""
+        """`to`, `half`, `cuda`, ...: torch replaces buffers, and in some cases parameters."""
         super()._apply(fn, recurse)
         for name in self._rfnb.linked:
             self._follow(name)
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Module:
-        """A bridge of a copy of the rf.Module: the two share parameters as these do."""
+        """A bridge of a copy of the rf.Module, which shares the copied parameters."""
         new = self.__class__.__new__(self.__class__)
         memo[id(self)] = new
         vars(new)["rf_module"] = copy.deepcopy(self.rf_module, memo)
@@ -206,17 +208,17 @@ class RFModuleAsPTModule(torch.nn.Module):
             if name != "rf_module":
                 vars(new)[name] = copy.deepcopy(value, memo)
         for name, raw in self._parameters.items():
-            if raw is not None:  # a Parameter knows whether it is trainable, not that torch has frozen it
+            if raw is not None:  # a Parameter knows whether it is trainable, but not that torch froze it
                 vars(new)["_parameters"][name].requires_grad_(raw.requires_grad)
         return new
 
 
 class Bridge:
-    """The things that a torch module knows of its Module.
+    """The link from a torch module to its Module.
 
     Attributes:
         arrays: Converts raw arrays to the arguments of the Module; None: arguments are passed unchanged.
-        says_training: Whether `train()` and `eval()` say whether it trains.
+        says_training: Whether `train()` and `eval()` determine whether it trains.
         linked: The parameters of the Module itself by name; torch holds their raw arrays.
         parts: The children of the Module by name.
     """
@@ -229,7 +231,7 @@ class Bridge:
         self._noted = 0
 
     def link(self, module: Module) -> None:
-        """Note what the Module holds, which is what torch holds."""
+        """Record the parts of the Module, which torch holds too."""
         for name, value in vars(module).items():
             if isinstance(value, Parameter):
                 self.linked[name] = value
@@ -238,10 +240,10 @@ class Bridge:
         self._noted = len(vars(module))
 
     def check(self, module: Module) -> None:
-        """Compare what the Module holds with what was noted.
+        """Compare the parts of the Module with the recorded ones.
 
         Raises:
-            RuntimeError: Names a parameter or part that was set since.
+            RuntimeError: Names a parameter or part that was replaced.
         """
         held = vars(module)
         changed = [name for known in (self.linked, self.parts) for name in known if held.get(name) is not known[name]]
@@ -258,10 +260,10 @@ class Bridge:
 
 
 def check_open(module: torch.nn.Module) -> None:
-    """Refuse a module of which the parameters cannot be shared.
+    """Refuse a module whose parameters cannot be shared.
 
     Raises:
-        TypeError: Says what works instead.
+        TypeError: With an alternative.
     """
     what = rule = fix = None
     name = f"{type(module).__module__}.{type(module).__name__}"
@@ -312,7 +314,7 @@ class PTModuleAsRFModule(Module):
 
     @property
     def bridged(self) -> torch.nn.Module:
-        """The module that it calls, for who records."""
+        """The wrapped module, for recordings."""
         return self._rfnb_pt_module
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
@@ -335,7 +337,7 @@ def _to_torch(
         return done[rf_module]
     done[rf_module] = out = RFModuleAsPTModule(rf_module, says_training)
     for name, value in vars(rf_module).items():
-        # Into torch's own dicts, since register_module refuses names like "type" or "forward", which are fine here.
+        # Into torch's own dicts, since register_module refuses names like "type" or "forward", which are valid here.
         if isinstance(value, Module):
             out._modules[name] = _to_torch(value, aux_params_as_buffers, says_training, done)
         elif isinstance(value, Parameter):
@@ -350,7 +352,7 @@ def _parameter(name: str, raw: torch.Tensor, auxiliary: bool) -> Parameter:
     return Parameter(dims, raw_tensor=raw, trainable=raw.requires_grad, auxiliary=auxiliary)
 
 
-# By the id of the raw one, which the Parameter keeps alive: two Modules around one torch module have the same Parameters.
+# By the id of the raw one, which the Parameter keeps alive: two Modules around one torch module share Parameters.
 _PARAMETERS: WeakValueDictionary[int, Parameter] = WeakValueDictionary()
 
 
@@ -372,7 +374,7 @@ def _to_rf(
             known = _PARAMETERS.get(id(raw))
             if known is None or known._raw is not raw:
                 known = shared.get(id(raw)) or _parameter(name, raw, auxiliary)
-                raws[name] = known.raw_tensor  # a buffer is another object now, of the same storage
+                raws[name] = known.raw_tensor  # the buffer is now another object with the same storage
                 _PARAMETERS[id(known.raw_tensor)] = shared[id(raw)] = known
             vars(out)[name] = known
     for name, child in pt_module._modules.items():

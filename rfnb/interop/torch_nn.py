@@ -1,11 +1,11 @@
-"""Parameters of torch.nn modules for those of rfnb; of recurrent layers also in other layouts: the order of the gates, kernels of frame
-and state in one.
+"""Convert parameters between torch.nn modules and rfnb; for recurrent layers also between layouts: gate orders, joint
+kernels of input and state.
 
 block order     i input gate, f forget gate, j cell input, o output gate
 NativeLstm2     jifo, W and W_re (in, 4n), b
 StandardLSTM    ijfo, one kernel (in + n, 4n); 1 is added to f
 torch.nn.LSTM   ifjo, (4n, in), two biases
-rf.LSTM         as torch, one bias
+rf.LSTM like torch, one bias
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def import_params_torch_layer_norm_to_rf(model_pt: torch.nn.LayerNorm, model_rf:
 
 
 def _copy(what: str, model_pt: Any, model_rf: Module, parameter: Parameter, dims: tuple[Dim, ...]) -> None:
-    """Copy the weight, whose order in torch are these dims, and the bias, once all is known to fit."""
+    """Copy the weight, whose torch axes are these dims, and the bias, after checking that both fit."""
     weight = _fitting(what, model_pt.weight, parameter, dims)
     bias_pt, bias_rf = getattr(model_pt, "bias", None), getattr(model_rf, "bias", None)
     if (bias_pt is None) != (bias_rf is None):
@@ -75,7 +75,7 @@ def _copy(what: str, model_pt: Any, model_rf: Module, parameter: Parameter, dims
 
 
 def _fitting(what: str, raw: Any, parameter: Parameter, dims: tuple[Dim, ...]) -> Tensor:
-    """A torch parameter as Tensor {dims}, in the order that torch has."""
+    """A torch parameter as Tensor {dims}, in the order of torch."""
     if raw is None or tuple(raw.shape) != tuple(dim.extent for dim in dims):
         raise value_error(
             f"import_params_torch: {what} of another size.",
@@ -107,8 +107,9 @@ def reorder_gates(values: np.ndarray, *, source: str, target: str, axis: int = -
 
 
 def lstm_matrices(model: LstmUnit, *, order: str = "jifo") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(in, 4n) of the frames, (n, 4n) of the state and the bias (4n,) of any of the LSTMs, with the blocks in this order. The constant
-    that the standard LSTM adds to f is in the bias."""
+    """The input matrix (in, 4n), recurrent matrix (n, 4n) and bias (4n,) of any LSTM, with blocks in this order. The bias
+    includes the constant that the standard LSTM adds to f.
+    """
     if isinstance(model, LSTM):
         bias = model.bias.numpy() if model.bias is not None else np.zeros(4 * model.out_dim.extent, np.float32)
         parts, own = [model.ff_weight.numpy().T, model.rec_weight.numpy().T, bias], TORCH_ORDER
@@ -133,9 +134,9 @@ def lstm_matrices(model: LstmUnit, *, order: str = "jifo") -> tuple[np.ndarray, 
 def set_lstm_matrices(
     model: LstmUnit, forward: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, *, order: str = "jifo"
 ) -> None:
-    """Give one of the LSTMs the values of (in, 4n), (n, 4n) and (4n,), with the blocks in this order.
+    """Set the matrices (in, 4n), (n, 4n) and bias (4n,) of an LSTM, with blocks in this order.
 
-    The standard LSTM subtracts from the bias the constant that it adds to f in each step.
+    For the standard LSTM, the constant that it adds to f in each step is subtracted from the bias.
 
     Raises:
         ValueError: If sizes differ, or rf.LSTM has no bias and this one is not 0; nothing is copied then.
@@ -160,7 +161,7 @@ def set_lstm_matrices(
 
 
 def convert_lstm(source: LstmUnit, target: LstmUnit) -> None:
-    """Copy the parameters of one kind of LSTM into another, so that both compute the same.
+    """Copy the parameters of one kind of LSTM into another, so that both compute the same function.
 
     Raises:
         ValueError: If sizes differ.
@@ -185,7 +186,7 @@ def import_params_torch_lstm_to_rf(
 def export_params_lstm_to_torch(
     model_rf: LstmUnit, model_pt: torch.nn.LSTM, *, layer: int = 0, reverse: bool = False
 ) -> None:
-    """Copy an LSTM of any kind into a layer of a torch.nn.LSTM; its second bias is 0 then.
+    """Copy an LSTM of any kind into a layer of a torch.nn.LSTM, whose second bias becomes 0.
 
     Raises:
         ValueError: If sizes differ, or it has no bias; nothing is copied then.
@@ -248,7 +249,7 @@ def _torch_names(layer: int, reverse: bool) -> list[str]:
 
 
 def _of_torch(model: Any, layer: int, reverse: bool) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Both matrices of torch, and its biases, none or two."""
+    """Both matrices in torch, and the list of its biases, none or two."""
     if getattr(model, "proj_size", 0):
         raise value_error(
             "import_params_torch: a projection.",
@@ -273,7 +274,7 @@ def _check_rows(model: Any, forward: np.ndarray) -> None:
 
 
 def _assign(what: str, pairs: Any) -> None:
-    """Copy all, once all is known to fit."""
+    """Copy all, after checking that all fit."""
     for parameter, values in pairs:
         if parameter is None and not values.any():
             continue

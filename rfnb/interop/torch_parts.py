@@ -1,8 +1,8 @@
-"""One call of a torch.nn.Module around a Module: the values that torch holds, who trains, and hooks of parts.
+"""One call of a torch.nn.Module around a Module: the values held by torch, the training mode, and hooks of parts.
 
-torch changes what a module is in ways that a Module does not see: other values for one call (`torch.func.functional_call`), values
-that are computed (`torch.nn.utils.parametrize`, weight norm, pruning), `eval()` and hooks of a part. Here all of it is looked up when
-the module is called, and holds for this call.
+torch changes modules in ways that a Module does not see: other values for one call (`torch.func.functional_call`),
+computed values (`torch.nn.utils.parametrize`, weight norm, pruning), `eval()` and hooks of a part. All of this is
+looked up when the module is called, and applied to this call.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from rfnb.rec.step_tensor import StepTensor
 if TYPE_CHECKING:
     from rfnb.interop.torch_module import RFModuleAsPTModule as Wrapper
 
-# The part whose hooks run, and what its forward does between them.
+# The part whose hooks run, and its computation between them.
 _between: ContextVar[tuple[Any, Callable[..., Any]] | None] = ContextVar("rfnb_part_of_torch", default=None)
 
 
 def call(root: Wrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the Module of a wrapper; gives what `forward` gives."""
+    """Call the Module of a wrapper; returns the result of `forward`."""
     between = _between.get()
     if between is not None and between[0] is root:
         _between.set(None)
@@ -52,7 +52,7 @@ def call(root: Wrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 # -- values ------------------------------------------------------------------------------------------------------------
 @block
 def _values(wrappers: list[Any]) -> Iterator[None]:
-    """The parameters have the values that torch holds, whatever these are at the moment."""
+    """In a with-block, the parameters have the values that torch currently holds."""
     before: list[tuple[Parameter, Any]] = []
     try:
         for wrapper in wrappers:
@@ -62,7 +62,7 @@ def _values(wrappers: list[Any]) -> Iterator[None]:
                 if raw is None:
                     raw = wrapper._buffers.get(name)
                     if raw is None:
-                        raw = getattr(wrapper, name)  # what a parametrization computes, or a hook has set
+                        raw = getattr(wrapper, name)  # computed by a parametrization, or set by a hook
                 if raw is not parameter._raw:
                     if raw is None:
                         raise _missing(wrapper, name, parameter)
@@ -98,7 +98,9 @@ def _check_device(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wrap
 
 # -- training or not ---------------------------------------------------------------------------------------------------
 def _training(root: Any) -> Any:
-    """`train()` and `eval()` say whether it trains; of the modules of `rf_module_to_pt_module`, the run context does."""
+    """In a with-block, the training mode is that of `train()` and `eval()`; for modules of `rf_module_to_pt_module`, that
+    of the run context.
+    """
     if not root._rfnb.says_training:
         return nullcontext()
     ctx = get_run_ctx()
@@ -124,7 +126,7 @@ def _has_hooks(module: Any) -> bool:
 
 
 def _makers(root: Any, wrappers: list[Any]) -> dict[int, Make]:
-    """Makers of the calls of parts that have hooks, or train where the whole does not."""
+    """Functions for the calls of parts that have hooks, or that train while the whole does not."""
     makers: dict[int, Make] = {}
     for wrapper in wrappers:
         if wrapper is not root and (_has_hooks(wrapper) or wrapper.training != root.training):
@@ -142,7 +144,7 @@ def _maker(wrapper: Any, says_training: bool) -> Make:
 
 
 def _with_hooks(wrapper: Any, itself: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The call of a part by torch, with raw arrays instead of Tensors, so that its hooks (backward ones too) see what they know."""
+    """The call of a part through torch, with raw arrays instead of Tensors, so that its hooks (also backward ones) see torch tensors."""
     if any(isinstance(value, StepTensor) for _, value in leaves((args, kwargs))):
         raise runtime_error(
             f"{type(wrapper.rf_module).__name__}[rf]: a hook in a recorded loop.",
@@ -154,7 +156,7 @@ def _with_hooks(wrapper: Any, itself: Callable[..., Any], args: tuple[Any, ...],
 
     def between(*raws: Any, **named_raws: Any) -> Any:
         given, named = map_nested(_tensor, (args, kwargs), (raws, named_raws))
-        with _values([wrapper]):  # a hook before the call may have computed them
+        with _values([wrapper]):  # a forward pre-hook may have computed them
             result.append(itself(*given, **named))
         return map_nested(_raw, result[0])
 
@@ -172,7 +174,7 @@ def _raw(value: Any) -> Any:
 
 
 def _tensor(like: Any, raw: Any) -> Any:
-    """The Tensor of what a hook has given or left, with the dims that were there."""
+    """The Tensor for a hook's result, with the original dims."""
     if not isinstance(like, Tensor):
         return raw
     if raw is like.raw_tensor:
@@ -181,7 +183,7 @@ def _tensor(like: Any, raw: Any) -> Any:
 
 
 def _check_hooks(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Backward hooks look for torch tensors among arguments and results, and find none in Tensors."""
+    """Refuse backward hooks, which search for torch tensors among arguments and results, and find none in Tensors."""
     if (root._backward_hooks or root._backward_pre_hooks) and any(
         isinstance(value, Tensor) for _, value in leaves((args, kwargs))
     ):
@@ -194,7 +196,7 @@ def _check_hooks(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
 
 
 def _check_result(root: Any, result: Any) -> None:
-    """DistributedDataParallel looks for torch tensors in a result, to find the parameters that it does not depend on."""
+    """Refuse a result without torch tensors, which DistributedDataParallel searches for to find unused parameters."""
     around = getattr(torch.nn.parallel.DistributedDataParallel, "_active_ddp_module", None)
     if around is None or not around.find_unused_parameters:
         return

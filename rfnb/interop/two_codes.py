@@ -1,12 +1,12 @@
-"""The first place where two codes of one model differ, a port and its original, whatever their modules are called.
+"""The first difference between two codes of one model, a port and its original, regardless of the names of their modules.
 
     d = rf.diff(mine, theirs, inputs=ids)
     d.place, d.theirs, d.cause
 
-Both run in float64, on tapes. A value of one is known to the other if it has one of the same size and the same sums: whatever its shape,
-and in whatever order its entries are. The difference begins in the first call whose operands the other code knows and whose result it does
-not, if only unknown values lead from it to the result: so a fused product, another layout or another table of angles is none where the
-codes meet again.
+Both run in float64, on tapes. A value of one is known to the other if it has a value with the same size and the same
+power sums: regardless of shape and order of entries. The difference begins in the first call whose operands the other
+code knows and whose result it does not, if only unknown values lead from it to the output: so a fused product, another
+layout or another table of angles is no difference if the codes agree again later.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_BEGINS = 8
 
 
 class Sums:
-    """The values of a tape, by what does not change with their shape and order."""
+    """The values of a tape, by features that do not depend on shape and order."""
 
     def __init__(self, tape: Tape, tolerance: float):
         self._tolerance = tolerance
@@ -42,7 +42,7 @@ class Sums:
                 self._by_size.setdefault(made.numel(), []).append((sums_of(made), call, number))
 
     def find(self, value: torch.Tensor) -> tuple[TapeCall, int] | None:
-        """The first call that has made such a value, and which of its results it is; None if none has."""
+        """The first call that made such a value, and the index of the result; None if there is none."""
         own = sums_of(value)
         for sums, call, number in self._by_size.get(value.numel(), ()):
             if self._near(own, sums):
@@ -58,7 +58,7 @@ class Sums:
 
 
 def sums_of(value: torch.Tensor) -> torch.Tensor:
-    """The sums of what is finite, to the powers 1, 2 and 3: with the signs, and without, which is what the first is compared beside."""
+    """The sums of the finite entries to the powers 1, 2 and 3: signed, and of magnitudes, which scale the tolerance."""
     if value.is_complex():
         value = torch.view_as_real(value.resolve_conj())
     x = value.detach().double().reshape(-1)
@@ -68,11 +68,11 @@ def sums_of(value: torch.Tensor) -> torch.Tensor:
 
 
 class OneSide:
-    """A tape beside the values of another code.
+    """A tape with the values of another code.
 
     Attributes:
-        known: Of each result of each call whether the other code has it.
-        content: Of each call whether it depends on parameters or on inputs that are numbers: not tables, masks and positions.
+        known: For each result of each call, whether the other code has it.
+        content: For each call, whether it depends on parameters or on real-valued inputs: not tables, masks and positions.
     """
 
     def __init__(self, tape: Tape, model: torch.nn.Module, inputs: Any, others: Sums):
@@ -110,7 +110,7 @@ class OneSide:
                     self.known[call.index] = [True] * len(call.made)
 
     def is_known(self, read: tuple[int, int]) -> bool:
-        """Whether the other code has a value, or it is no content."""
+        """Whether the other code has a value, or it is not content."""
         return self.known[read[0]][read[1]]
 
     def origins(self, outputs: Iterable[tuple[int, int] | None]) -> list[TapeCall]:
@@ -127,7 +127,7 @@ class OneSide:
         return [self.tape.calls[each] for each in sorted(begins)]
 
     def operand(self, call: TapeCall) -> tuple[int, int] | None:
-        """The last operand of a call that is content: what it works on."""
+        """The last content operand of a call: the value that it works on."""
         found = [read for read in call.reads if self.content[read[0]]]
         return found[0] if found else None
 
@@ -137,7 +137,7 @@ class OneSide:
         return [*call.given, *(each for other in before if not other.reads for each in other.given)]
 
     def readers(self, call: TapeCall, depth: int = 4) -> list[TapeCall]:
-        """The calls that read what a call has made, or what is made of that."""
+        """The calls that read the result of a call, directly or indirectly."""
         found: list[TapeCall] = []
         front = {call.index}
         for other in self.tape.calls[call.index + 1 :]:
@@ -158,7 +158,7 @@ def begins(
 ) -> tuple[TapeCall | None, TapeCall | None]:
     """The call of each code in which the difference begins: a pair that reads the same value if there is one, otherwise the first of each.
 
-    A part that is only written differently also begins somewhere, but rarely in a call that reads the same value.
+    A part that is merely written differently also begins somewhere, but rarely in a call that reads the same value.
     """
     own, others = mine.origins(results), theirs.origins(other_results)
     for call in own[:_MOST_BEGINS]:
@@ -169,7 +169,7 @@ def begins(
 
 
 def common(path: str, other: str) -> str:
-    """The module that has both modules in it."""
+    """The innermost module that contains both."""
     shared = []
     for a, b in zip(path.split("."), other.split(".")):
         if a != b:
@@ -179,7 +179,7 @@ def common(path: str, other: str) -> str:
 
 
 def place_of(mine: OneSide, own: TapeCall, theirs: OneSide, other: TapeCall | None) -> str:
-    """The path in mine where the difference is: of the call; where mine lacks a call of theirs, of the code that would make it."""
+    """The path of the difference in mine: that of the call or, if mine lacks a call of theirs, that of the code that should make it."""
     operand = mine.operand(own)
     if other is not None and other.name in _RECURRENCES and own.name not in _RECURRENCES:
         return _of_loop(mine, own, other.made[0].numel())
@@ -188,7 +188,7 @@ def place_of(mine: OneSide, own: TapeCall, theirs: OneSide, other: TapeCall | No
     if any(each.numel() > 1 for each in other.given) or not meet(mine, own, theirs, other):
         return own.path
     if own.name in ACTIVATION_NAMES and not any(each.name == own.name for each in theirs.readers(other)):
-        return own.path  # theirs has something else instead, not something before it
+        return own.path  # theirs has something else there, not an additional step before it
     maker, operand_there = mine.tape.calls[operand[0]], theirs.operand(other)
     inside_there = operand_there is not None and is_inside(theirs.tape.calls[operand_there[0]].path, other.path)
     if inside_there and not is_inside(maker.path, own.path):
@@ -222,18 +222,18 @@ def meet(mine: OneSide, own: TapeCall, theirs: OneSide, other: TapeCall) -> bool
 
 
 def is_inside(path: str, outer: str) -> bool:
-    """Whether a module is another one or in it."""
+    """Whether a module is another one or inside it."""
     return not outer or path == outer or path.startswith(f"{outer}.")
 
 
 def equal(mine: Any, theirs: Any, tolerance: float) -> bool:
-    """Whether two codes have given the same: the first results of each that are numbers."""
+    """Whether two codes gave equal results: the first numeric result of each."""
     a, b = result_of(mine), result_of(theirs)
     return a is not None and b is not None and a.shape == b.shape and float(relative(a, b).max()) <= tolerance
 
 
 def result_of(output: Any) -> torch.Tensor | None:
-    """The result that is compared: logits, or the first tensor of numbers."""
+    """The result to compare: logits, or the first numeric tensor."""
     for name in ("logits", "last_hidden_state"):
         found = output.get(name) if isinstance(output, dict) else getattr(output, name, None)
         if isinstance(found, torch.Tensor):

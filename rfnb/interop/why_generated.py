@@ -1,7 +1,8 @@
-"""why_generated: the scores of outputs of `generate` of transformers, by one call of the model for both and for many places at once.
+"""why_generated: the scores of outputs of `generate` of transformers, computed in one call of the model for several
+outputs and many interpolation points.
 
-What `generate` computes step by step with a cache, the model gives for all labels of an output together. Embeddings of the source (of an
-encoder, else of the prompt) and of the labels are answered on their way, as in the runs of `why_parts.py`.
+The model computes for all labels of an output at once what `generate` computes step by step with a cache. Embeddings of
+the source (of an encoder, else of the prompt) and of the labels are interpolated, as in the runs of `why_parts.py`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ _SAME = 1e-3
 
 
 class GeneratedScores:
-    """The scores of some outputs of a running `generate`, for embeddings that have come so far.
+    """The scores of outputs of a running `generate`, for interpolated embeddings.
 
     Args:
-        session: The call, as it runs.
+        session: The running call.
         ways: The labels of the outputs.
         seq: Index of the prompt.
 
@@ -40,13 +41,13 @@ class GeneratedScores:
         longest = max(map(len, ways)) - 1
         rows = [[*way[:-1], *[0] * (longest - len(way) + 1)] for way in ways]
         ids = torch.tensor(rows, device=before.device, dtype=before.dtype)
-        self._ids = torch.cat([before.expand(len(ways), -1), ids], 1)  # what comes after the end is not looked at
+        self._ids = torch.cat([before.expand(len(ways), -1), ids], 1)  # values after the end are not used
         self._prefix, self._longest = len(before), longest
         mask = given.get("attention_mask") if self.is_prompt else None
         self._mask = None if mask is None else torch.cat([mask[0], mask.new_ones(longest)])
 
     def __call__(self, scaled: torch.Tensor) -> list[torch.Tensor]:
-        """{place, label} of each output, for {place, column}: those of the source, then of the labels."""
+        """{place, label} of each output, for {place, column}: interpolation weights of the source, then of the labels."""
         count = len(scaled)
         ids = self._ids.repeat_interleave(count, 0)
         rows = {name: each[:1].expand(len(ids), *each.shape[1:]) for name, each in self._more.items()}
@@ -66,10 +67,10 @@ class GeneratedScores:
         return each
 
     def check(self, scores: Sequence[torch.Tensor]) -> None:
-        """Refuse what comes to something else than the call did.
+        """Refuse scores that differ from those of the call.
 
         Args:
-            scores: {label} of each output, as `generate` has told them.
+            scores: {label} of each output, as reported by `generate`.
 
         Raises:
             ValueError: If they differ.
@@ -88,7 +89,7 @@ class GeneratedScores:
 
 
 class _Lookups(TorchFunctionMode):
-    """Answers the first lookup of the source and of the labels."""
+    """Intercepts the first lookup of the source and of the labels."""
 
     def __init__(self, of: GeneratedScores, ids: torch.Tensor, scaled: torch.Tensor):
         super().__init__()

@@ -1,10 +1,11 @@
-"""why_parts: what the margin between two outputs of a search is due to: positions of the source, and labels that were said before.
+"""why_parts: attribute the margin between two outputs of a search to positions of the source and to earlier labels.
 
     why = rf.why_not(run, "P EY R AH SH UW T")
     print(why.parts)                  # a row for each step; rf.show(why.parts), rf.plot.attention(why.parts, ax=ax)
 
-The function of the run runs again with either output forced. Each embedding that it looks up, of a token of the source before the loop or
-of a label in it, is moved between its own and the mean one of its table, whose way gradients are taken on, or which hides it.
+The function of the run is rerun with either output forced. Each embedding that it looks up, of a source token before
+the loop or of a label in it, is interpolated between its own value and the mean of its table: along this path gradients
+are taken, and the mean hides the token.
 """
 
 from __future__ import annotations
@@ -32,28 +33,29 @@ _TOLERANCE, _CLEAR, _LITTLE = (
     0.01,
     0.1,
     0.02,
-)  # of the sum; of the largest, by which a cause is one; of all steps, to be one row
+)  # relative tolerances: of the sum; of the largest part, for a cause; of all steps, for a separate row
 _PIECES, _MOST, _AT_ONCE, _SAME = 16, 512, 64, 1e-3
-_ROWS = 5  # that are one step each: the gradients of a row take as long as those of all
+_ROWS = 5  # rows of one step each: the gradients of one row take as long as those of all
 _LOOKUPS = (torch.nn.functional.embedding, torch.embedding)
 _TO_HOST = (torch.Tensor.numpy, torch.Tensor.__array__)
 
 
 class MarginParts(Measured):
-    """The parts of a margin, {step, cause}, by integrated gradients. Their sum is the margin.
+    """The parts of a margin, {step, cause}, by integrated gradients. They sum to the margin.
 
-    They are integrated until at most 1 % is left: of the margin, or of half the way that it takes from the baseline where that is longer,
-    as of two outputs that are nearly as likely. That rest is added to the parts in proportion to them.
+    They are integrated until the error is at most 1 % of the margin, or of half its distance from the baseline if that
+    is larger, as for two outputs that are almost equally likely. The error is distributed proportionally over the
+    parts.
 
-    Rows are the steps that matter, and the last one is the sum of the others, after both ways part. Columns are the positions of the
-    source, the labels before (that of what was expected and of what was found, where they differ), and last the "baseline": the margin
-    that is left without all of them.
+    Rows are the important steps after the outputs diverge, and a last row with the sum of the others. Columns are the
+    positions of the source, the earlier labels (that of the expected and of the found output, where they differ), and
+    finally the "baseline": the margin that remains without all of them.
 
     Attributes:
-        steps: The step of each row; None: all others.
-        occluded: As `values`, without the last column: by how much the margin of a step falls when the embedding of that position alone
-            is the mean one.
-        disagreements: Sentences by row, where occlusion does not find the largest cause according to gradients.
+        steps: The step of each row; None for all others.
+        occluded: Like `values`, without the last column: the decrease of a step's margin if only the embedding of that
+            position is replaced by the mean.
+        disagreements: Sentences by row in which occlusion does not confirm the largest cause by gradients.
     """
 
     steps: Sequence[int | None]
@@ -61,31 +63,31 @@ class MarginParts(Measured):
     disagreements: Mapping[int, str]
 
     def causes(self, most: int = 6) -> list[tuple[str, float]]:
-        """The columns with the largest parts of the whole margin, and these; the baseline, where it is one."""
+        """The columns with the largest parts of the whole margin, with these parts; includes the baseline if it is a cause."""
         total = self.values.sum(0)
         order = np.argsort(-abs(total), kind="stable")[:most]
         return [(str(self.columns[1][at]), float(total[at])) for at in order if total[at]]
 
     def words(self) -> str:
-        """The causes in a sentence, and where both ways of finding them disagree."""
+        """The causes as a sentence, and disagreements between both methods."""
         said = ", ".join(f"{name} {part:+.2f}" for name, part in self.causes()).replace("-", "−")
         return ". ".join(filter(None, [f"Due to {said} (nats for what was expected)", self.remark])) + "."
 
 
 def parts_of(tries: Tries, tokens: Sequence[int]) -> MarginParts:
-    """The margin of what was expected over what was found, taken apart.
+    """The margin of the expected over the found output, attributed.
 
     Args:
-        tokens: Of what was expected, with the end.
+        tokens: The expected labels, with the end.
 
     Raises:
-        ValueError: If one of the two cannot be forced, or nothing was looked up in a table of embeddings, or no gradients are tracked.
+        ValueError: If one of the two cannot be forced, no embedding table is used, or gradients are not tracked.
     """
     return Both(tries, [tuple(tokens), tries.best.tokens]).parts()
 
 
 def _rows(margins: torch.Tensor, parted: int) -> tuple[list[int | None], torch.Tensor]:
-    """The steps that a margin is made of, and which are added up in each row: those that matter little in the last one."""
+    """The steps of a margin, and a matrix that sums them into rows: unimportant steps go into the last one."""
     order = margins.abs().argsort(descending=True, stable=True).tolist()
     left = margins.abs()[order].flip(0).cumsum(0).flip(0)
     main = [step for step, rest in zip(order, left.tolist()) if rest > _LITTLE * float(left[0]) and step >= parted]
@@ -99,7 +101,7 @@ def _rows(margins: torch.Tensor, parted: int) -> tuple[list[int | None], torch.T
 
 
 def _and_sum(rows: torch.Tensor) -> torch.Tensor:
-    """The rows of steps, and that of all together."""
+    """The rows of steps, and their sum."""
     return torch.cat([rows, rows.sum(0, keepdim=True)])
 
 
@@ -108,7 +110,7 @@ def _either(texts: Sequence[Sequence[str]], at: int) -> str:
 
 
 def disagreements(found: MarginParts) -> dict[int, str]:
-    """Sentences by row, where the largest cause by gradients is none that occlusion finds."""
+    """Sentences by row in which occlusion does not confirm the largest cause by gradients."""
     out, names = dict[int, str](), found.columns[1]
     most = max(abs(found.values[:, :-1]).max(initial=0.0), abs(found.occluded).max(initial=0.0))
     for row, where in enumerate(found.rows[1]):
@@ -124,8 +126,7 @@ def disagreements(found: MarginParts) -> dict[int, str]:
 
 
 class Both:
-    """Both ways, that of what was expected and that of what was found: forced one after the other, with embeddings between the mean one
-    and their own.
+    """The expected and the found output, forced one after the other, with interpolated embeddings.
 
     Columns are the positions of the source, flat, and then the labels.
     """
@@ -149,7 +150,7 @@ class Both:
         tapes = [self._forced(tokens, given) for tokens in ways]
         ran = self._of([tape.scores()[None] for tape in tapes])
         ran = torch.cat([ran, self.margins(ends[1:])])
-        try:  # what cannot be computed again so, or comes to something else, is run again each time
+        try:  # computations that cannot be replayed, or differ, are rerun each time
             self._again = _scores_again(tapes)
             again = self.margins(ends)
         except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError):
@@ -158,7 +159,7 @@ class Both:
             self._again = None
 
     def on_way(self, places: Sequence[float] | np.ndarray) -> torch.Tensor:
-        """{place, column}: all columns so far on their way."""
+        """{place, column}: all columns at the same interpolation weight."""
         size = 0 if self._source is None else self._source.numel()
         return torch.as_tensor(np.asarray(places, np.float64), device="cpu")[:, None].repeat(1, size + self._length - 1)
 
@@ -166,7 +167,7 @@ class Both:
         return _Forced(self.tries, tokens, scaled, self._length - 1, gradients)
 
     def _of(self, scores: Sequence[torch.Tensor]) -> torch.Tensor:
-        """The margins of each step, of the scores {place, label} of both."""
+        """The margins of each step, from the scores {place, label} of both."""
         gains = [torch.nn.functional.pad(each, (1, 0)).diff(dim=-1) for each in scores]
         one, other = (torch.nn.functional.pad(each, (0, self._length - each.shape[-1])) for each in gains)
         return one - other
@@ -178,7 +179,7 @@ class Both:
         return self._of([torch.stack(each) for each in ran])
 
     def margins(self, scaled: torch.Tensor) -> torch.Tensor:
-        """The margin of each step, {place, step}, for embeddings that have come so far, {place, column}."""
+        """The margin of each step, {place, step}, for interpolation weights {place, column}."""
         with torch.no_grad():
             return torch.cat([self._made(some, False) for some in scaled.split(_AT_ONCE)])
 
@@ -196,12 +197,12 @@ class Both:
                 "The parts of a margin need a model of torch that looks its tokens and labels up in tables of embeddings.",
                 "rf.atlas(run)    # hides one after the other",
             )
-        # One after the other: gradients of all at once are no quicker, and the first ones import sympy, which takes most of a second.
+        # One after the other: batched gradients are not faster, and the first call imports sympy, which takes most of a second.
         each = [torch.autograd.grad(row.sum(), scaled, retain_graph=True, materialize_grads=True)[0] for row in sums.T]
         return torch.stack(each, 1)
 
     def parts(self) -> MarginParts:
-        """The margin taken apart.
+        """The attributed margin.
 
         Source: Sundararajan et al. 2017, as `rf.attribute`; occlusion: Zeiler and Fergus 2014, "Visualizing and Understanding
         Convolutional Networks", section 4.2.
@@ -210,7 +211,8 @@ class Both:
         steps, rows = _rows(ends[-1], self.parted)
         base, whole = rows @ ends[0], rows @ ends[-1]
         of_rows = [_and_sum(rows @ each) for each in ends]
-        # Of a margin near 0 the parts are much more than it is: they are as exact as the way to it is long, and add up to it.
+        # For a margin near 0 the parts are much larger than it: their accuracy is relative to the length of the path,
+        # and they sum to the margin.
         scale = torch.maximum(of_rows[-1].abs(), torch.stack(of_rows).diff(dim=0).abs().sum(0) / 2)
         scale[:-1] = scale[:-1].amax()
         made, remark = integrated(
@@ -240,7 +242,7 @@ class Both:
         return found
 
     def columns(self, parts: np.ndarray) -> list[int]:
-        """The columns of the sequence: of a batch those of one of its axis, which no other one moves."""
+        """The columns of the sequence: in a batch, those along one index of its axis, which no other sequence affects."""
         size = parts.shape[1] - (self._length - 1)
         places = np.arange(size)
         seqs = self.tries.history.num_seqs
@@ -251,7 +253,7 @@ class Both:
             best = max(axes, key=lambda axis: mass.take(self.tries.seq, axis).sum(), default=0)
             own = grid.take(self.tries.seq, best).reshape(-1)
             last = np.flatnonzero(mass.reshape(-1)[own])
-            places = own[: last[-1] + 1] if last.size else own  # past it is padding
+            places = own[: last[-1] + 1] if last.size else own  # the rest is padding
         return [*places.tolist(), *range(size, parts.shape[1])]
 
     def names(self, columns: Sequence[int]) -> list[str]:
@@ -267,11 +269,11 @@ class Both:
 
 
 class _Forced(BatchedCalls):
-    """One run of the function with a hypothesis forced, in which lookups of embeddings are answered.
+    """One run of the function with a forced hypothesis, in which embedding lookups are intercepted.
 
     Args:
-        scaled: The progress of each column from the mean embedding; None if the number of columns is unknown.
-        num_labels: How many of these are labels.
+        scaled: The interpolation weight of each column, from the mean embedding; None if the number of columns is unknown.
+        num_labels: Number of labels among these.
     """
 
     def __init__(
@@ -283,7 +285,7 @@ class _Forced(BatchedCalls):
         self._keeps = not gradients and scaled is not None
         self.source: torch.Tensor | None = None
         self.vocab: Any = None
-        self.generated: Any = None  # the call of `generate` that was searched in
+        self.generated: Any = None  # the call of `generate` that searched
         self._begun = False
         self._table: int | None = None
         self._heard: list[torch.Tensor] = []
@@ -311,11 +313,11 @@ class _Forced(BatchedCalls):
 
     @property
     def results(self) -> list[torch.Tensor]:
-        """The scores that the search has told, after each label."""
+        """The scores reported by the search, after each label."""
         return self._heard[: len(self._tokens)]
 
     def of_results(self, each: Sequence[torch.Tensor]) -> torch.Tensor:
-        """The scores of the sequence, {place, label}, of these results {place, ...}."""
+        """The scores of the sequence, {place, label}, from these results {place, ...}."""
         count = self._tries.history.num_seqs
         return torch.stack([raw.reshape(len(raw), count, -1)[:, self._tries.seq].amax(-1).double() for raw in each], 1)
 
@@ -338,7 +340,7 @@ class _Forced(BatchedCalls):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self._gradients:  # the margin is a function of its inputs, whatever the function tracks for itself
+        if self._gradients:  # the margin is a function of its inputs, whatever the function itself tracks
             if func is torch._C._set_grad_enabled:
                 return None
             if func is torch.Tensor.detach:
@@ -348,7 +350,7 @@ class _Forced(BatchedCalls):
         out = func(*args, **kwargs)
         if func in _LOOKUPS:
             weight, ids = args[:2] if func is torch.embedding else args[1::-1]
-            if isinstance(weight, torch.nn.Parameter):  # states of hypotheses are gathered so, too
+            if isinstance(weight, torch.nn.Parameter):  # states of hypotheses are gathered in the same way
                 found = self._looked_up(weight, ids, out)
                 if found is not None:
                     return found
@@ -356,17 +358,17 @@ class _Forced(BatchedCalls):
 
     def _looked_up(self, weight: torch.Tensor, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor | None:
         pick, given = self._pick(ids, weight), self.given
-        if pick is None or given is None:  # None: nobody asks how far
+        if pick is None or given is None:  # None: no weights are requested
             return None
         args = given, pick, out, weight.detach().mean(0)
         found = _moved(*args)
         return self.note(_moved, args, {}, found) if self._keeps else found
 
     def _pick(self, ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor | None:
-        """The column that holds the progress of each of these, -1 for complete; None if they are neither source nor labels."""
+        """The column with the interpolation weight of each of these, -1 for weight 1; None if they are neither source nor labels."""
         size = 0 if self.given is None else len(self.given) - self._num_labels
         if not self._begun:
-            if self.source is not None:  # what is looked up later, as positions are
+            if self.source is not None:  # a later lookup, e.g. of positions
                 return None
             self.source = ids
             return torch.arange(size, device="cpu").reshape(ids.shape) if size else None
@@ -392,13 +394,13 @@ class _Forced(BatchedCalls):
 
 
 def _moved(scaled: torch.Tensor, pick: torch.Tensor, own: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
-    """Embeddings between the mean one and their own, as far as the columns that `pick` says; -1: their own."""
+    """Embeddings interpolated between the mean and their own value, with the weight of the column in `pick`; -1: their own value."""
     share = torch.cat([scaled, scaled.new_ones(1)])[pick]
     return mean + share.to(own.device, own.dtype)[..., None] * (own - mean)
 
 
 def _scores_again(tapes: Sequence[_Forced]) -> Callable[[torch.Tensor], list[torch.Tensor]]:
-    """A function of {place, column} that computes the scores of several, {place, label} each, without a run."""
+    """A function of {place, column} that computes the scores of several outputs, {place, label} each, without a run."""
     calls, results = [call for tape in tapes for call in tape.made], [each for tape in tapes for each in tape.results]
     given = tapes[0].given
     assert given is not None

@@ -1,10 +1,10 @@
-"""Tensors as DataArrays of xarray; `rf.named(data_array)` is the way back.
+"""Convert Tensors to xarray DataArrays; `rf.named(data_array)` converts back.
 
     array = rf.to_xarray(x)                                  # dims by name, labels and lengths as coordinates
     array.where(array.time < array.time_lengths)             # without padding
     x = rf.named(array)
 
-xarray is imported by the first call.
+xarray is imported at the first call.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from rfnb.core.type_errors import not_a_tensor
 
 
 def to_xarray(x: Tensor) -> Any:
-    """A DataArray of a Tensor: its values on the host, detached, in the order of its dims.
+    """A DataArray for a Tensor: its values on the host, detached, in the order of its dims.
 
-    Labels of a dim are its coordinate. A ragged dim has positions as coordinate, and its lengths as `time_lengths` over the dims that they
-    are over; padding stays as it is. Of dims of one name the later ones are called `time_2`, ... The vocabulary of indices is in `attrs`.
+    Labels of a dim become its coordinate. A ragged dim has positions as its coordinate, and its lengths as
+    `time_lengths` over their dims; padding is unchanged. Further dims with the same name are called `time_2`, ... The
+    vocabulary of indices is in `attrs`.
 
     Args:
         x: {...}
 
     Raises:
         ModuleNotFoundError: If xarray is not installed.
-        ValueError: Of a template.
+        ValueError: For a template.
     """
     try:
         import xarray
@@ -64,7 +65,7 @@ def to_xarray(x: Tensor) -> Any:
 
 
 def _names(dims: Sequence[Dim]) -> dict[Dim, str]:
-    """A name for each dim, each once."""
+    """A unique name for each dim."""
     out: dict[Dim, str] = {}
     for dim in dims:
         name, number = dim.name, 1

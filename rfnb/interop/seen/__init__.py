@@ -1,1 +1,1 @@
-"""The way in which a recording sees models of torch: see docs/contracts/seen.md."""
+"""The observation of torch models by a recording: see docs/contracts/seen.md."""

@@ -1,9 +1,9 @@
-"""Names of axes that a model says itself, by annotations of jaxtyping at the parameters of `forward` and at what it returns.
+"""Axis names given in a model's jaxtyping annotations, of the parameters of `forward` and of its result.
 
     def forward(self, x: Float[Tensor, "batch frame 80"], lengths: Int[Tensor, "batch"]) -> Float[Tensor, "batch frame vocab"]: ...
 
-They come behind what the user says in `dims=`, and before what is guessed. What is no name ("80", "_", "n-1", "*rest") leaves its axis
-as it is.
+They have lower priority than the user's `dims=`, and higher priority than guesses. Entries that are not names ("80",
+"_", "n-1", "*rest") do not affect their axis.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from rfnb.interop.seen.user_axis_names import OUTPUT, fits
 
 
 def is_of_library(file: str) -> bool:
-    """True if a Python module belongs to torch or transformers rather than to a user."""
+    """Whether a Python module belongs to torch or transformers rather than to a user."""
     return file.startswith(("torch.", "transformers"))
 
 
 def say_annotated(
     call: Call, tensors: Sequence[tuple[str, torch.Tensor]], known: Any, *, returned: bool = False
 ) -> None:
-    """Name the axes of inputs, or of what is returned, as the annotations of the module do.
+    """Name the axes of inputs, or of the result, by the annotations of the module.
 
     Args:
-        known: Gives the dims that a tensor has without them.
+        known: Returns the dims that a tensor has without annotations.
     """
     kind: Any = type(call.module)
     if is_of_library(kind.__module__) or not (all_of := annotations_of(kind.forward)):
@@ -49,7 +49,9 @@ def say_annotated(
             _say_unfit(call, f"what {type(call.module).__name__} returns" if returned else name, raw)
             continue
         words = words_for(entries, raw.ndim)
-        same: dict[tuple[str, int], Dim] = call.seen.setdefault("annotated", {})  # one word of a call is one dim
+        same: dict[tuple[str, int], Dim] = call.seen.setdefault(
+            "annotated", {}
+        )  # a word denotes the same dim throughout a call
         said: list[str | Dim] = []
         for word, dim in zip(words, known(name, raw)):
             open_to_words = word is not None and (dim.guessed or (returned and dim.name == "feature"))
@@ -60,7 +62,7 @@ def say_annotated(
 
 
 def words_for(entries: Sequence[Any], count: int) -> list[Any]:
-    """A name or None for each axis, from a pattern with this many."""
+    """A name or None for each axis, from a pattern of this length."""
     at = entries.index(...) if ... in entries else count
     more = [(None,)] * (count - len(entries) + (... in entries))
     return [each[0] for each in [*entries[:at], *more, *entries[at + 1 :]]]
@@ -68,12 +70,12 @@ def words_for(entries: Sequence[Any], count: int) -> list[Any]:
 
 @functools.cache
 def annotations_of(function: Any) -> dict[str, list[Any]]:
-    """The patterns that each parameter of a function may have, by its name; "output", or "output.0" of several."""
+    """The possible patterns of each parameter of a function, by its name; "output" for the result, or "output.0" for one of several."""
     if not getattr(function, "__annotations__", None):
         return {}
     try:
         hints = typing.get_type_hints(function)
-    except Exception:  # a name that is there for type checkers only
+    except Exception:  # a name that exists for type checkers only
         hints = function.__annotations__
     found: dict[str, list[Any]] = {}
     for name, hint in hints.items():

@@ -1,7 +1,8 @@
-"""attach: torch modules offer what they compute, while a recording is open.
+"""attach: make torch modules send events for their results while a recording is open.
 
-`forward` of each module instance is another function meanwhile. Hooks would do, but for layers of nn.TransformerEncoder a hook
-switches the fast path off, which changes the last bits of the result. The wrappers go when the last recording of the model is closed.
+The `forward` of each module instance is wrapped. Hooks would be simpler, but a hook on a layer of nn.TransformerEncoder
+disables the fast path, which changes the last bits of the result. The wrappers are removed when the last recording of
+the model is closed.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _names: ContextVar[tuple[Names, ...]] = ContextVar("rfnb_seen_names", default=()
 
 @block
 def attach(models: Mapping[str, torch.nn.Module], options: AttachOptions) -> Iterator[None]:
-    """Let torch modules offer what they compute while a block runs."""
+    """Make torch modules send events while a block runs."""
     around = _names.get()[-1] if _names.get() else None
     paths = {
         ".".join(filter(None, [prefix, name])): module
@@ -75,7 +76,7 @@ def attach(models: Mapping[str, torch.nn.Module], options: AttachOptions) -> Ite
     names.outputs = output_modules(paths, names) | (around.outputs if around is not None else set())
     modules = list({id(module): module for module in open_modules(models)}.values())
     found.prepare(names, modules)
-    if not names.searched:  # models of transformers are named by their own rules
+    if not names.searched:  # models of transformers have their own naming rules
         names.guesses = []
     names.taken = options.attention
     for model in models.values():
@@ -97,7 +98,7 @@ def _place(module: torch.nn.Module) -> Place:
 
 
 class _Seeing(InPlace):
-    """The `forward` of a module while it is recorded."""
+    """The `forward` of a recorded module."""
 
     def __init__(self, *args: Any):
         super().__init__(*args)
@@ -122,7 +123,7 @@ class _Seeing(InPlace):
         if not names or not listening():
             return forward(*args, **kwargs)
         edits = editing.get()
-        if backward_task() != -1:  # a checkpointed call is made once more there
+        if backward_task() != -1:  # a checkpointed call is repeated there
             if edits and (own := edits_of(self._owner)):
                 refuse_checkpoint(own[0], "a call in the backward pass")
             return forward(*args, **kwargs)
@@ -172,9 +173,10 @@ def _in_one_chunk(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
-# Python has its frames in chunks of 16 KiB. A call at the end of one maps memory for the next and gives it back on return, each time: where
-# calls of modules come to lie there, by how deep the user's code is, a pass of many small calls costs up to a tenth more. Behind a frame
-# that says that it needs much there is one chunk for all of them, which takes memory only as far as it is used.
+# Python allocates frames in chunks of 16 KiB. A call at the end of a chunk maps memory for the next one and unmaps it
+# on return, each time: if calls of modules happen to lie there, depending on the depth of the user's code, a pass of
+# many small calls costs up to a tenth more. A frame that declares that it needs much memory makes one chunk for all of
+# them, which takes memory only as far as it is used.
 if sys.implementation.name == "cpython":
     _in_one_chunk.__code__ = _in_one_chunk.__code__.replace(co_stacksize=1 << 16)
 
@@ -197,8 +199,9 @@ def _after(call: Call, result: Any) -> None:
 
 @functools.cache
 def _look_uncompiled() -> Any:
-    """The function that looks at a call, in which nothing is compiled: dynamo would run what it has made of some parts, which then were
-    missing here. To make it costs more than a call, so it is made once."""
+    """The function that inspects a call, excluded from compilation: dynamo would otherwise run compiled parts of it, whose
+    effects would be missing here. Creating it costs more than a call, so it is cached.
+    """
     return sys.modules["torch._dynamo"].disable(_Seeing._look)
 
 
@@ -206,7 +209,7 @@ _transforms: Callable[[], Any] = getattr(torch._C._functorch, "maybe_current_lev
 
 
 def _is_hidden(path: str, names: Names) -> bool:
-    """Whether a call is one of a transform of functions, or of a compiler that follows the code."""
+    """Whether a call is part of a function transform, or of a compiler that traces the code."""
     if torch.compiler.is_compiling() or torch.jit._trace.is_tracing():
         return True
     if _transforms() is None:
@@ -216,7 +219,7 @@ def _is_hidden(path: str, names: Names) -> bool:
 
 
 def _quietly(look: Any, call: Call, *args: Any) -> Any:
-    """Look at a call. What goes wrong costs a warning; but where names do not fit that the user gave, the run ends and says so."""
+    """Inspect a call. An error becomes a warning; but if names given by the user do not fit, the run ends with that error."""
     try:
         return look(call, *args)
     except ShapeError:

@@ -1,4 +1,4 @@
-"""Attention of torch: `F.scaled_dot_product_attention` and `F.multi_head_attention_forward`, wherever a model calls them.
+"""Attention in torch: `F.scaled_dot_product_attention` and `F.multi_head_attention_forward`, wherever a model calls them.
 
 Weights are computed from queries and keys on demand. They are the weights before dropout.
 """
@@ -27,13 +27,15 @@ from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later
 
-_FEW = 8  # so much less than queries and keys have weights where they are made at once: of a step with a cache
+_FEW = (
+    8  # if weights are smaller than queries and keys by this factor, they are computed at once: in a step with a cache
+)
 _FORWARD = inspect.signature(F.multi_head_attention_forward)
 
 
 @sees(F, "scaled_dot_product_attention")
 def scaled_dot_product_attention(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Offer weights {batch, head, target, source} of `F.scaled_dot_product_attention`."""
+    """Send the weights {batch, head, target, source} of `F.scaled_dot_product_attention`."""
     if not listening("attention"):
         return
     given: dict[str, Any] = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)) | kwargs
@@ -65,14 +67,14 @@ def offer(
     places: KeyPositions | None = None,
     own: torch.Tensor | None = None,
 ) -> None:
-    """Offer the weights of queries [..., target, feature] and keys [..., source, feature], to be made when they are looked at.
+    """Send the weights of queries [..., target, feature] and keys [..., source, feature], computed on demand.
 
     Args:
-        mask: Bool, true for what may be seen, or what is added to the scores.
+        mask: Bool, true for visible positions, or a number to add to the scores.
         causal: Whether target i sees the sources 0 to i.
-        dims: Of the weights [..., target, source]. Default: told by the inputs of the modules around (`sides.py`).
+        dims: The dims of the weights [..., target, source]. Default: derived from the inputs of enclosing modules (`sides.py`).
         places: The positions of a cache's keys among the sources; None if they are the sources.
-        own: The weights, if they are no longer those of the queries and keys.
+        own: The weights, if they cannot be computed from the queries and keys any more.
     """
     if not listening("attention"):
         return
@@ -87,7 +89,7 @@ def offer(
     queries, keys = of_torch.keep(query, "queries"), of_torch.keep(key, "keys")
     masks = None if mask is None else of_torch.keep(mask, "mask")
     first = 0 if places is None else places.first
-    over = [*sizes[:-1], first + sizes[-1]]  # with what is in front of the first key
+    over = [*sizes[:-1], first + sizes[-1]]  # including the positions in front of the first key
 
     def made() -> torch.Tensor:
         added = None if masks is None else masks.read()
@@ -110,7 +112,7 @@ def offer(
         own = None if masks is None else masks.read()
         if is_large(over):
             start = _aligned(own, shape, sizes)
-            if causal and (sizes[-1] != sizes[-2] or first):  # torch's begins at the first source
+            if causal and (sizes[-1] != sizes[-2] or first):  # torch aligns the first query with the first source
                 lower = of_torch.upper_left(sizes[-2], sizes[-1], query.device)
                 start = of_torch.both(start, lower.reshape([1] * (len(sizes) - 2) + list(lower.shape)))
             square = causal and sizes[-1] == sizes[-2] and not first
@@ -126,7 +128,7 @@ def offer(
     if own is None and (4 * math.prod(sizes) * _FEW > kept or is_large(over)):
         probe_later("attention", Later(make, kept))
         return
-    # What may be seen is looked at later: to know whether that is everything is to wait where the device is no CPU.
+    # Visible positions are inspected later: to check whether all are visible would wait for a GPU.
     few, seen = made(), None if masks is None else _aligned(masks.read().clone(), shape, sizes)
     num_bytes = sum(raw.numel() * raw.element_size() for raw in (few, seen) if raw is not None)
     probe_later("attention", Later(lambda: told(few, seen), num_bytes))
@@ -153,15 +155,15 @@ def by_rows(
     scale: float | None = None,
     window: int | None = None,
 ) -> dict[str, Any]:
-    """The values of an event of more weights than one makes: queries and keys, of which `rf.LongAttention` makes rows.
+    """The values of an event whose weights are too large to compute at once: queries and keys, from which `rf.LongAttention` computes rows.
 
     Args:
         query: [..., target, feature]
         key: [..., source, feature], with as many axes.
-        dims: Of the weights.
-        mask: Bool, true for what may be seen, or added to the scores; with as many axes as the weights.
-        causal: Whether nothing ahead is seen; the last target stands at the last source.
-        window: How many sources a target of a causal attention sees.
+        dims: The dims of the weights.
+        mask: Bool, true for visible positions, or added to the scores; with as many axes as the weights.
+        causal: Whether the attention is causal, with the last target aligned with the last source.
+        window: Number of sources that a target sees in causal attention.
     """
     sizes = [*query.shape[:-1], key.shape[-2]]
     width = Dim(query.shape[-1], name="feature", kind="feature")
@@ -183,7 +185,7 @@ def described(raw: torch.Tensor, dims: Sequence[Dim], mask: Any, *, causal: bool
     """The values of an event of weights [*dims].
 
     Args:
-        mask: As for `weights`, with as many axes as the weights.
+        mask: As in `weights`, with as many axes as the weights.
     """
     visible = of_torch.seen(mask, raw.shape, causal=causal)
     if visible is not None and raw.shape[-1] == raw.shape[-2] > 1:
@@ -204,7 +206,7 @@ def described(raw: torch.Tensor, dims: Sequence[Dim], mask: Any, *, causal: bool
 
 
 def _aligned(mask: Any, shape: Sequence[int], sizes: Sequence[int]) -> Any:
-    """A mask that broadcasts against `shape` as one for `sizes`, which has the heads beside the batch."""
+    """A mask that broadcasts against `shape`, from one for `sizes`, which has the heads separate from the batch."""
     if mask is None:
         return None
     mask = mask.reshape([1] * (len(shape) - mask.ndim) + list(mask.shape))
@@ -212,7 +214,7 @@ def _aligned(mask: Any, shape: Sequence[int], sizes: Sequence[int]) -> Any:
 
 
 def _offer_nested(call: Call, query: Any, key: Any, causal: bool, scale: float | None) -> None:
-    """The same of nested tensors [batch, head, each its own length, feature]."""
+    """The same for nested tensors [batch, head, each its own length, feature]."""
     queries, keys = of_torch.keep(query, "queries"), of_torch.keep(key, "keys")
     targets, sources = ([raw.shape[-2] for raw in nested.unbind()] for nested in (query, key))
     batch, target, source = sides(call, len(targets), max(targets), max(sources))
@@ -240,7 +242,7 @@ def ragged(lengths: Sequence[int], batch: Dim, name: str) -> Dim:
 
 
 def lengths_mask(lengths: Sequence[int], longest: int) -> torch.Tensor:
-    """Bool [sequence, position] of the host: true before the end of the sequence."""
+    """Bool [sequence, position] on the host: true before the end of the sequence."""
     return torch.arange(longest, device="cpu")[None] < torch.tensor(list(lengths), device="cpu")[:, None]
 
 
@@ -250,12 +252,12 @@ def _enter(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 
 @sees(F, "multi_head_attention_forward", before=_enter)
 def multi_head_attention_forward(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Leave it: what is inside of it has offered the weights."""
+    """Nothing to do: the softmax inside it has sent the weights."""
     call.seen.pop("multi_head", None)
 
 
 def softmax_inside(call: Call, result: torch.Tensor) -> bool:
-    """Offer the result of the softmax that `F.multi_head_attention_forward` has called; whether it was that one."""
+    """Send the result of the softmax called by `F.multi_head_attention_forward`; returns whether it was that one."""
     inside = call.seen.get("multi_head")
     if inside is None:
         return False
@@ -270,10 +272,10 @@ def softmax_inside(call: Call, result: torch.Tensor) -> bool:
 
 
 def unchanged(kept: ValueSnapshot) -> torch.Tensor:
-    """The weights that a softmax has made.
+    """The result of a softmax, checked to be unmodified.
 
     Raises:
-        RuntimeError: If they were changed in place since.
+        RuntimeError: If it was changed in place.
     """
     if not kept.is_same:
         raise runtime_error(
@@ -294,14 +296,14 @@ def _of_multi_head(call: Call, inside: dict[str, Any], shape: Sequence[int]) -> 
 
 
 def _mask_of(inside: dict[str, Any], raw: torch.Tensor) -> Any:
-    """The masks that the call was given, as one of which true is what may be seen."""
+    """The masks of the call, combined to one that is true for visible positions."""
     heads, _, sources = raw.shape[-3:]
     both = None
     for mask in (inside.get("attn_mask"), inside.get("key_padding_mask")):
         if mask is None:
             continue
         visible = ~mask if mask.dtype == torch.bool else ~mask.isneginf()
-        visible = F.pad(visible, (0, sources - visible.shape[-1]), value=True)  # what is added behind the keys
+        visible = F.pad(visible, (0, sources - visible.shape[-1]), value=True)  # extra keys are appended
         if mask is inside.get("key_padding_mask"):
             visible = visible[:, None, None] if raw.ndim == 4 else visible[None, None]
         elif mask.ndim == 3:

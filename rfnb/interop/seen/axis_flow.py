@@ -1,8 +1,8 @@
-"""The origins of axes: the calls of torch that a forward pass has made, each with the axes of its inputs.
+"""The origins of axes: the graph of torch calls in a forward pass, with the axes of their inputs.
 
-    origin(node, axis)      # ("input", the node of an input, 1): the positions of what the model got
+    origin(node, axis)      # ("input", the node of an input, 1): the positions of a model input
 
-A node is one result. It holds no tensor but those that the model got, and ends with the outermost call.
+A node is one result. It holds no tensors except model inputs, and is released at the end of the outermost call.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any, NamedTuple
 from torch import nn
 
 PART = "part of the result"
-Sources = list[list[tuple["AxisNode", int]]]  # for each axis those of the inputs that it is made of; none: it is new
+Sources = list[list[tuple["AxisNode", int]]]  # for each axis the input axes that it is made of; empty if it is new
 
 
 class AxisNode:
     """One tensor of a forward pass.
 
     Attributes:
-        op: What has made it: the name of a function of torch, "module", or "input", "param", "buffer", "other".
-        args, kwargs: Of the call, with nodes in place of tensors; which of several results it is, as PART.
+        op: Its creator: the name of a torch function, "module", or "input", "param", "buffer", "other".
+        args, kwargs: Arguments of the call, with nodes in place of tensors; the index among several results, as PART.
         inputs: The nodes among them.
-        weights: What it is of weights that are followed, if it is something.
+        weights: Its role among the followed attention weights, or None.
         origins: The known origins of its axes.
-        ref: To the tensor.
-        words: The names of its axes where the user's code has said them of this tensor; None: of an axis nothing was said.
+        ref: A reference to the tensor.
+        words: The names of its axes in the user's code, for this tensor; None for an unnamed axis.
     """
 
     __slots__ = ("op", "args", "kwargs", "inputs", "shape", "weights", "origins", "ref", "words", "_axes")
@@ -48,7 +48,7 @@ class AxisNode:
         self._axes: Sources | None = None
 
     def given(self, place: int, name: str, default: Any = None) -> Any:
-        """An argument of the call, by its place or name."""
+        """An argument of the call, by position or name."""
         return self.args[place] if len(self.args) > place else self.kwargs.get(name, default)
 
     def axes(self) -> Sources:
@@ -57,19 +57,18 @@ class AxisNode:
             rule = _RULES.get(self.op)
             try:
                 found = rule(self) if rule is not None else None
-            except Exception:  # arguments in a form that is not known here
+            except Exception:  # arguments in an unknown form
                 found = None
             self._axes = found if found is not None and len(found) == len(self.shape) else _by_place(self)
         return self._axes
 
 
 class Origin(NamedTuple):
-    """The place where an axis begins.
+    """The origin of an axis.
 
     Attributes:
-        kind: "input": of what the model got; "other": of a tensor that came in another way; "stack": where several were put together;
-            "param": of a parameter or buffer; "feature": as many as a product with a parameter gives; "one": of size 1; "made":
-            of a constant.
+        kind: "input": a model input; "other": a tensor from elsewhere; "stack": several tensors combined; "param": a
+            parameter or buffer; "feature": the output of a product with a parameter; "one": size 1; "made": a constant.
     """
 
     kind: str
@@ -78,13 +77,13 @@ class Origin(NamedTuple):
 
 
 _MOST_HOPS = 200
-_NONE: Any = {}  # few nodes are asked for theirs
+_NONE: Any = {}  # few nodes are queried
 _ITSELF: Any = None
 _RANKS = {kind: rank for rank, kind in enumerate(("input", "other", "stack", "param", "feature", "one", "made"))}
 
 
 def word_of(node: AxisNode, axis: int) -> str | None:
-    """The name that the user's code has given an axis on its way here, last; None: nothing was said."""
+    """The last name that the user's code gave an axis on its way here, or None."""
     for _ in range(_MOST_HOPS):
         if axis < len(node.words) and node.words[axis] is not None:
             return node.words[axis]
@@ -95,13 +94,13 @@ def word_of(node: AxisNode, axis: int) -> str | None:
 
 
 def origin(node: AxisNode, axis: int) -> Origin:
-    """The place where an axis begins. For an axis composed of several, that of positions takes precedence, as the model received it."""
+    """The origin of an axis. For an axis composed of several, an axis of positions from a model input takes precedence."""
     known = _noted(node, axis) or _straight(node, axis)
     return known if known is not None else _searched(node, axis)
 
 
 def _straight(node: AxisNode, axis: int) -> Origin | None:
-    """The same, where the first source of each step leads to what the model got."""
+    """The origin if the first source of each step leads to a model input."""
     at, place, passed = node, axis, [(node, axis)]
     for hop in range(1, 10_000):
         if at.op == "input":
@@ -128,7 +127,7 @@ def _straight(node: AxisNode, axis: int) -> Origin | None:
         if hop % 8 == 0:
             passed.append((at, place))
     found = Origin("input", at, place)
-    for each, own in passed:  # what comes later goes this way too
+    for each, own in passed:  # later nodes on the path share the result
         _note(each, own, found)
     return found
 
@@ -136,7 +135,7 @@ def _straight(node: AxisNode, axis: int) -> Origin | None:
 def _note(node: AxisNode, axis: int, found: Origin) -> Origin:
     if node.origins is _NONE:
         node.origins = {}
-    # One that begins at the node is noted without it: a node that holds itself would wait for the garbage collector.
+    # An origin at the node itself is stored without the node: a reference cycle would wait for the garbage collector.
     node.origins[axis] = found._replace(node=_ITSELF) if found.node is node else found
     return found
 
@@ -201,7 +200,7 @@ def _born(node: AxisNode, axis: int) -> str:
 _CONSTANTS = frozenset(
     [f"new_{word}" for word in ("zeros", "ones", "full", "tensor", "empty")]
     + [f"{word}_like" for word in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")]
-)  # their input says a type and a place only
+)  # their input only determines a type and a device
 _WEIGHTED = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase, nn.Bilinear)
 _LOOKS = {
     "transpose", "permute", "movedim", "mT", "T", "mH", "H", "t", "unsqueeze", "squeeze", "view", "reshape", "flatten",
@@ -211,15 +210,16 @@ _LOOKS = {
 
 
 def bare(node: AxisNode) -> AxisNode:
-    """The node that this one looks at: the same values in another shape or type."""
+    """The node behind views and casts: the same values in another shape or dtype."""
     while node.op in _LOOKS and node.inputs:
         node = node.inputs[0]
     return node
 
 
 def folded(node: AxisNode, axis: int) -> tuple[int, bool] | None:
-    """The number of heads that stand with the batch in one axis, and whether they are in front of it: view(batch * heads, ...), the same
-    of permuted axes, cat(split(heads), 0); None if there are none."""
+    """The number of heads that share an axis with the batch, and whether they come before it: view(batch * heads, ...),
+    the same on permuted axes, cat(split(heads), 0); None if there are none.
+    """
     for _ in range(200):
         sources = node.axes()[axis]
         if node.op == "cat" and node.given(1, "dim", 0) % len(node.shape) == axis:
@@ -238,7 +238,7 @@ def folded(node: AxisNode, axis: int) -> tuple[int, bool] | None:
 
 
 def reaches(node: AxisNode, earlier: AxisNode, most: int = 4000) -> bool:
-    """Whether a tensor is made of another one."""
+    """Whether a tensor is computed from another one."""
     todo, seen = [node], {id(node)}
     while todo and len(seen) < most:
         at = todo.pop()
@@ -252,7 +252,7 @@ def reaches(node: AxisNode, earlier: AxisNode, most: int = 4000) -> bool:
 
 
 def uses_of(node: AxisNode, most: int = 1000) -> Counter[int]:
-    """The weights, and modules with weights, on the way to a tensor: how often each one was used."""
+    """The weights, and modules with weights, on the path to a tensor, with the number of uses."""
     todo, seen, found = [node], {id(node)}, Counter[int]()
     while todo and len(seen) < most:
         at = todo.pop()
@@ -287,7 +287,7 @@ _PRODUCTS = {
 
 
 def product(node: AxisNode) -> Labels | None:
-    """The operands of a product with a label for each axis, and the labels of its result; None if it is no product."""
+    """The operands of a product with a label for each axis, and the labels of its result; None if it is not a product."""
     if node.op not in _PRODUCTS:
         return None
     try:
@@ -365,7 +365,7 @@ def _of_product(node: AxisNode) -> Sources | None:
     ]
 
 
-# -- looks ------------------------------------------------------------------------------------------------------------------------
+# -- views ------------------------------------------------------------------------------------------------------------------------
 def _picked(node: AxisNode, order: Sequence[int | None]) -> Sources:
     (first, *_), count = node.inputs, len(node.inputs[0].shape)
     return [[] if axis is None else [(first, axis % count)] for axis in order]
@@ -454,7 +454,7 @@ def _regrouped(node: AxisNode) -> Sources:
 def _getitem(node: AxisNode) -> Sources:
     index = node.args[1]
     index = list(index) if isinstance(index, tuple) else [index]
-    if any(isinstance(each, (AxisNode, tuple)) for each in index):  # positions that are looked up
+    if any(isinstance(each, (AxisNode, tuple)) for each in index):  # advanced indexing
         if len(index) == 1 and isinstance(index[0], AxisNode):
             (first, at), rows = node.inputs, len(index[0].shape)
             return [[(at, axis)] for axis in range(rows)] + [[(first, axis)] for axis in range(1, len(first.shape))]
@@ -482,7 +482,7 @@ def _without(node: AxisNode) -> Sources:
 
 
 def reduced(node: AxisNode) -> set[int]:
-    """The axes of its input that a sum or another reduction goes over."""
+    """The axes of its input over which a sum or another reduction runs."""
     count, dims = len(node.inputs[0].shape), node.given(1, "dim", node.kwargs.get("axis"))
     if dims is None:
         return set(range(count))
@@ -529,7 +529,7 @@ def _module(node: AxisNode) -> Sources | None:
 
 
 def _by_place(node: AxisNode) -> Sources:
-    """Axes of an elementwise function, or else those in front that are as long as those of an input."""
+    """Axes of an elementwise function, or else the leading ones with the sizes of an input."""
     sources: Sources = [[] for _ in node.shape]
     count = len(node.shape)
     for each in node.inputs:

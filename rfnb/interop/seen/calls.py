@@ -1,6 +1,6 @@
-"""Call: one running call of a torch module during a recording.
+"""Call: one running call of a torch module in a recording.
 
-call = current()                        # the innermost one of this context; None outside of recorded modules
+call = current()                        # the innermost call in this context; None outside of recorded modules
 call.inputs["hidden_states"], call.path, call.outer.module
 """
 
@@ -22,14 +22,14 @@ class Call:
     """One running call of a module.
 
     Attributes:
-        module: What is called.
+        module: The called module.
         path: Its path in the model of the recording.
-        outer: The call that it is in; None of an outermost one.
+        outer: The enclosing call; None for an outermost one.
         names: The dims of raw tensors.
-        dims: Those of its inputs.
-        made: Of an outermost call, the dims of the data that were new in it.
-        masks: Of an outermost call, the masks that were looked at, by id.
-        seen: Notes that functions and calls inside of it leave for its reader, by a word of theirs.
+        dims: The dims of its inputs.
+        made: For an outermost call, the new data dims in it.
+        masks: For an outermost call, the masks already read, by id.
+        seen: Notes from functions and inner calls for its reader, by key.
     """
 
     __slots__ = (
@@ -64,40 +64,40 @@ class Call:
 
     @property
     def root(self) -> Call:
-        """The outermost call around it, or itself."""
-        # Not held by itself: what it has got, on a GPU maybe, would wait for the garbage collector.
+        """The outermost enclosing call, or itself."""
+        # A reference to itself would keep its tensors, maybe on a GPU, until the garbage collector runs.
         return self if self._root is None else self._root
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The arguments, by the names of the parameters of `forward`; those of *args by their number."""
+        """The arguments, by the parameter names of `forward`; those of *args by their index."""
         if self._inputs is None:
             self._inputs = _bound(type(self.module).forward, self._args, self._kwargs)
         return self._inputs
 
     def tensors(self) -> list[tuple[str, torch.Tensor]]:
-        """The tensors among the inputs, also those in tuples, lists and dicts, in order."""
+        """The tensors among the inputs, including those in tuples, lists and dicts, in order."""
         if self._tensors is None:
             self._tensors = [pair for pair in tensors_of(self.inputs) if not is_parameter(pair[1])]
         return self._tensors
 
 
 def is_parameter(raw: torch.Tensor) -> bool:
-    """Whether a tensor is a parameter. Of other kinds than the plain one that is a question that runs Python."""
+    """Whether a tensor is a parameter. For tensor subclasses this check runs Python code."""
     return raw.__class__ is not torch.Tensor and isinstance(raw, torch.nn.Parameter)
 
 
 def tensors_of(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
     """The tensors in a value, with dotted names."""
     if isinstance(value, torch.Tensor):
-        # Nested ones do not tell their shape, sparse ones have no memory that could be looked at in another way.
+        # Nested tensors do not have a shape, sparse ones no memory that could have other views.
         return [] if value.is_nested or value.layout is not torch.strided else [(name, value)]
     if value is None or isinstance(value, (bool, int, float, str)):
         return []
     if isinstance(value, PackedSequence):
         return [(f"{name}.data", value.data)]
     items: Any = ()
-    if value.__class__ is dict or isinstance(value, Mapping):  # of a class of others this is no cheap question
+    if value.__class__ is dict or isinstance(value, Mapping):  # for other classes this check is expensive
         items = value.items()
     elif isinstance(value, (tuple, list)):
         fields = getattr(value, "_fields", None)
@@ -117,7 +117,7 @@ _parameters: dict[Any, list[str]] = {}
 
 
 def _bound(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by the names of parameters. What does not fit is the module's to say."""
+    """Arguments by parameter names. Mismatches are left to the module."""
     names = _names_of(forward)
     given = dict(zip(names, args))
     if len(args) > len(names):
@@ -127,7 +127,7 @@ def _bound(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _names_of(forward: Callable[..., Any]) -> list[str]:
-    """The names of the positional parameters behind the module."""
+    """The names of the positional parameters after the module."""
     known = _parameters.get(forward)
     if known is None:
         try:

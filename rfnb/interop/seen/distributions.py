@@ -1,7 +1,8 @@
-"""The distribution that a model gives over its vocabulary: logits of the product that makes them, or what F.log_softmax makes.
+"""The output distribution of a model over its vocabulary: logits from the product that makes them, or the result of F.log_softmax.
 
-Not each nn.Linear is that one. It is: whose weight is that of an embedding (tied); for which the user gave labels, or named the last axis
-"vocab"; called lm_head, generator, classifier or the like; or as wide as an embedding has entries, and the last product of the model.
+An nn.Linear makes logits if its weight is tied to an embedding; if the user gave labels for it, or named its last axis
+"vocab"; if it is called lm_head, generator, classifier or similar; or if it is the last product of the model and as
+wide as an embedding has entries.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def output_modules(paths: Mapping[str, nn.Module], names: Any) -> set[int]:
 
     Args:
         paths: The modules of all models.
-        names: Knows what the user said.
+        names: Has the names given by the user.
     """
     embeddings = [module for module in paths.values() if isinstance(module, (nn.Embedding, nn.EmbeddingBag))]
     apart = {id(part) for module in paths.values() if _says_itself(module) for part in module.modules()}
@@ -60,13 +61,13 @@ def output_modules(paths: Mapping[str, nn.Module], names: Any) -> set[int]:
 
 
 def _says_itself(module: nn.Module) -> bool:
-    """Whether what it returns says which tensor has the logits (`hf_outputs.py`)."""
+    """Whether its output type identifies the logits (`hf_outputs.py`)."""
     return any(f"{base.__module__}.{base.__qualname__}" == MODEL for base in type(module).__mro__)
 
 
 @reads(nn.Linear)
 def logits(call: Call, result: Any) -> None:
-    """Logits {..., vocab}, of the product that gives the distribution of the model."""
+    """Send the logits {..., vocab} of the output layer."""
     if id(call.module) in call.names.outputs and isinstance(result, torch.Tensor) and call.tensors():
         _, source = call.tensors()[0]
         _offer(call, "logits", result, -1, result.shape[-1], call.names.of(source))
@@ -75,7 +76,7 @@ def logits(call: Call, result: Any) -> None:
 @sees(F, "log_softmax")
 @sees(torch, "log_softmax")
 def log_softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Log probabilities, where the logits were not offered already."""
+    """Send log probabilities, unless the logits were already sent."""
     around: Call | None = call
     while around is not None:
         if _says_itself(around.module):

@@ -1,4 +1,4 @@
-"""Models whose values can be changed where they are computed: those that run their own Python code."""
+"""Check whether values of a model can be edited: it must run its own Python code."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rfnb.core.errors import value_error
 
 
 def check_editable(what: str, modules: Mapping[str, Any], path: str, part: str = "") -> None:
-    """Raise for a place in what something else has made of the code of a module. The rest of the model may well be edited.
+    """Raise an error for a place inside a module that runs converted code. The rest of the model may still be editable.
 
     Args:
-        what: Who asks, a function of rf.
-        modules: Those of the model by their paths.
-        path, part: Of the place, as of a `ValueEdit`.
+        what: The calling function of rf.
+        modules: The modules of the model by path.
+        path, part: The place, as in a `ValueEdit`.
 
     Raises:
         ValueError: With what works.
@@ -24,13 +24,13 @@ def check_editable(what: str, modules: Mapping[str, Any], path: str, part: str =
     names = path.split(".") if path else []
     for around in dict.fromkeys(".".join(names[:count]) for count in range(len(names) + 1)):
         found = _reason(modules[around]) if around in modules else None
-        # What goes into a quantised module, and what it gives, are tensors of the model: codes are refused there.
+        # Inputs and outputs of a quantised module are model tensors; quantised codes are refused there.
         if found is not None and not (found[0] == "quantised" and around == path and part in ("", "input")):
             _refuse(what, around, modules[around], *found)
 
 
 def check_whole(what: str, model: torch.nn.Module) -> None:
-    """Raise for a model in which any module runs what something else has made of its code.
+    """Raise an error for a model with any module that runs converted code.
 
     Raises:
         ValueError: With what works.
@@ -51,7 +51,7 @@ def _refuse(what: str, path: str, module: Any, kind: str, rule: str, fix: str) -
 
 
 def _reason(module: torch.nn.Module) -> tuple[str, str, str] | None:
-    """The kind of a module that cannot be edited, why, and what to type."""
+    """The kind of a module that cannot be edited, the reason, and what to type; None if it can be edited."""
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return (
             "scripted",

@@ -1,8 +1,7 @@
-"""Values of torch that are put in the place of others: what modules get and return, and what attentions make.
+"""Edits of values in torch models: inputs and outputs of modules, and the values inside attention.
 
-A call that is edited is the call of the module as it is, with other tensors in the places that were named. Weights are changed behind
-the softmax that makes them; a fused kernel, which has none, is written out for a call whose weights are changed. Recordings hear what
-came of it.
+An edited call runs the unmodified module with replaced tensors. Weights are edited after the softmax that makes them; a
+fused kernel, which has no weights, is written out for a call with edited weights. Recordings see the edited values.
 """
 
 from __future__ import annotations
@@ -41,18 +40,20 @@ EDITED = "edited weights"
 LEARNED = "learned softmaxes"
 """In `Call.seen` of an outermost call: by path of each softmax in a call of it, in their order, the way to weights with names; None of what
 is no attention."""
-_CALLED = "edited calls"  # in `Call.seen` of an outermost call: how many there were of each module
-_OUTSIDE = "edited outside"  # in `Call.seen`: queries, keys, values and heads are those of a function around the kernel
+_CALLED = "edited calls"  # key of `Call.seen` of an outermost call: number of calls of each module
+_OUTSIDE = (
+    "edited outside"  # key of `Call.seen`: queries, keys, values and heads belong to a function around the kernel
+)
 _AXES = ("batch", "head", "target", "source")
 _FAST = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
 Axes = Sequence["frozenset[str] | Dim"]
 
 
 def edited_call(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """The result of a call with what is to be another value in it.
+    """The result of a call with its edits applied.
 
     Raises:
-        ValueError, DimError, IndexError, ShapeError: What cannot be put there.
+        ValueError, DimError, IndexError, ShapeError: If an edit cannot be applied.
     """
     edits = edits_of(call.module)
     turns = call.root.seen.setdefault(_CALLED, {})
@@ -71,7 +72,7 @@ def edited_call(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict
     for edit in edits:
         if (
             edit.part in OF_ATTENTION and edit.done == before[id(edit)] and edit.when is None
-        ):  # a run says it when it is over
+        ):  # a run reports it at its end
             raise _not_made(call, edit)
     for edit in edits:
         if edit.part in OF_STATES and edit.done > before[id(edit)]:
@@ -97,7 +98,7 @@ def _with_input(call: Call, edit: ValueEdit, args: Any, kwargs: dict[str, Any]) 
 def _given(
     call: Call, args: Any, kwargs: dict[str, Any], raw: torch.Tensor, new: torch.Tensor, dims: Sequence[Dim]
 ) -> tuple[Any, dict[str, Any]]:
-    """The arguments of a call with another tensor in the place of one."""
+    """The arguments of a call with one tensor replaced."""
     call.names.give(new, dims)
     call._args, call._kwargs = args, kwargs = swapped(args, raw, new), swapped(kwargs, raw, new)
     call._inputs = call._tensors = None
@@ -105,10 +106,10 @@ def _given(
 
 
 def held_call(hold: Hold, call: Call, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The arguments of a call that a run may wait before, with what was changed there."""
+    """The arguments of a call before which a run may pause, with its edits applied."""
     names, given = call.names, dict(call.tensors())
     dims_of = lambda raw: names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)  # noqa: E731
-    # Copies: a model may change what a module gets in place, and a branch compares what it was.
+    # Copies: a model may modify the input of a module in place, and a branch compares with the original.
     inputs = lambda: {name: new_tensor(raw.detach().clone(), dims_of(raw)) for name, raw in given.items()}  # noqa: E731
     with looking():
         held = hold.before_call(call.path, inputs)
@@ -119,11 +120,11 @@ def held_call(hold: Hold, call: Call, args: Any, kwargs: dict[str, Any]) -> tupl
 
 
 def _with_output(call: Call, edit: ValueEdit, result: Any) -> Any:
-    """The result with another tensor in it."""
-    with held_back(), looking():  # readers say what the axes are
+    """The result with one tensor replaced."""
+    with held_back(), looking():  # readers identify the axes
         if not isinstance(
             call.module, torch.nn.RNNBase | torch.nn.RNNCellBase
-        ):  # these count the steps that they are told
+        ):  # these count the steps reported to them
             tell(call, result)
         outputs = leave(call, result)
     named = [each for each in outputs if not edit.part or each[0] == edit.part]
@@ -143,7 +144,7 @@ def _with_output(call: Call, edit: ValueEdit, result: Any) -> Any:
 
 
 def swapped(value: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
-    """Nested values with another tensor in the place of one."""
+    """Nested values with one tensor replaced."""
     if value is old:
         return new
     if isinstance(value, PackedSequence):
@@ -167,13 +168,13 @@ def swapped(value: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
 
 # -- one tensor ----------------------------------------------------------------------------------------------------------------
 def applied(edit: ValueEdit, raw: torch.Tensor, axes: Axes) -> torch.Tensor:
-    """A tensor with the entries of an edit as it says; `raw` stays as it is.
+    """A tensor with an edit applied to its entries; `raw` is not modified.
 
     Args:
-        axes: Of each axis its Dim, or the names that it goes by.
+        axes: For each axis its Dim, or its possible names.
 
     Raises:
-        DimError, IndexError, ShapeError: If there are no such entries, or the value does not fit them.
+        DimError, IndexError, ShapeError: If the entries do not exist, or the value does not fit them.
     """
     if raw.is_quantized:
         raise value_error(
@@ -201,7 +202,7 @@ def applied(edit: ValueEdit, raw: torch.Tensor, axes: Axes) -> torch.Tensor:
 
 
 class _Entries:
-    """The entries of an edit, as indices of the axes of an array."""
+    """The entries of an edit, as indices into the axes of an array."""
 
     def __init__(self, edit: ValueEdit, shape: Sequence[int], axes: Axes):
         self._sizes = list(shape)
@@ -213,13 +214,13 @@ class _Entries:
         self._is_meshed = any(isinstance(at, list) for at in index)
 
     def of(self, raw: Any) -> Any:
-        """The entries of an array, without the axes of which one was chosen."""
+        """The entries of an array, without the axes at which one index was chosen."""
         if not self._is_meshed:
             return raw[self.index]
         return raw[self._mesh(raw)].reshape(self._kept_sizes())
 
     def put(self, raw: torch.Tensor, value: torch.Tensor) -> None:
-        """Put values in their place."""
+        """Write values into these entries."""
         if not self._is_meshed:
             raw[self.index] = value
             return
@@ -251,7 +252,7 @@ def _axis(edit: ValueEdit, name: str, shape: Sequence[int], axes: Axes) -> int:
 
 
 def _names_of(own: frozenset[str] | Dim) -> frozenset[str] | set[str]:
-    """The names that an axis goes by: the last one of scores is over a vocabulary, which a product does not know."""
+    """The possible names of an axis: the last axis of scores is a vocabulary, which a product does not know."""
     if not isinstance(own, Dim):
         return own
     return {own.name, "feature", "vocab"} if own.kind == "feature" else {own.name}
@@ -283,7 +284,7 @@ def _checked(edit: ValueEdit, name: str, at: Any, size: int, own: Any) -> Any:
 
 
 def _value(edit: ValueEdit, chosen: _Entries, there: torch.Tensor, raw: torch.Tensor, axes: Axes) -> torch.Tensor:
-    """The value that is put into the entries, of a shape that broadcasts against them."""
+    """The new value for the entries, in a shape that broadcasts against them."""
     given = edit.value
     if isinstance(given, Patched):
         given = _patch(edit, given, chosen, raw, axes)
@@ -312,13 +313,13 @@ def _value(edit: ValueEdit, chosen: _Entries, there: torch.Tensor, raw: torch.Te
 
 
 def _by_dims(edit: ValueEdit, given: Tensor, chosen: _Entries, raw: torch.Tensor, axes: Axes) -> Any:
-    """The values of a Tensor: as they are where it has the entries only, else those of the same entries."""
+    """The values of a Tensor: unchanged if it has only the entries, else its matching entries."""
     value = given.raw_tensor
     return chosen.of(value) if tuple(value.shape) == tuple(raw.shape) else value
 
 
 def _patch(edit: ValueEdit, given: Patched, chosen: _Entries, raw: torch.Tensor, axes: Axes) -> Any:
-    """The entries of a recorded value that go to those of an edit."""
+    """The entries of a recorded value for those of an edit."""
     value: Any = given.value.raw_tensor
     if value.ndim == raw.ndim and (given.place is not None or value.shape == raw.shape):
         return chosen.of(value) if given.place is None else _Entries(given.place, value.shape, axes).of(value)
@@ -327,7 +328,7 @@ def _patch(edit: ValueEdit, given: Patched, chosen: _Entries, raw: torch.Tensor,
 
 # -- attention -----------------------------------------------------------------------------------------------------------------
 def attention_edits(call: Call, *parts: str) -> list[ValueEdit]:
-    """The edits of what an attention makes that runs in a call."""
+    """The edits of values in attention that runs in a call."""
     edits = [edit for edit in editing.get() if edit.part in parts and edit.is_now]
     if not edits:
         return []
@@ -336,7 +337,7 @@ def attention_edits(call: Call, *parts: str) -> list[ValueEdit]:
 
 
 def changed(edits: Sequence[ValueEdit], raw: torch.Tensor, axes: Axes, part: str) -> torch.Tensor:
-    """A tensor with those of the edits that are of it."""
+    """A tensor with the edits of this part applied."""
     for edit in edits:
         if edit.part == part:
             raw = applied(edit, raw, axes)
@@ -345,7 +346,7 @@ def changed(edits: Sequence[ValueEdit], raw: torch.Tensor, axes: Axes, part: str
 
 @changes(F, "scaled_dot_product_attention")
 def kernel(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """The fused kernel, with edited inputs; written out where its weights are."""
+    """The fused kernel with edited inputs, written out if its weights are edited."""
     edits = attention_edits(call, *(("weights",) if _OUTSIDE in call.seen else OF_ATTENTION))
     given: dict[str, Any] = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)) | kwargs
     query, key, value = given["query"], given["key"], given["value"]
@@ -378,7 +379,7 @@ def kernel(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[str
 
 
 class _ByWeights(torch.autograd.Function):
-    """The result of a kernel, to the last bit, with the gradient of the same by its weights, which are in no graph else."""
+    """The bitwise result of a kernel, with the gradient through the weights, which are otherwise not in the graph."""
 
     @staticmethod
     def forward(ctx: Any, by_weights: torch.Tensor, of_kernel: torch.Tensor) -> torch.Tensor:
@@ -394,7 +395,7 @@ def _axes_of(*names: str) -> list[frozenset[str]]:
 
 
 def _front(call: Call, shape: Sequence[int]) -> list[str]:
-    """The names of the axes in front of target and source."""
+    """The names of the axes before target and source."""
     if len(shape) != 3:
         return list(_AXES[:2][: len(shape) - 2])
     return ["head" if shape[0] == heads_in(call.module) else "batch"]
@@ -403,7 +404,7 @@ def _front(call: Call, shape: Sequence[int]) -> list[str]:
 @changes(torch, "softmax")
 @changes(torch.Tensor, "softmax")
 def softmax(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """A softmax, whose result is edited where it is the weights of an attention."""
+    """A softmax whose result is edited if it is attention weights."""
     result = original(*args, **kwargs)
     edits = attention_edits(call, "weights")
     if attached.get() and not edits and (inside := call.seen.get("multi_head")) is not None:
@@ -426,9 +427,7 @@ def softmax(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[st
             raw.shape
         )
     elif raw.ndim == 4:
-        sources = call.seen.get(
-            _OUTSIDE, raw.shape[-1]
-        )  # behind them a score that is no position, where there are sinks
+        sources = call.seen.get(_OUTSIDE, raw.shape[-1])  # a sink score, which is not a position, follows them
         made = changed(edits, raw[..., :sources], _axes_of(*_AXES), "weights")
         if _OUTSIDE in call.seen:
             call.seen[EDITED] = held(made)
@@ -444,13 +443,13 @@ def softmax(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[st
 
 
 def as_learned(call: Call, raw: torch.Tensor, begun: int = 0) -> torch.Tensor:
-    """The result of a softmax of a call, edited where it is known to be the weights of an attention.
+    """The result of a softmax in a call, edited if it is known to be attention weights.
 
     Args:
-        begun: 1: it is the last one that has begun; 0: the next one.
+        begun: 1: it is the most recently started one; 0: the next one.
 
     Raises:
-        ValueError: If the edit is of one of several attentions, and does not say of which.
+        ValueError: If there are several attentions and the edit does not name one.
     """
     ways = call.root.seen.get(LEARNED, {}).get(call.path, ())
     place = len(call.seen.get("softmaxes", ())) - begun
@@ -481,10 +480,10 @@ def _is_attention(call: Call) -> bool:
 def with_function(
     call: Call, function: Callable[..., Any], query: Any, key: Any, value: Any, run: Callable[..., Any]
 ) -> tuple[Any, Any, Any, Any]:
-    """The queries, keys and values as an attention function of transformers gets them, and its result (batch, target, head, feature).
+    """The queries, keys and values in the form of a transformers attention function, and its result (batch, target, head, feature).
 
     Args:
-        run: Calls it with these.
+        run: Calls the function with these.
     """
     edits = attention_edits(call, *OF_ATTENTION)
     if not edits:
@@ -528,10 +527,10 @@ def _not_made(call: Call, edit: ValueEdit, by: str = "") -> Exception:
     )  # fmt: skip
 
 
-# -- what would leave edits out ------------------------------------------------------------------------------------------------
+# -- cases that would bypass edits -----------------------------------------------------------------------------------------------
 @block
 def _without_fast_path(module: torch.nn.Module) -> Iterator[None]:
-    """One kernel for a whole attention or layer would leave out what is edited inside of it."""
+    """Disable the fast path: a single kernel for a whole attention or layer would bypass edits inside it."""
     if not isinstance(module, _FAST):
         yield
         return
@@ -552,7 +551,7 @@ def _without_fast_path(module: torch.nn.Module) -> Iterator[None]:
 
 
 def _refuse_checkpoints(call: Call, edit: ValueEdit) -> None:
-    """A call that is made once more in the backward pass would be without the edit, if that comes after the block."""
+    """Refuse checkpointing: a call repeated in the backward pass after the block would miss the edit."""
     if not torch.is_grad_enabled():
         if _is_in_reentrant_checkpoint():
             refuse_checkpoint(edit, "torch.utils.checkpoint, use_reentrant=True")
@@ -566,7 +565,7 @@ def _refuse_checkpoints(call: Call, edit: ValueEdit) -> None:
 
 
 def _is_in_reentrant_checkpoint() -> bool:
-    """Whether what runs is called by a checkpoint that hides its gradients: it leaves no mark but itself among the callers."""
+    """Whether a reentrant checkpoint, which hides its gradients, is running: only the call stack shows it."""
     frame: Any = sys._getframe(1)
     checkpoint = sys.modules.get("torch.utils.checkpoint")
     code = None if checkpoint is None else checkpoint.CheckpointFunction.forward.__code__
@@ -576,7 +575,7 @@ def _is_in_reentrant_checkpoint() -> bool:
 
 
 def refuse_checkpoint(edit: ValueEdit, where: str) -> None:
-    """Raise where a value is computed once more in the backward pass."""
+    """Raise an error if a value would be recomputed in the backward pass."""
     raise runtime_error(
         f'edit: "{edit.text}" is computed once more in the backward pass.',
         [("checkpoints in", where)],
@@ -586,7 +585,7 @@ def refuse_checkpoint(edit: ValueEdit, where: str) -> None:
 
 
 def refuse_transformed(path: str, edits: Sequence[ValueEdit]) -> None:
-    """Raise where a module runs under a transform of functions, or a compiler that follows its code."""
+    """Raise an error if a module runs under a function transform, or a compiler that traces its code."""
     raise runtime_error(
         f'edit: "{edits[0].text}" runs under torch.func, torch.compile or torch.jit.trace.',
         [("module", path or "the model")],

@@ -1,7 +1,7 @@
-"""The fast paths of torch.nn: one call of a kernel for a whole attention or layer, in which no query is to be seen.
+"""The fast paths of torch.nn: one kernel for a whole attention or layer, which exposes no queries.
 
-Queries and keys are computed on demand from its input and the rows of its parameters. A parameter is copied, once while it stays the
-same, since an optimizer changes it.
+Queries and keys are computed on demand from its input and the rows of its parameters. A parameter is copied once per
+value, since an optimizer changes it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.sides import around, heads_of, name_like, sides
 from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
-_PAD = 1  # the kind of a mask of keys, [batch, source]; others broadcast against [batch, head, target, source]
+_PAD = 1  # the type of a key mask, [batch, source]; others broadcast against [batch, head, target, source]
 
 
 @sees(torch, "_native_multi_head_attention")
 def attention(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Offer weights {batch, head, time, time} of nn.MultiheadAttention on its fast path."""
+    """Send the weights {batch, head, time, time} of nn.MultiheadAttention on its fast path."""
     if listening("attention"):
         query, _, _, _, heads, weight, bias = args[:7]
         mask, mask_type = args[9], args[12] if len(args) > 12 else kwargs.get("mask_type")
@@ -35,7 +35,7 @@ def attention(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result:
 
 @sees(torch, "_transformer_encoder_layer_fwd")
 def encoder_layer(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Offer the same of nn.TransformerEncoderLayer on its fast path, at the path of its attention."""
+    """Send the same for nn.TransformerEncoderLayer on its fast path, at the path of its attention."""
     if not listening("attention"):
         return
     src, _, heads, weight, bias = args[:5]
@@ -85,7 +85,7 @@ def _offer(
 
 
 def _before_nesting(call: Call) -> tuple[int, int] | None:
-    """The number of sequences and their length before nn.TransformerEncoder has made a nested tensor of them."""
+    """The number of sequences and their length before nn.TransformerEncoder made a nested tensor of them."""
     for outer in around(call.outer):
         src = outer.inputs.get("src")
         if isinstance(outer.module, torch.nn.TransformerEncoder) and src is not None and not src.is_nested:
@@ -94,7 +94,7 @@ def _before_nesting(call: Call) -> tuple[int, int] | None:
 
 
 def _visible(mask: torch.Tensor, kind: Any) -> torch.Tensor:
-    """A mask of what may be seen, bool, broadcasting against [batch, head, target, source]."""
+    """A mask of visible positions, bool, broadcasting against [batch, head, target, source]."""
     visible = ~mask if mask.dtype == torch.bool else ~mask.isneginf()
     return visible[:, None, None] if kind == _PAD else visible
 
@@ -103,25 +103,25 @@ _copies = WeakIdKeyDictionary()
 
 
 def _as_it_is(parameter: Any, rows: int | None = None) -> Any:
-    """A copy of the first rows of a parameter; the same copy as long as they are equal."""
+    """A copy of the first rows of a parameter; cached as long as the values are equal."""
     if parameter is None:
         return None
     now = parameter.detach()[:rows]
     known = _copies[parameter]() if parameter in _copies else None
-    # To compare is to wait where the device is no CPU; to copy is not.
+    # A comparison waits for a GPU; a copy does not.
     if now.device.type != "cpu" or known is None or known.shape != now.shape or not torch.equal(known, now):
         known = now.clone()
-        _copies[parameter] = weakref.ref(known)  # it goes with the last event that needs it
+        _copies[parameter] = weakref.ref(known)  # released with the last event that needs it
     return known
 
 
 @reads(torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
 def encoder(call: Call, result: Any) -> None:
-    """Name the axes of what an encoder returns: those of its input."""
+    """Name the axes of an encoder's result: those of its input."""
     name_like(call, result, "src")
 
 
 @reads(torch.nn.TransformerDecoder, torch.nn.TransformerDecoderLayer, torch.nn.Transformer)
 def decoder(call: Call, result: Any) -> None:
-    """Name the axes of what a decoder returns: those of the target that it was given."""
+    """Name the axes of a decoder's result: those of its target input."""
     name_like(call, result, "tgt")

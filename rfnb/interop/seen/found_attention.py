@@ -1,12 +1,12 @@
-"""Attention that is found by what it does: a softmax whose result is multiplied with values and summed over its axis.
+"""Attention detected by its computation: a softmax whose result is multiplied with values and summed over its axis.
 
-    weights = softmax(scores, axis);  output = sum over axis of weights * values         however it is written (`softmaxes.py`)
+    weights = softmax(scores, axis); output = sum over axis of weights * values in any form (`softmaxes.py`)
 
-Not every weighted sum is attention. The values must be of this model's data and have an axis of features of their own, and they must have
-positions on the axis of the softmax: those of what the model got, of states that were put together, or of what the scores were made of
-too. So a router of experts is none (the values are what different modules have made), nor is softmax @ embedding (the values are a
-parameter), a mixture (as many components as a Linear gives), or what is drawn (gumbel).
-What is no attention by these rules is named, with the reason and the line that takes it.
+Not every weighted sum is attention. The values must be computed from the data and have their own feature axis, and the
+axis of the softmax must be one of positions: those of a model input, of stacked states, or of the inputs of the scores.
+So an expert router is not attention (its values come from different modules), nor is softmax @ embedding (the values
+are a parameter), a mixture (its components are outputs of a Linear), or a random draw (gumbel). A softmax that is not
+attention by these rules is reported, with the reason and the line to type to include it.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ _HEAD: Any = Origin("feature", None, 0)  # type: ignore[arg-type]
 
 # -- calls ------------------------------------------------------------------------------------------------------------------------
 def is_looked_into(module: nn.Module) -> bool:
-    """True if the code of a module may contain attention that nothing else sees: a user's own class."""
+    """Whether the code of a module may contain attention that is not seen otherwise: a user's own class."""
     kind: Any = type(module)
     return _is_of_others(kind)
 
 
 @functools.cache
 def _is_of_others(kind: type) -> bool:
-    # What shards a module makes a class of torch around its class, whose forward it keeps.
+    # Sharding a module wraps its class in a class of torch, which keeps its forward.
     homes = kind.__module__, getattr(getattr(kind, "forward", None), "__module__", None) or kind.__module__
     is_of_others = not all(map(is_of_library, homes))
     return is_of_others and not hasattr(kind, "bridged")
 
 
 def prepare(names: Any, modules: Sequence[nn.Module]) -> None:
-    """Note what a search needs to know of the models of a recording."""
+    """Collect what the search must know about the models of a recording."""
     names.searched = any(map(is_looked_into, modules))
     names.buffers = {id(each) for module in modules for each in module._buffers.values()}
 
@@ -73,7 +73,7 @@ def begin(call: Call) -> None:
 
 
 def close(call: Call) -> None:
-    """A call is over, whether it has ended or raised: name the softmaxes that were left out in an outermost one."""
+    """End a call, whether it returned or raised; at the end of an outermost one, report the softmaxes that are not attention."""
     search = call.seen.pop(SEARCH, None)
     if search is None:
         return
@@ -93,13 +93,13 @@ def close(call: Call) -> None:
 
 
 def nodes_of(call: Call, result: Any) -> list[AxisNode]:
-    """The nodes of what a call has made."""
+    """The nodes of the results of a call."""
     search: SoftmaxSearch | None = call.root.seen.get(SEARCH)
     return [] if search is None else [search.node(raw) for _, raw in tensors_of(result)]
 
 
 def are_scores(call: Call, made: Sequence[AxisNode]) -> bool:
-    """Whether attention that was found in an outermost call is made of one of these, or log probabilities are."""
+    """Whether detected attention, or log probabilities, in an outermost call is computed from one of these."""
     search: SoftmaxSearch | None = call.root.seen.get(SEARCH)
     found = (
         [] if search is None else [*search.scored, *(each.scores for each in search.candidates if each.reason is None)]
@@ -120,7 +120,7 @@ def forward_of(call: Call, forward: Any, args: Any, kwargs: dict[str, Any]) -> A
 
 
 class Looking(Undone):
-    """The with-block of an outermost call: behind it nothing is looked at any more, wherever an interrupt came."""
+    """The with-block of an outermost call: it stops the observation on exit, wherever an interrupt came."""
 
     def begin(self) -> None:
         pass
@@ -130,15 +130,15 @@ class Looking(Undone):
             pass
 
 
-# -- what is edited ---------------------------------------------------------------------------------------------------------------
+# -- edits ------------------------------------------------------------------------------------------------------------------------
 class Learned(NamedTuple):
-    """The way from the result of a softmax to weights with named axes.
+    """The mapping from the result of a softmax to weights with named axes.
 
     Attributes:
         order: The axes of the softmax in the order of the weights.
-        sizes: Of the weights.
-        axes: The names that each of their axes goes by.
-        name: The variable that they are put into, where a module has several attentions; else "".
+        sizes: The sizes of the weights.
+        axes: The possible names of each axis.
+        name: The variable that holds them, if a module has several attentions; else "".
     """
 
     order: list[int]
@@ -147,15 +147,16 @@ class Learned(NamedTuple):
     name: str
 
     def changed(self, raw: torch.Tensor, change: Callable[[torch.Tensor, Any], torch.Tensor]) -> torch.Tensor:
-        """The result with the weights that `change` makes of these."""
+        """The result with `change` applied to the weights."""
         ordered = raw.permute(self.order)
         back = sorted(range(raw.ndim), key=self.order.__getitem__)
         return change(ordered.reshape(self.sizes), self.axes).reshape(ordered.shape).permute(back)
 
 
 def learn(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> None:
-    """Find out which softmaxes of a call are attention before it is made: what becomes of them is known behind them only. For that it is
-    made once by itself, and leaves nothing behind."""
+    """Find out which softmaxes of a call are attention before it runs, since this is known only from their later use. The
+    call is run once in advance, without side effects.
+    """
     search: SoftmaxSearch | None = call.root.seen.get(SEARCH)
     if search is None or not is_looked_into(call.module):
         return
@@ -184,7 +185,7 @@ def learn(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict[str, 
 
 
 def _all_learned(candidates: list[WrittenSoftmax]) -> dict[str, list[Learned | None]]:
-    """The ways of the softmaxes of each path, of its first call; not of a path that has attention by its name alone."""
+    """The mappings for the softmaxes of each path, in its first call; not for a path that is attention by its name alone."""
     homes: dict[str, Call] = {}
     for each in candidates:
         homes.setdefault(each.home.path, each.home)
@@ -210,7 +211,7 @@ def _learned(call: Call, candidate: WrittenSoftmax, name: str) -> Learned:
 
 
 def _fresh(value: Any, depth: int = 4) -> Any:
-    """Arguments whose containers are others, with the same tensors in them: a cache that grows is not grown twice."""
+    """Copies of argument containers with the same tensors, so that a growing cache does not grow twice."""
     if not depth or isinstance(value, (torch.Tensor, nn.Module, str, int, float)) or value is None:
         return value
     if type(value) in (list, tuple):
@@ -225,13 +226,13 @@ def _fresh(value: Any, depth: int = 4) -> Any:
 
 
 def end(call: Call, result: Any) -> None:
-    """A call ends: offer what was found in it."""
+    """Handle the end of a call: send the attention found in it."""
     search: SoftmaxSearch | None = call.root.seen.get(SEARCH) if call.names.searched else None
     if search is None:
         return
     if search.loops is not None:
         search.loops.end(call)
-    if not is_looked_into(call.module) and not isinstance(call.module, _CONTAINERS):  # whose parts tell it themselves
+    if not is_looked_into(call.module) and not isinstance(call.module, _CONTAINERS):  # its parts report themselves
         outer = call.outer
         if outer is None or is_looked_into(outer.module) or isinstance(outer.module, _CONTAINERS):
             search.module_call(call, result)
@@ -241,7 +242,7 @@ def end(call: Call, result: Any) -> None:
     _read_once_more(alone)
     found = [each for each in alone if each.reason is None]
     for each in alone:
-        each.told = True  # from here on it is offered where it is used
+        each.told = True  # from here on it is sent at its use
         if each.reason is not None and (written_attention.is_by_name(call, each) or call.names.taken(call.path)):
             each.reason = None
             with trace_context.module(call.path):
@@ -257,13 +258,13 @@ _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
 def _accepted(candidate: WrittenSoftmax) -> None:
-    if candidate.told:  # its call has ended: the module gave its weights away
+    if candidate.told:  # its call has ended, so the module returned its weights
         _offer(candidate.home, candidate)
 
 
 # -- the rules --------------------------------------------------------------------------------------------------------------------
 def why_not(candidate: WrittenSoftmax, values: AxisNode, axis: int, own: bool) -> str | None:
-    """The reason why weights that are summed with values are no attention; None if they are."""
+    """The reason why weights summed with values are not attention; None if they are."""
     if candidate.home.names.taken(candidate.home.path):
         return None
     if candidate.drawn:
@@ -293,7 +294,7 @@ def why_not(candidate: WrittenSoftmax, values: AxisNode, axis: int, own: bool) -
 
 
 def _read_once_more(candidates: Sequence[WrittenSoftmax]) -> None:
-    """A line that has read a parameter or buffer, and in a later turn what the model has made of that, reads a memory: all turns count."""
+    """A line that reads a parameter or buffer first, and in later turns its updated value, reads a memory: all turns count."""
     lines = {each.line for each in candidates if each.reason is None}
     for each in candidates:
         if each.is_table and each.line in lines:
@@ -306,7 +307,7 @@ def _are_of_different_modules(parts: Sequence[AxisNode]) -> bool:
 
 
 def _maker(node: AxisNode) -> int | None:
-    """The id of the parameter or module that a tensor was made with last."""
+    """The id of the last parameter or module involved in a tensor."""
     for _ in range(60):
         if node.op == "module" and next(node.kwargs["module"].parameters(), None) is not None:
             return id(node.kwargs["module"])
@@ -320,7 +321,7 @@ def _maker(node: AxisNode) -> int | None:
 
 
 def _is_of_pairs(scores: AxisNode) -> bool:
-    """Whether scores are products of two things that are computed, a query and a key."""
+    """Whether scores are products of two computed values, a query and a key."""
     todo = [scores]
     for _ in range(40):
         if not todo:
@@ -333,9 +334,9 @@ def _is_of_pairs(scores: AxisNode) -> bool:
     return False
 
 
-# -- offers -----------------------------------------------------------------------------------------------------------------------
+# -- events -----------------------------------------------------------------------------------------------------------------------
 def _offer_all(call: Call, found: list[WrittenSoftmax]) -> None:
-    """Offer what was found in the code of one module: by lines, of which one may have run several times."""
+    """Send the attention found in the code of one module: by line, each of which may have run several times."""
     lines: dict[Any, list[WrittenSoftmax]] = {}
     for each in found:
         lines.setdefault(each.line, []).append(each)
@@ -349,10 +350,10 @@ def _offer_all(call: Call, found: list[WrittenSoftmax]) -> None:
 
 
 def _are_heads(group: Sequence[WrittenSoftmax]) -> bool:
-    """Whether maps stand beside each other: equal shapes, and none is made of another one's output."""
+    """Whether maps are parallel heads: equal shapes, and none depends on the output of another."""
     first, second = group[:2]
     before, now = uses_of(first.scores), uses_of(second.scores)
-    # Where a state has gone through the same weights once more, these are its steps.
+    # If a state passed through the same weights again, these are its steps.
     if any([now[weight] > count for weight, count in before.items()]):
         return False
     if any((each.shape, each.axis, each.shared) != (first.shape, first.axis, first.shared) for each in group):
@@ -361,7 +362,7 @@ def _are_heads(group: Sequence[WrittenSoftmax]) -> bool:
 
 
 def _are_parts_of_targets(group: Sequence[WrittenSoftmax]) -> bool:
-    """Whether the targets of maps are all entries of one axis of what the model got, a part in each: queries in chunks."""
+    """Whether the targets of several maps together cover one axis of a model input: queries in chunks."""
     first = group[0]
     ends = [origin(first.scores, axis) for axis in set(range(len(first.shape))) - {*first.shared, first.axis}]
     whole = [end.node.shape[end.axis] for end in ends if end.kind == "input"]
@@ -369,9 +370,9 @@ def _are_parts_of_targets(group: Sequence[WrittenSoftmax]) -> bool:
 
 
 def _offer_siblings(group: list[WrittenSoftmax]) -> None:
-    """Offer maps of the modules of one list: those of heads as one."""
+    """Send maps from the modules of one list; heads as one map."""
     paths = {each.home.path for each in group}
-    # Put together they would be no tensor that the model goes on with.
+    # The stacked map is not a tensor that the model uses.
     if 1 < len(group) == len(paths) and not attached.get() and _are_heads(group):
         outer = group[0].home.outer
         assert outer is not None
@@ -382,7 +383,7 @@ def _offer_siblings(group: list[WrittenSoftmax]) -> None:
 
 
 def _offer_grid(call: Call, group: Sequence[WrittenSoftmax], path: str, name: str) -> None:
-    """Offer maps that stand beside each other as those of heads."""
+    """Send parallel maps as heads of one."""
     first = group[0]
     order, targets = _order(first)
     dims, sizes = _dims(first.home, first, order, targets)
@@ -398,15 +399,15 @@ def _offer_grid(call: Call, group: Sequence[WrittenSoftmax], path: str, name: st
 
 
 def _offer(call: Call, candidate: WrittenSoftmax, name: str = "", *, step: int | None = None) -> None:
-    """Offer the weights of one softmax, at the path of its module."""
+    """Send the weights of one softmax, at the path of its module."""
     order, targets = _order(candidate)
     dims, sizes = _dims(call, candidate, order, targets)
     kept, swapped = candidate.kept, len(dims) == 4 and dims[1].kind == "batch" and not attached.get()
-    if swapped:  # heads in front of the batch
+    if swapped:  # heads before the batch
         dims[:2] = dims[1::-1]
     if targets and dims[-2].extent == 1 and len(dims) <= 3:
         dims, sizes, targets = [*dims[:-2], dims[-1]], [*sizes[:-2], sizes[-1]], 0
-    if step is None and not targets and call.outer is not None:  # a row in each call of the module: its steps
+    if step is None and not targets and call.outer is not None:  # one row per call of the module: its steps
         steps = call.outer.seen.setdefault("attention_steps", {})
         step = steps[call.path] = steps.get(call.path, -1) + 1
 
@@ -419,7 +420,7 @@ def _offer(call: Call, candidate: WrittenSoftmax, name: str = "", *, step: int |
 
 
 def _arranged(raw: torch.Tensor, order: Sequence[int], sizes: Sequence[int]) -> torch.Tensor:
-    """A tensor with its axes in this order and these sizes; itself if they are."""
+    """A tensor with its axes in this order and these sizes; the tensor itself if they are already."""
     raw = raw if list(order) == list(range(raw.ndim)) else raw.permute(list(order))
     return raw if list(raw.shape) == list(sizes) else raw.reshape(sizes)
 
@@ -441,23 +442,23 @@ def _probe(made: Any, dims: list[Dim], targets: int, num_bytes: int, name: str =
 
 
 def _order(candidate: WrittenSoftmax) -> tuple[list[int], int]:
-    """The axes of the weights with those of the values in front, then the targets, then the source; and how many targets there are."""
+    """The axes of the weights: those shared with the values first, then the targets, then the source; and the number of targets."""
     rest = [axis for axis in range(len(candidate.shape)) if axis != candidate.axis]
     targets = [axis for axis in rest if axis not in candidate.shared]
-    if len(targets) > 1:  # what is of size 1 tells nothing
+    if len(targets) > 1:  # axes of size 1 carry no information
         targets = [axis for axis in targets if candidate.shape[axis] > 1] or targets[-1:]
         if len(targets) > 1:  # heads that are mixed before they meet the values
             targets = [axis for axis in targets if origin(candidate.scores, axis).kind != "feature"] or targets
     front = [axis for axis in rest if axis not in targets]
-    if len(front) > 1 and origin(candidate.scores, front[0]).kind != "input":  # the batch is in front of the heads
+    if len(front) > 1 and origin(candidate.scores, front[0]).kind != "input":  # the batch is before the heads
         front.sort(key=lambda axis: origin(candidate.scores, axis).kind != "input")
     return [*front, *targets, candidate.axis], len(targets)
 
 
 def _dims(call: Call, candidate: WrittenSoftmax, order: Sequence[int], targets: int) -> tuple[list[Dim], list[int]]:
-    """The dims of the weights in this order, and the shape that their array then has."""
+    """The dims of the weights in this order, and the resulting shape of their array."""
     dims, sizes = _told_dims(call, candidate, order, targets)
-    for place in range(-1 - targets, 0):  # what nobody has named and begins at a parameter is no time
+    for place in range(-1 - targets, 0):  # an unnamed axis that comes from a parameter is not time
         if dims[place].guessed and origin(candidate.scores, order[place]).kind == "param":
             dims[place].name = "latent"
         dims[place] = call.names.worded(dims[place], candidate.word_of(order[place]), call)
@@ -467,13 +468,13 @@ def _dims(call: Call, candidate: WrittenSoftmax, order: Sequence[int], targets: 
 def _told_dims(
     call: Call, candidate: WrittenSoftmax, order: Sequence[int], targets: int
 ) -> tuple[list[Dim], list[int]]:
-    """The same by where the axes begin, else by sizes."""
+    """The dims derived from the origins of axes, else from sizes."""
     shape = [candidate.shape[axis] for axis in order]
     count = len(shape) - 1 - targets
-    known = count == 2 and heads_in(call.module) == shape[1]  # where its heads come from has not to be asked
+    known = count == 2 and heads_in(call.module) == shape[1]  # then the origin of the heads need not be traced
     ends = [_HEAD if known and place == 1 else origin(candidate.scores, axis) for place, axis in enumerate(order)]
     told = [dim_of_origin(call, each, size) for each, size in zip(ends, shape)]
-    for place in range(-1 - targets, 0):  # a guess that sizes tell better: of nodes, of time in front
+    for place in range(-1 - targets, 0):  # a guess that sizes refine: of nodes, or of leading time
         if (guess := told[place]) is not None and guess.kind == "batch":
             told[place] = None
     is_self = (
@@ -514,7 +515,7 @@ def _told_dims(
 
 
 def _heads_in_batch(call: Call, scores: AxisNode, axis: int) -> tuple[int, bool] | None:
-    """Tell heads from the batch as `folded` does; also of a batch of one sequence, which leaves no trace in the axis."""
+    """Separate heads from the batch like `folded`; also for a batch of one sequence, which leaves no trace in the axis."""
     first = origin(scores, axis)
     if first.kind in ("feature", "stack") and any(dim.kind == "batch" and dim.extent == 1 for dim in call.dims):
         return scores.shape[axis], False
@@ -538,7 +539,7 @@ def _dims_by_sizes(
 
 
 def _twin(call: Call, target: Dim) -> Dim:
-    """The dim of the sources of a self-attention, the same one in all of a call."""
+    """The dim of the sources of a self-attention, shared throughout a call."""
     twins = call.root.seen.setdefault("twins", {})
     if target not in twins:
         twins[target] = target.copy(match_priority=target.match_priority - 1)

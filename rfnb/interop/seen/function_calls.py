@@ -1,11 +1,12 @@
-"""Functions of torch that are seen wherever a recorded model calls them.
+"""Observe torch functions wherever a recorded model calls them.
 
     @sees(torch.nn.functional, "scaled_dot_product_attention")
     def attention(call: Call, args, kwargs, result) -> None:
         probe_later("attention", ...)
 
-While a model of torch is recorded, the function at this place is one that calls the original and then tells its handlers; also where a
-module of the model has imported it by name. Who records nothing in this context gets the original's result and nothing else.
+While a torch model is recorded, the function at this place is replaced by one that calls the original and then its
+handlers; also where a module of the model imported it by name. In a context without a recording only the original is
+called.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ _replaced = Replaced()
 
 
 def sees(owner: Any, name: str, *, before: Before | None = None) -> Callable[[Handler], Handler]:
-    """Let a function handle the calls of `owner.name` inside of modules that are recorded.
+    """Register a handler for calls of `owner.name` inside recorded modules.
 
     Args:
-        before: Called with the arguments before the original is: for what handlers of functions inside of it should know.
+        before: Called with the arguments before the original, to set up state for handlers of functions inside it.
     """
 
     def register(handler: Handler) -> Handler:
@@ -53,7 +54,7 @@ def sees(owner: Any, name: str, *, before: Before | None = None) -> Callable[[Ha
 
 
 def changes(owner: Any, name: str) -> Callable[[Change], Change]:
-    """Let a function call `owner.name`, which is seen, while something is edited: with other arguments, or for another result."""
+    """Register a function that wraps calls of the observed `owner.name` while something is edited: it may change arguments or result."""
 
     def register(change: Change) -> Change:
         _changes[owner, name] = change
@@ -63,12 +64,12 @@ def changes(owner: Any, name: str) -> Callable[[Change], Change]:
 
 
 def functions_seen(modules: Iterable[torch.nn.Module]) -> Undone:
-    """See the functions in a with-block, also those that the code of these modules has imported by name."""
+    """Observe the functions in a with-block, including names that the code of these modules imported."""
     return _replaced.during(lambda: _places(modules))
 
 
 def _places(modules: Iterable[torch.nn.Module]) -> Iterator[Place]:
-    replacements: dict[int, Any] = {}  # by id of what is to be replaced
+    replacements: dict[int, Any] = {}  # by id of the object to replace
     for (owner, name), handlers in _handlers.items():
         original, here = _replaced.original(owner, name), getattr(owner, name)
         new = _seeing(original, handlers, _changes.get((owner, name))) if here is original else here
@@ -94,46 +95,46 @@ _running: ContextVar[_Running | None] = ContextVar("rfnb_seen_running", default=
 def opens(
     seeing: Callable[[list[torch.nn.Module]], AbstractContextManager[None]],
 ) -> Callable[[list[torch.nn.Module]], AbstractContextManager[None]]:
-    """Enter a context manager of the recorded modules while each recording is open: of functions that are at no fixed place."""
+    """Register a context manager over the recorded modules, entered while a recording is open: for functions without a fixed place."""
     _others.append(seeing)
     return seeing
 
 
 @block
 def others_seen(modules: list[torch.nn.Module]) -> Iterator[None]:
-    """See what `opens` has registered in a with-block."""
+    """Enter the context managers registered with `opens`, for a with-block."""
     with all_of([seeing(modules) for seeing in _others]):
         yield
 
 
 def looking() -> Setting:
-    """A with-block is no part of the model: no function in it is seen, and none is edited."""
+    """A with-block that is not part of the model: functions in it are neither observed nor edited."""
     return Setting(_in_model, partial(_in_model.set, False))
 
 
 class Looks(TorchFunctionMode):
-    """A mode that looks at calls of torch for a recording. Our own code runs without it: there each look at a shape is such a call."""
+    """A mode that observes torch calls for a recording. Our own code runs without it: every access to a shape would be such a call."""
 
 
 def as_before() -> list[Setting]:
-    """The with-blocks behind which these settings are as they were, wherever an interrupt came."""
+    """The with-blocks that restore these settings on exit, wherever an interrupt came."""
     return [Setting(variable, lambda: None) for variable in (_current, _in_model, _unheard, _running)]
 
 
 def pause() -> Any:
-    """Take the mode that looks off; gives it for `resume`, None if there is none."""
+    """Disable the observing mode; returns it for `resume`, or None."""
     depth = _len_torch_function_stack()
     return _pop_mode() if depth and isinstance(_get_function_stack_at(depth - 1), Looks) else None
 
 
 def resume(mode: Any) -> None:
-    """Put it back."""
+    """Enable it again."""
     if mode is not None:
         _push_mode(mode)
 
 
 def is_unheard() -> bool:
-    """Whether no function is seen here."""
+    """Whether no function is observed here."""
     return _unheard.get() or not _in_model.get()
 
 
@@ -147,7 +148,7 @@ def _seeing(function: Any, handlers: list[tuple[Handler, Before | None]], change
             original = lambda *args, **kwargs: change(call, function, args, kwargs)  # noqa: E731
         if _unheard.get():
             return original(*args, **kwargs)
-        # Where torch hands calls on (a default device, a subclass of Tensor) it calls what is at this place once more.
+        # If torch dispatches calls (a default device, a Tensor subclass), it calls the function at this place again.
         first = args[0] if args else next(iter(kwargs.values()), None)
         running = _running.get()
         if running is not None and running[0] is function and running[1] is first:

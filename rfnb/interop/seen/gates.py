@@ -1,6 +1,7 @@
-"""The states and gates of recurrent modules of torch, computed of inputs and weights.
+"""The states and gates of recurrent torch modules, computed from inputs and weights.
 
-Where h is known (the last layer), all gates follow from it at once; below, it goes step by step. Sequences are [time, batch, unit].
+Where h is known (the last layer), all gates follow from it at once; in lower layers they are computed step by step.
+Sequences are [time, batch, unit].
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ Raws = dict[str, torch.Tensor]
 
 _LSTM = ("input_gate", "forget_gate", "cell_input", "output_gate")
 _GRU = ("reset_gate", "update_gate", "candidate")
-_MOST_COPIED = 16 << 20  # bytes of weights that are copied in each call in training
+_MOST_COPIED = 16 << 20  # bytes of weights copied in each call during training
 
 
 def parts_of(module: Any) -> tuple[str, ...]:
-    """The gates of a unit, in torch's order, by the names of rf's own units."""
+    """The gates of a unit, in torch's order, by the names used in rf's own units."""
     if isinstance(module, (nn.LSTM, nn.LSTMCell)):
         return _LSTM
     return _GRU if isinstance(module, (nn.GRU, nn.GRUCell)) else ()
 
 
 class _Unit:
-    """One step of a unit, and its gates where h of the step before is known."""
+    """One step of a unit, and its gates if the previous h is known."""
 
     def __init__(self, module: Any, weights: Raws):
         self._parts, self._w = parts_of(module), weights
         self._relu = getattr(module, "nonlinearity", "tanh") == "relu" or getattr(module, "mode", "") == "RNN_RELU"
 
     def gates(self, x: torch.Tensor, h: torch.Tensor) -> Raws:
-        """The gates from the input {..., in} and h before."""
+        """The gates from the input {..., in} and the previous h."""
         w = self._w
         of_x = torch.nn.functional.linear(x, w["weight_ih"], w.get("bias_ih"))
         of_h = torch.nn.functional.linear(h, w["weight_hh"], w.get("bias_hh"))
@@ -67,7 +68,7 @@ class _Unit:
         return gates["h"], None
 
     def along(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor | None, known: torch.Tensor | None) -> Raws:
-        """States and gates of all steps, [time, ...]; of h that is known the gates at once."""
+        """States and gates of all steps, [time, ...]; where h is known, all gates at once."""
         if known is None:
             gates, hs = [], []
             for frame in x:
@@ -90,7 +91,7 @@ class _Unit:
 
 
 class _UnitWeights:
-    """The weights of a module, copied where they are trained."""
+    """The weights of a module, copied during training."""
 
     def __init__(self, module: nn.Module):
         found = dict(module.named_parameters(recurse=False)) or vars(module)
@@ -104,7 +105,7 @@ class _UnitWeights:
         return all(kept.is_same for kept in self._kept.values())
 
     def of(self, suffix: str = "") -> Raws:
-        """The weights of a layer, by their names without it."""
+        """The weights of a layer, by name without its suffix."""
         return {
             name.removesuffix(suffix): _exact(kept.raw)
             for name, kept in self._kept.items()
@@ -113,10 +114,10 @@ class _UnitWeights:
 
 
 class Layers:
-    """The things that a call of nn.LSTM, nn.GRU or nn.RNN leaves for who looks at its states.
+    """The data of a call of nn.LSTM, nn.GRU or nn.RNN from which its states are computed.
 
     Args:
-        generator: The state of the random generator of the device before the call; None: cuDNN draws; False: nothing is drawn.
+        generator: The state of the device's random generator before the call; None: cuDNN draws; False: nothing is drawn.
     """
 
     def __init__(self, module: Any, source: Any, state: Any, output: Any, generator: Any, path: str):
@@ -132,7 +133,7 @@ class Layers:
         self._made: list[list[Raws]] | None = None
 
     def states(self, layer: int, direction: int) -> Raws:
-        """States and gates of all steps of a layer, in the order of the axes of the module's input."""
+        """States and gates of all steps of a layer, in the axis order of the module's input."""
         with torch.no_grad():
             if self._made is None:
                 self._made = self._all()
@@ -191,7 +192,7 @@ class Layers:
 
     # -- sequences -----------------------------------------------------------------------------------------------------------
     def _sequence(self, kept: ValueSnapshot) -> torch.Tensor:
-        """[time, batch, ...] or [time, ...] of what the module got or gave, in the order of the batch that the user has."""
+        """[time, batch, ...] or [time, ...] of an input or output of the module, in the user's batch order."""
         raw = _exact(kept.raw)
         if self._packed is not None:
             return pad_packed_sequence(PackedSequence(raw, *self._packed))[0]
@@ -209,7 +210,7 @@ class Layers:
         return pad_packed_sequence(probe)[1]
 
     def _turned(self, raw: torch.Tensor) -> torch.Tensor:
-        """Each sequence from its end to its beginning."""
+        """Each sequence reversed."""
         lengths = self._lengths()
         if lengths is None:
             return raw.flip(0)
@@ -225,7 +226,7 @@ class Layers:
         return raw * real[..., None]
 
     def _dropped(self, x: torch.Tensor) -> torch.Tensor:
-        """The input of the next layer, with the dropout that was drawn: over what torch had, packed or in time order."""
+        """The input of the next layer, with the dropout that was drawn: over torch's packed layout or in time order."""
         p = self._module.dropout
         if self._packed is None:
             return torch.nn.functional.dropout(x, p, True)
@@ -246,7 +247,7 @@ class Layers:
 
 
 class CellStep:
-    """The things that a call of a cell leaves for who looks at its states."""
+    """The data of a call of a cell from which its states are computed."""
 
     def __init__(self, module: Any, source: torch.Tensor, state: Any, after: tuple[torch.Tensor, ...], path: str):
         self._module, self._path, self._x, self._weights = module, path, ValueSnapshot(source), _UnitWeights(module)
@@ -268,7 +269,7 @@ class CellStep:
 
 @block
 def _drawing_from(device: torch.device, state: Any) -> Iterator[None]:
-    """Let the generator of a device go on from a state in a with-block; afterwards it is where it was."""
+    """In a with-block, set the generator of a device to a state; restore it afterwards."""
     before = device_state(device)
     set_device_state(device, state)
     try:

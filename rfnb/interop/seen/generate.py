@@ -2,11 +2,11 @@
 
     with rf.record(model=model) as trace:
         model.generate(ids, num_beams=4)
-    trace.beams["generate"]                     # every step of the search, however it is searched
+    trace.beams["generate"]                     # every step of the search, for any search method
 
-`generate` of the instance is another function meanwhile, which calls it with the same arguments. In each step it asks the model to
-prepare its inputs, lets a LogitsProcessorList change the scores, and asks a StoppingCriteriaList which hypotheses are complete: there
-`session.py` of the call hears what is searched. Nothing is handed to `generate`, and nothing it gives is changed.
+`generate` of the instance is wrapped, with the same arguments. In each step it calls the model to prepare its inputs, a
+LogitsProcessorList to change the scores, and a StoppingCriteriaList to find complete hypotheses: there the
+`generate_session.py` of the call observes the search. Nothing is passed to `generate`, and its results are not changed.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _replaced = Replaced()
 
 
 def generating() -> Session | None:
-    """The call of `generate` that runs here and is seen."""
+    """The running and observed call of `generate` in this context."""
     return _session.get()
 
 
 def generate_seen(modules: Iterable[Any], names: Callable[[], Names]) -> Undone:
-    """See the steps of `generate` of these modules in a with-block.
+    """Observe the steps of `generate` of these modules in a with-block.
 
     Args:
-        names: Gives those of the innermost recording.
+        names: Returns the Names of the innermost recording.
     """
     able = [module for module in modules if _generates(module)]
     return _replaced.during(lambda: [*_functions(), *_methods(able, names)] if able else [])
@@ -65,7 +65,7 @@ def _methods(modules: Iterable[Any], names: Callable[[], Names]) -> Iterator[Pla
 
 
 def _told(original: Any, tell: Callable[..., None]) -> Any:
-    """A method that tells the session what it was called with and what it has given."""
+    """A method that reports its arguments and result to the session."""
 
     @functools.wraps(original)
     def seen(self: Any, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
@@ -108,7 +108,7 @@ def _generate(module: Any, original: Any, names: Callable[[], Names]) -> Any:
         around = _session.get()
         if path is None or around is not None and (around.step is not None or around.is_aside):
             return original(*args, **kwargs)
-        if around is not None:  # one that calls the `generate` of a module of its own
+        if around is not None:  # it calls the `generate` of one of its own modules
             around.is_outer = True
         config = GenerateConfig(module, args, kwargs)
         if config.cannot:

@@ -1,4 +1,4 @@
-"""GenerateConfig: how a call of `generate` searches, by its arguments and the generation config of the model."""
+"""GenerateConfig: the search method of a `generate` call, from its arguments and the generation config of the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DEFAULTS = {
     "num_return_sequences": 1,
     "do_sample": False,
 }
-# What makes another search than those that are followed.
+# Options that select a search that is not supported here.
 _OTHER = {
     "assistant_model": "assisted generation", "prompt_lookup_num_tokens": "assisted generation",
     "assistant_early_exit": "assisted generation", "use_mtp": "assisted generation", "penalty_alpha": "contrastive search",
@@ -34,12 +34,12 @@ _NEUTRAL = {
 
 
 class GenerateConfig:
-    """The way in which a call searches.
+    """The search method of a call.
 
     Attributes:
-        beams, samples: num_beams; num_return_sequences, where it samples.
-        cannot: The reason why it is not followed; "" if it is.
-        said: What was given, as plain data.
+        beams, samples: num_beams; num_return_sequences if it samples.
+        cannot: The reason why it cannot be followed, or "".
+        said: The given options, as plain data.
         given: The arguments by name.
     """
 
@@ -64,15 +64,15 @@ class GenerateConfig:
         }  # fmt: skip
 
     def of(self, name: str) -> Any:
-        """An option: of the call, else of its generation config, else of that of the model."""
+        """An option: from the call, else from its generation config, else from that of the model."""
         return next((place[name] for place in self._places if place.get(name) is not None), _DEFAULTS.get(name))
 
     def most_steps(self, prompt: int) -> int | None:
-        """The most labels that a hypothesis gets."""
+        """The maximal number of labels of a hypothesis."""
         new, most = self.of("max_new_tokens"), self.of("max_length")
         return int(new) if new is not None else max(int(most) - prompt, 1) if most is not None else None
 
     @property
     def text(self) -> str:
-        """In one line: "num_beams=4, length_penalty=1.0"."""
+        """The options in one line: "num_beams=4, length_penalty=1.0"."""
         return ", ".join(f"{name}={value!r}" for name, value in self.said.items())

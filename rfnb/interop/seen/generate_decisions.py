@@ -1,9 +1,10 @@
-"""Decisions: labels that are forced or banned in a step of `generate`, by who holds the run.
+"""Decisions: labels that a held run forces or bans in a step of `generate`.
 
-They change the scores of the labels, behind all that changes them by the generation config. So what is forced in a beam search is all
-that goes on of its sequence (`only=True`): a hypothesis that is worse than others cannot be kept beside them.
+They change the scores of the labels after all processors of the generation config. So in a beam search a forced
+hypothesis is the only one of its sequence to continue (`only=True`): a hypothesis worse than others cannot be kept
+beside them.
 
-Which labels the processors of scores in `generate` have made impossible in a step is noted, by the processor.
+This file also records which labels the logits processors of `generate` make impossible in a step, by processor.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Decisions:
 
     Args:
         vocab: The labels.
-        batch, beams: How many sequences, and hypotheses of each.
-        prompt: How many labels hypotheses begin with.
+        batch, beams: Numbers of sequences, and of hypotheses of each.
+        prompt: Number of initial labels of the hypotheses.
     """
 
     def __init__(self, vocab: Dim, batch: int, beams: int, prompt: int, *, is_beam: bool):
@@ -35,25 +36,25 @@ class Decisions:
         self._now: list[Decided] = []
 
     def begin(self, ids: torch.Tensor | None) -> None:
-        """A step begins, of these hypotheses (rows, time)."""
+        """Start a step with these hypotheses (rows, time)."""
         self._ids = ids
 
     def decide(self, decided: Sequence[Decided]) -> str:
-        """Set decisions for the next choice, all or none; return the labels as text.
+        """Set decisions for the next choice, all or none; returns the labels as text.
 
         Raises:
             IndexError: If there is no such label, hypothesis or sequence.
-            ValueError: What this search cannot do.
+            ValueError: If this search does not support it.
         """
         found = [self._resolved(each) for each in decided]
         self._now += found
         return ", ".join(" ".join(map(self._text, (each.label, *each.then))) for each in found)
 
     def applied(self, scores: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-        """The scores of a step, with what was decided; what comes after a forced label is for the next step.
+        """The scores of a step with the decisions applied; labels after a forced label apply to the next step.
 
         Args:
-            scores: Before they were changed.
+            scores: The scores before processing.
         """
         if not self._now:
             return result
@@ -69,7 +70,7 @@ class Decisions:
             if one.kind == "force":
                 forced.setdefault(one.seq, []).append(one)
         for seq, each in forced.items():
-            # Samples of a prompt go on each by itself.
+            # Samples of a prompt continue independently.
             rows = range(self._beams) if self._is_beam else sorted({one.hypothesis for one in each})
             for row in rows:
                 made[seq * self._beams + row] = -torch.inf
@@ -96,7 +97,7 @@ class Decisions:
         return decided._replace(label=label, then=then, hypothesis=self._place(decided))
 
     def _place(self, decided: Decided) -> int | None:
-        """The place in the beam of a hypothesis that is given by its place, or by its labels so far."""
+        """The slot of a hypothesis given by slot, or by its labels so far."""
         given: Any = decided.hypothesis
         if given is None:
             return None
@@ -121,7 +122,7 @@ class Decisions:
         return str(vocab[label]) if vocab is not None else str(label)
 
 
-# What the arguments of `generate` call them.
+# The corresponding arguments of `generate`.
 _NAMES = {
     "TopKLogitsWarper": "top_k", "TopPLogitsWarper": "top_p", "MinPLogitsWarper": "min_p", "TypicalLogitsWarper": "typical_p",
     "EpsilonLogitsWarper": "epsilon_cutoff", "EtaLogitsWarper": "eta_cutoff", "TopHLogitsWarper": "top_h",
@@ -135,11 +136,11 @@ DECIDED = "a decision from outside"
 
 
 class Blocked:
-    """The labels of a step that something has made impossible.
+    """The labels that something made impossible in a step.
 
     Attributes:
-        by: (rows, labels): 0, or the number in `names`, from 1, of what did it.
-        names: In words.
+        by: (rows, labels): 0, or the index in `names` of the cause, from 1.
+        names: Descriptions of the causes.
     """
 
     def __init__(self) -> None:
@@ -147,14 +148,14 @@ class Blocked:
         self.names: list[str] = []
 
     def watched(self, processors: Any) -> Any:
-        """The same list, whose processors say what they make impossible; a new step begins."""
+        """The same list, with processors that report the labels that they make impossible; starts a new step."""
         self.by = None
         seen = copy.copy(processors)
         seen[:] = [_Watched(processor, self) for processor in processors]
         return seen
 
     def note(self, name: str, before: torch.Tensor, after: torch.Tensor) -> None:
-        """Note what was possible before, bool (rows, labels), and is not after."""
+        """Record labels that were possible before, bool (rows, labels), and are not after."""
         gone = before & ~(after > -torch.inf)
         if not bool(gone.any()):
             return
@@ -168,7 +169,7 @@ class Blocked:
 class _Watched:
     def __init__(self, processor: Any, blocked: Blocked):
         self._processor, self._blocked = processor, blocked
-        self.__dict__["__call__"] = processor.__call__  # its parameters are asked for
+        self.__dict__["__call__"] = processor.__call__  # its signature is inspected
 
     def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
         before = scores > -torch.inf  # some change scores in place

@@ -1,11 +1,11 @@
-"""The beams of an output of `generate` of transformers that is there.
+"""The beams of an existing output of `generate` of transformers.
 
     out = model.generate(ids, num_beams=4, return_dict_in_generate=True, output_scores=True)
     history = rf.beams_of(out, model=model, tokenizer=tokenizer)
     rf.show(out, tokenizer=tokenizer)
 
-An output has the scores of all labels in each step, and of the results which slots they came through. All others are found by searching
-once more with these scores; this is the search that was made if it gives the same results, and that is looked at.
+An output has the scores of all labels in each step, and the slots through which the results passed. All other
+hypotheses are recovered by repeating the search with these scores; the repetition is verified to give the same results.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def beams_of(
 
 
 def spec(out: Any, **options: Any) -> Spec:
-    """The view of the search behind an output: the options of `beams_of`, and those of the view."""
+    """The view of the search behind an output; takes the options of `beams_of` and of the view."""
     given = {name: options.pop(name) for name in signature(beams_of).parameters if name in options}
     return spec_of("beams", beams_of(out, **given), **options)
 
@@ -182,7 +182,7 @@ def _of_beams(parts: _Parts, labels: Any, ends: frozenset[int] | None, beams: in
 
 
 class _Result(NamedTuple):
-    """One of `sequences`: of which prompt, its labels, the slot before each, its summed score, what generate rates it."""
+    """One of `sequences`: its prompt, its labels, the slot before each, its summed score, and its rating by generate."""
 
     seq: int
     tokens: tuple[int, ...]
@@ -219,7 +219,7 @@ def _results(parts: _Parts, slots: np.ndarray, batch: int) -> list[_Result]:
 
 
 def _length_penalty(results: Sequence[_Result], sums: Sequence[float]) -> float | None:
-    """The length penalty by which sums are rated as they are: score / length ** penalty; None if it cannot be told."""
+    """The length penalty with which score / length ** penalty gives the ratings; None if it cannot be determined."""
     best = max(
         ((len(r.tokens), s, r.rating) for r, s in zip(results, sums) if r.rating and s < 0 and len(r.tokens) > 1),
         default=None,
@@ -231,7 +231,7 @@ def _length_penalty(results: Sequence[_Result], sums: Sequence[float]) -> float 
 
 
 def _replayed(parts: _Parts, batch: int, rules: Rules, labels: Any) -> BeamHistory | None:
-    """The search made once more; None if it ends before the output does."""
+    """The repeated search; None if it ends before the output does."""
     search, steps = BeamSearch(batch, rules, parts.scores[0].device), []
     for index, scores in enumerate(parts.scores):
         if search.is_over:
@@ -240,7 +240,7 @@ def _replayed(parts: _Parts, batch: int, rules: Rules, labels: Any) -> BeamHisto
         is_last = index + 1 == len(parts.scores)
         before = (search.running, search._pool, search._open)
         made = search.step(scores, own)
-        if is_last and not search.is_over:  # it was cut by its length
+        if is_last and not search.is_over:  # it was truncated by its length
             search.running, search._pool, search._open = before
             search.steps -= 1
             made = search.step(scores, own, last=True)
@@ -250,7 +250,7 @@ def _replayed(parts: _Parts, batch: int, rules: Rules, labels: Any) -> BeamHisto
 
 
 def _agrees(history: BeamHistory, results: Sequence[_Result], batch: int) -> bool:
-    """Whether a history has the same results, by the same slots."""
+    """Whether a history has the same results, through the same slots."""
     for seq in range(batch):
         own = [result for result in results if result.seq == seq]
         best = history.nbest(seq)[: len(own)]
@@ -263,7 +263,7 @@ def _agrees(history: BeamHistory, results: Sequence[_Result], batch: int) -> boo
 def _of_results(
     parts: _Parts, results: Sequence[_Result], batch: int, beams: int, penalty: float, labels: Any
 ) -> BeamHistory:
-    """A history of the results alone: which others there were is not known (of a search that has sampled, or has groups)."""
+    """A history of only the results: other hypotheses are unknown (in a search that sampled, or has groups)."""
     steps: list[dict[str, np.ndarray]] = []
     longest = max(len(result.tokens) for result in results)
     extra = max(sum(result.seq == seq for result in results) for seq in range(batch))
@@ -305,7 +305,7 @@ def vocabulary_of(tokenizer: Any, size: int, place: str) -> list[str] | None:
 
     Args:
         tokenizer: Of transformers, or a list of texts; None: there are no texts.
-        size: How many labels there are. Models pad their vocabulary to a round size; tokenizers do not have more than the model.
+        size: Number of labels. Models pad their vocabulary to a round size; a tokenizer never has more labels than the model.
 
     Raises:
         TypeError: If it is neither.

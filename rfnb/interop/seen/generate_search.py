@@ -1,11 +1,12 @@
-"""The bookkeeping of `generate` of transformers, by its scores: which hypotheses go on, which end and which are cut in each step.
+"""The bookkeeping of `generate` of transformers, from its scores: which hypotheses continue, end or are cut in each step.
 
     search = BeamSearch(batch, Rules(beams=4, ends=frozenset({1})))
     for scores in out.scores:
-        fields = search.step(scores)            # of a `beams` event, as arrays
+        fields = search.step(scores)            # the fields of a `beams` event, as arrays
 
-A beam search of `generate` takes the best 2 * num_beams continuations (with n ends max(2, 1 + n) * num_beams). Those among the first
-num_beams that end go into a list of the num_beams best by score / length ** length_penalty, the first num_beams others go on.
+A beam search of `generate` takes the best 2 * num_beams continuations (with n ends max(2, 1 + n) * num_beams). Those
+among the first num_beams that end enter a list of the num_beams best by score / length ** length_penalty; the first
+num_beams others continue.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ import torch
 
 from rfnb.trace.beam_fields import NUM_NEXT, CandidateFate
 
-NOTHING = -1.0e9  # the score that `generate` gives to what is no hypothesis
+NOTHING = -1.0e9  # the score of empty slots in `generate`
 _FEW = NOTHING / 2
 _MORE_CUT = 8
 
 
 class Rules(NamedTuple):
-    """The part of a generation config that decides what a beam search keeps.
+    """The settings that determine which hypotheses a beam search keeps.
 
     Attributes:
         ends: The labels that end a hypothesis.
-        most_steps: Only for `early_stopping="never"`, which asks how long a hypothesis may get.
+        most_steps: Only for `early_stopping="never"`, which depends on the maximal length of a hypothesis.
     """
 
     beams: int
@@ -38,7 +39,7 @@ class Rules(NamedTuple):
 
 
 class Continuations(NamedTuple):
-    """The continuations that a step of a running search looks at, (batch, count), in its order.
+    """The continuations considered in a step of a running search, (batch, count), in its order.
 
     Attributes:
         hits: Whether the hypothesis is complete, by whatever rule.
@@ -53,9 +54,9 @@ class BeamSearch:
     """One beam search, step by step.
 
     Attributes:
-        steps: How many were made.
+        steps: Number of steps made.
         is_over: Whether `generate` makes no further step.
-        went: Of what the last step has looked at the places of what goes on, (batch, beams).
+        went: Indices of the survivors among the continuations considered in the last step, (batch, beams).
     """
 
     def __init__(self, batch: int, rules: Rules, device: Any = "cpu"):
@@ -79,8 +80,8 @@ class BeamSearch:
         Args:
             scores: (batch * beams, labels): what the labels add to the score of each hypothesis.
             log_probs: The same of the model itself.
-            given: What the search has looked at. Default: the best continuations.
-            last: Whether no hypothesis may get longer.
+            given: The continuations considered by the search. Default: the best ones.
+            last: Whether the maximal length is reached.
         """
         rules, beams, labels = self.rules, self.rules.beams, scores.shape[-1]
         each = scores.float().view(self.batch, beams, labels)
@@ -105,7 +106,7 @@ class BeamSearch:
         return fields.made(index_of, chosen, hits, accepted, going, top, index, final=all_hit)
 
     def _accepted(self, chosen: torch.Tensor, hits: torch.Tensor) -> torch.Tensor:
-        """The continuations that are complete now and may be a result."""
+        """The continuations that are complete now and may become results."""
         full = (self._pool > _FEW).all(1) & (self.rules.early_stopping is True)
         first = torch.arange(hits.shape[1], device=hits.device) < self.rules.beams
         accepted = hits & first & (self._open & ~full)[:, None] & (chosen > _FEW)
@@ -114,7 +115,7 @@ class BeamSearch:
         return accepted
 
     def _go_on(self, chosen: torch.Tensor, index: torch.Tensor, hits: torch.Tensor, labels: int) -> torch.Tensor:
-        """Let the best others go on; gives their places among what was looked at."""
+        """Continue the best others; returns their indices among the considered continuations."""
         scores, places = (chosen + hits.float() * NOTHING).topk(self.rules.beams)
         self.running, self.went = scores, places
         full = (self._pool > _FEW).all(1)
@@ -130,12 +131,12 @@ class BeamSearch:
 
     @property
     def done(self) -> torch.Tensor:
-        """The sequences to which no result is added any more."""
+        """The sequences to which no more results are added."""
         return ~self._open | ((self._pool > _FEW).all(1) & (self.rules.early_stopping is True))
 
 
 class _Fields:
-    """Makes the fields of one step, of what the search has before it."""
+    """Builds the fields of one step from the state of the search before it."""
 
     def __init__(self, search: BeamSearch, each: torch.Tensor, base: torch.Tensor, log_probs: torch.Tensor | None):
         self.search, self.labels = search, each.shape[-1]
@@ -146,13 +147,13 @@ class _Fields:
         self.next = {"next_tokens": tokens.cpu().numpy(), "next_log_probs": more.cpu().numpy()}
 
     def made(self, *arrays: torch.Tensor, final: bool) -> dict[str, np.ndarray]:
-        """The fields. `final`: the slots are what is complete, or as long as it may get."""
+        """The fields. `final`: the slots hold complete hypotheses, or those of maximal length."""
         beams, batch = self.search.rules.beams, self.search.batch
         index_of, chosen, hits, accepted, going, top, index = (array.cpu().numpy() for array in arrays)
         done = self.search.done.cpu().numpy()
         slots: list[
             list[int]
-        ] = []  # for each sequence the places of what was looked at, -1: none; what leaves behind the others
+        ] = []  # for each sequence the indices of considered continuations, -1 for none; those that leave come last
         for seq in range(batch):
             left = np.flatnonzero(accepted[seq]).tolist()
             if final:
@@ -189,7 +190,7 @@ class _Fields:
     def _candidates(
         self, kept: np.ndarray, scores: np.ndarray, top: np.ndarray, index: np.ndarray, done: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """The candidates, kept ones first."""
+        """The candidates, survivors first."""
         rows = []
         for seq in range(len(kept)):
             real = scores[seq] > -np.inf
@@ -212,10 +213,10 @@ class _Fields:
 
 
 class RowSearch:
-    """Greedy search, or sampling: each row goes on through one label.
+    """Greedy search, or sampling: each row continues with one label.
 
     Args:
-        rows: (batch, rows of each sequence): several are samples of the same.
+        rows: (batch, rows of each sequence): several rows are samples of one sequence.
     """
 
     def __init__(self, batch: int, rows: int, device: Any = "cpu"):
@@ -230,11 +231,11 @@ class RowSearch:
         """The fields of the next step.
 
         Args:
-            scores: (batch * rows, labels), as `generate` has chosen by them, not normalized.
-            tokens: (batch * rows,): what was chosen.
-            hits: Likewise: which rows are complete with it.
+            scores: (batch * rows, labels), unnormalized, as used for the choice.
+            tokens: (batch * rows,): the chosen labels.
+            hits: (batch * rows,): whether the row is now complete.
             log_probs: (batch * rows, labels): those of the model itself.
-            free: (batch * rows, labels): the scores without what was decided from outside: a label that is forced is not certain by that.
+            free: (batch * rows, labels): the scores without external decisions: forcing a label does not make it certain.
         """
         labels = scores.shape[-1]
         each = (scores if free is None else free).float().log_softmax(-1).view(self.batch, self.rows, labels)
@@ -249,7 +250,7 @@ class RowSearch:
         own = None if log_probs is None else log_probs.float().view(each.shape)
         more, following = (each if own is None else own).topk(min(NUM_NEXT, labels))
         parents = torch.arange(self.rows, device=tokens.device).expand(self.batch, -1)
-        # The chosen label of each row first, then the best others of all.
+        # The chosen label of each row first, then the best others of all rows.
         others = (best + base[:, :, None]).masked_fill((index == tokens[:, :, None]) | before[:, :, None], -torch.inf)
         order = others.flatten(1).argsort(dim=1, descending=True, stable=True)
         flat = lambda x: x.flatten(1).gather(1, order)  # noqa: E731
@@ -275,13 +276,13 @@ class RowSearch:
 def with_blocked(
     fields: dict[str, np.ndarray], log_probs: torch.Tensor, by: torch.Tensor | None
 ) -> dict[str, np.ndarray]:
-    """The fields of a step with the best candidates that something has made impossible, and `cand_by`: what did.
+    """The fields of a step with the best blocked candidates, and `cand_by`: the cause of each.
 
     Args:
-        log_probs: (rows, labels): as if it had not.
-        by: (rows, labels): 0, or the number of what did; None: nothing did.
+        log_probs: (rows, labels): without blocking.
+        by: (rows, labels): 0, or the index of the cause; None if nothing was blocked.
     """
-    before = fields.pop("before")  # the scores of the hypotheses that could go on
+    before = fields.pop("before")  # the scores of the hypotheses that could continue
     if by is None or not bool(by.any()):
         return fields
     batch, labels = len(before), log_probs.shape[-1]

@@ -23,7 +23,7 @@ from rfnb.trace.probe import heard_as, probe, trace_context
 
 
 class _Of(NamedTuple):
-    """A module in the place of a call of it."""
+    """Stands for a call of a module."""
 
     module: Any
     path: str = ""
@@ -37,11 +37,11 @@ class Session:
     """One running call of `generate`.
 
     Attributes:
-        model: Whose it is.
-        fault: The reason why it is no longer followed; "" while it is.
-        step: The step that runs, from 0; None before the first.
-        is_outer: Whether it is another module in it whose `generate` makes the steps.
-        is_aside: Whether processors or criteria run: a search or a call of the model in these is not this search.
+        model: The model that generates.
+        fault: The reason why it is no longer followed, or "".
+        step: The current step, from 0; None before the first.
+        is_outer: Whether the `generate` of an inner module makes the steps.
+        is_aside: Whether processors or criteria are running: a search or a call of the model in these is not part of this search.
     """
 
     def __init__(self, model: Any, path: str, config: GenerateConfig, names: Names):
@@ -49,11 +49,11 @@ class Session:
         self.fault, self.is_outer, self.is_aside = "", False, False
         self.step: int | None = None
         self._prompt: torch.Tensor | None = None
-        self._ids: torch.Tensor | None = None  # what the hypotheses of this step are so far
+        self._ids: torch.Tensor | None = None  # the labels of this step's hypotheses so far
         self._expected: torch.Tensor | None = None  # of the next step
         self._own: torch.Tensor | None = None
         self._scores: torch.Tensor | None = None
-        self._free: torch.Tensor | None = None  # the same before anybody has decided
+        self._free: torch.Tensor | None = None  # the same without external decisions
         self._search: BeamSearch | RowSearch | None = None
         self._steps = GenerateSteps()
         self._decisions: Decisions | None = None
@@ -62,14 +62,14 @@ class Session:
 
     @block
     def heard(self) -> Iterator[None]:
-        """Let what modules offer in the call be heard in its steps, over prompts and slots."""
+        """Record the events of modules in the call as steps, over prompts and slots."""
         with trace_context.scope(".".join(filter(None, [self.path, "generate"]))):
             with heard_as(self._translated):
                 yield
 
     @block
     def aside(self) -> Iterator[None]:
-        """Run processors or criteria."""
+        """A with-block around processors or criteria."""
         self.is_aside = True
         try:
             yield
@@ -77,7 +77,7 @@ class Session:
             self.is_aside = False
 
     def safely(self, fn: Callable[..., None], *args: Any) -> None:
-        """Call a method of the session: what goes wrong there ends the session, never the run."""
+        """Call a method of the session: an error there ends the session, never the run."""
         if self.fault:
             return
         try:
@@ -87,10 +87,10 @@ class Session:
         if self.fault:
             trace_context.at_step(None)
 
-    # -- where `generate` is heard -----------------------------------------------------------------------------------------
+    # -- observing `generate` ----------------------------------------------------------------------------------------------
 
     def begin(self, input_ids: torch.Tensor) -> None:
-        """A step begins: of these hypotheses (rows, time)."""
+        """Start a step with these hypotheses (rows, time)."""
         if self._search is None:
             self._first(input_ids)
         elif self._scores is not None or self._expected is None or not torch.equal(self._expected, input_ids):
@@ -101,7 +101,7 @@ class Session:
         trace_context.at_step(self.step)
 
     def wait(self) -> None:
-        """A run that is held waits before the step."""
+        """Pause a held run before the step."""
         hold = holding()
         if not self.fault and self.step is not None and isinstance(hold, Holder):
             loop, entry = trace_context.place.path, trace_context.place.entry
@@ -111,16 +111,16 @@ class Session:
             hold.step_of_own(self.step, {}, loop=loop, entry=entry, decide=decide)
 
     def prepared(self, inputs: Any) -> None:
-        """The inputs of the model in this step: their axes get names."""
+        """Name the axes of the model's inputs in this step."""
         if self.step is not None:
             self._steps.name(self.names, inputs, self.step)
 
     def watched(self, processors: Any) -> Any:
-        """A list of processors that tells what each of them makes impossible."""
+        """A list of processors that reports what each of them makes impossible."""
         return self._blocked.watched(processors)
 
     def changed(self, scores: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-        """The scores of the next labels with the decisions of a hold on the run applied."""
+        """The scores of the next labels with the decisions of a held run applied."""
         self._free = result.detach()
         if self._decisions is None or self.step is None:
             return result
@@ -130,12 +130,12 @@ class Session:
         return made
 
     def processed(self, processors: Any, input_ids: torch.Tensor, scores: torch.Tensor, result: torch.Tensor) -> None:
-        """The scores of the next labels were changed."""
+        """The processors changed the scores of the next labels."""
         if self.step is not None and result.ndim == 2 and self._ids is not None and len(result) == len(self._ids):
             self._own, self._scores = scores.detach(), result.detach()
 
     def stopped(self, criteria: Any, input_ids: torch.Tensor, scores: Any, result: Any) -> None:
-        """Continuations were looked at, and which of them are complete: the end of a step."""
+        """The criteria decided which continuations are complete: the end of a step."""
         if self._scores is None or self._own is None or self._ids is None or self._search is None:
             return
         if not isinstance(result, torch.Tensor) or len(result) != len(input_ids):
@@ -146,17 +146,17 @@ class Session:
         if isinstance(self._search, BeamSearch):
             fields = self._beam_step(self._search, scores, own, input_ids, hits)
         else:
-            if bool(hits.all()):  # it may be cut by its length
+            if bool(hits.all()):  # it may be truncated by its length
                 hits = torch.isin(input_ids[:, -1], torch.tensor(sorted(self.config.ends), device=hits.device))
             free = scores if self._free is None or self._free.shape != scores.shape else self._free
             fields = self._search.step(scores, input_ids[:, -1], hits, own.float().log_softmax(-1), free)
             self._expected = input_ids
         self._offer(with_blocked(fields, own.float().log_softmax(-1), self._blocked.by), scores.shape[-1])
 
-    # -- what it makes of it -----------------------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------------------------------
 
     def prompt_of(self, seq: int) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The labels that the hypotheses of a prompt begin with, and the tensors that the call was given, of this prompt alone."""
+        """The initial labels of a prompt's hypotheses, and the tensors passed to the call, for this prompt alone."""
         assert self._prompt is not None and self._search is not None
         batch, given = self._search.batch, dict(self.config.given)
         if given.pop("inputs", None) is not None:
@@ -188,10 +188,10 @@ class Session:
             self._decisions = Decisions(self._vocab, rows // each, each, input_ids.shape[1], is_beam=config.beams > 1)
 
     def _vocab_of(self, head: Any) -> Dim:
-        """The labels that are written: those of the head, else of the embedding of the decoder, if they are as many."""
+        """The vocabulary of the output: that of the head, else of the decoder's embedding, if the sizes agree."""
         size = len(head.weight)
         decoder = self.model.get_decoder() if self.model.config.is_encoder_decoder else self.model
-        embedding = getattr(decoder, "get_input_embeddings", lambda: None)  # FSMT's has none
+        embedding = getattr(decoder, "get_input_embeddings", lambda: None)  # FSMT has none
         for module in (head, embedding()):
             if module is not None and len(module.weight) == size and self.names.vocab_of(_Of(module), size) is not None:
                 return self.names.vocab_dim(_Of(module), size)
@@ -204,7 +204,7 @@ class Session:
         batch, beams = search.batch, search.rules.beams
         looked, before = ids.view(batch, -1, ids.shape[-1]), self._ids.view(batch, beams, -1)
         same = (looked[:, :, None, :-1] == before[:, None]).all(-1)
-        # Hypotheses that are the same, as all of the first step, are told apart by how often their label was there before.
+        # Equal hypotheses, such as all in the first step, are told apart by the number of earlier occurrences of their label.
         alike = (looked[:, :, None] == looked[:, None]).all(-1).tril(-1).sum(-1)
         nth = (same.cumsum(-1) - 1 == alike[:, :, None]) & same
         if not bool(nth.any(-1).all()):
@@ -227,7 +227,7 @@ class Session:
         )  # fmt: skip
 
     def _translated(self, kind: str, place: Any, values: Any) -> Iterator[tuple[str, Any, Any]]:
-        if self.fault:  # in no step
+        if self.fault:  # outside of any step
             yield kind, place, values
         elif self.is_aside:
             yield kind, apart(place, "processors"), values

@@ -1,7 +1,8 @@
-"""GenerateSteps: what modules offer inside of `generate`, over prompts and slots of the beam, as a search of rfnb has it.
+"""GenerateSteps: convert events inside `generate` to prompts and beam slots, in the form of a search of rfnb.
 
-`generate` has prompts and slots in one axis of rows. In a step only the last position is new, so that is what the step has; what the
-model has read in the first step besides (the prompt) is offered apart, at the path with ".prompt" at its end, once for each prompt.
+`generate` has prompts and slots in one axis of rows. In a step only the last position is new, so the step has only
+that; the other positions of the first step (the prompt) are sent separately, at the path with suffix ".prompt", once
+for each prompt.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ class GenerateSteps:
     """The dims of one call of `generate`.
 
     Attributes:
-        batch, beam, rows: Prompts, slots of each, and both in one.
+        batch, beam, rows: The prompts, the slots of each, and both in one dim.
     """
 
     def __init__(self) -> None:
         self.batch, self.beam, self.rows = (Dim(1, name=name, kind=name) for name in ("batch", "beam", "batch"))
         self._query = self._prompt = Dim(1, name="time")
         self._sources: dict[int, Dim] = {}  # of self-attention in the steps
-        self._real: dict[Dim, Dim] = {}  # of dims of this call those that are also known outside of it
-        self._read: list[tuple[Dim, ...]] = []  # of tokens that were read before the first step
+        self._real: dict[Dim, Dim] = {}  # dims of this call -> dims also known outside of it
+        self._read: list[tuple[Dim, ...]] = []  # dims of tokens read before the first step
 
     def start(self, batch: int, beams: int) -> None:
-        """The first step begins."""
+        """Start the first step."""
         known = (dims[0] for dims in self._read if len(dims) == 2 and dims[0].extent == batch)
         self.batch = next(known, None) or Dim(batch, name="batch", kind="batch")
         self.beam = Dim(beams, name="beam", kind="beam")
         self.rows = Dim(batch * beams, name="batch", kind="batch")
 
     def name(self, names: Names, inputs: Mapping[str, Any], step: int) -> None:
-        """Say what the axes of the inputs of a step are."""
+        """Name the axes of the inputs in a step."""
         raw = next((inputs[name] for name in _IDS if isinstance(inputs.get(name), torch.Tensor)), None)
         if raw is None:
             return
@@ -90,7 +91,7 @@ class GenerateSteps:
     def heard(
         self, kind: str, place: Place, values: Mapping[str, Any], step: int | None
     ) -> Iterator[tuple[str, Place, Any]]:
-        """The offers that one offer becomes."""
+        """The events that one event becomes."""
         if kind in _AS_IT_IS:
             yield kind, place, values
         elif step is None:
@@ -100,8 +101,8 @@ class GenerateSteps:
         else:
             ids = values.get("ids") if kind == "tokens" else None
             if step == 0 and isinstance(ids, Tensor) and ids.dims[-1].extent > self._prompt.extent:
-                self._prompt = ids.dims[-1]  # it goes on from a cache that has the first tokens of the prompt
-            # A head gives the scores of the last position alone.
+                self._prompt = ids.dims[-1]  # it continues a cache that has the first tokens of the prompt
+            # A head returns the scores of only the last position.
             if (self._query.extent > 1 and kind != "outputs") or (kind == "tokens" and step == 0):
                 yield kind, apart(place, "prompt"), _later(values, self._whole)
             if kind != "tokens":
@@ -119,7 +120,7 @@ class GenerateSteps:
         return _taken(value, axis, 0)
 
     def _last(self, values: Mapping[str, Any], step: int, query: Dim) -> dict[str, Any]:
-        """The values of the last position. `before`: attended over are the positions of this dim, and what was generated after them."""
+        """The values of the last position. `before`: the attended positions are those of this dim, followed by the generated ones."""
         target, axis = values.get("target"), values.get("axis")
         over = target if isinstance(target, Dim) else query
         if isinstance(axis, Dim) and not isinstance(target, Dim) and self._is_query(axis, query):
@@ -146,12 +147,12 @@ class GenerateSteps:
         return made
 
     def _is_query(self, dim: Dim, query: Dim) -> bool:
-        """Whether a dim is over the positions of the step, or the last of them, although another one than that of the inputs."""
+        """Whether a dim is over the positions of the step, or only the last one, even if it is not the dim of the inputs."""
         data = dim.kind not in ("batch", "feature") and "time" in dim.name
         return dim.extent in (1, query.extent) and data and not self._is_rows(dim)
 
     def _split(self, value: Tensor) -> Tensor:
-        """A value over prompts and slots."""
+        """A value split over prompts and slots."""
         raw, dims = value.raw_tensor, list(value.dims)
         for axis, dim in enumerate(dims):
             dims[axis] = self._known(dim)
@@ -165,7 +166,7 @@ class GenerateSteps:
         return dim is self.rows or (dim.kind == "batch" and dim is not self.batch and dim.extent == self.rows.extent)
 
     def _known(self, dim: Dim) -> Dim:
-        """The dim that is also known outside of the call; one that has lengths over rows loses them."""
+        """The dim also known outside of the call; one with lengths over rows loses them."""
         for inside, real in self._real.items():
             if dim is inside or dim.twin_of is inside:
                 return real
@@ -177,7 +178,7 @@ class GenerateSteps:
 
 
 def apart(place: Place, name: str) -> Place:
-    """The place of what is in no step, although it was offered in one: at the path with this name at its end."""
+    """The path for values outside any step, although they were sent in one: the path with this suffix."""
     path = f"{place.path}.{name}" if place.path else name
     return place._replace(path=path, module=path, step=None, axis=None, steps=place.steps[:-1], entry=0)
 

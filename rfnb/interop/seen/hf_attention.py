@@ -1,11 +1,11 @@
-"""Attention of transformers: a model asks for its attention function by name, and calls it with queries and keys.
+"""Attention in transformers: a model selects its attention function by name, and calls it with queries and keys.
 
     attention_interface(module, query, key, value, attention_mask, scaling=..., **more) -> output, weights or None
 
-The requested implementation is observed, whatever its name ("eager", "sdpa", "flash_attention_2", one that was registered): so models
-need no code of their own here. Weights that the function returns are the event; those of others are computed from queries and keys on
-demand, and a few rows of them are compared with the function's result. Models that write their attention out are seen by their softmax
-(`hf_softmax.py`).
+The requested implementation is observed, whatever its name ("eager", "sdpa", "flash_attention_2", a registered one), so
+models need no specific code here. If the function returns weights, these are sent; otherwise they are computed from
+queries and keys on demand, and a few rows are checked against the function's result. Models with their own attention
+code are observed at their softmax (`hf_softmax.py`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _checked: weakref.WeakKeyDictionary[Names, set[Any]] = weakref.WeakKeyDictionary
 
 @opens
 def functions_by_name(modules: list[torch.nn.Module]) -> Undone:
-    """See the functions that models of transformers ask for by name, and those that their files have for "eager"."""
+    """Observe the functions that transformers models select by name, and those in their files for "eager"."""
     return _replaced.during(lambda: _places(modules))
 
 
@@ -97,7 +97,7 @@ def _seeing(function: Any) -> Any:
         query, key, value, result = with_function(call, function, query, key, value, run)
         before = _in_model.get()
         try:
-            _in_model.set(False)  # of a few rows it makes weights
+            _in_model.set(False)  # it computes weights for a few rows
             _tell(call, function, module, query, key, value, attention_mask, kwargs, result)
         except Exception as error:
             unseen(call, error)
@@ -140,7 +140,7 @@ def _tell(
     scored = _scored(function, module, query, key, mask, given)
     dropout = float(given.get("dropout") or 0.0)
     own = held(weights) if isinstance(weights, torch.Tensor) and tuple(weights.shape) == scored.shape else None
-    # Queries and keys may be less, and have no dropout; what another function returns is its own affair.
+    # Queries and keys may have lower precision, and no dropout applies; results of other functions are not converted.
     if (
         own is not None
         and edited is None
@@ -163,12 +163,12 @@ def offer(
     error: Callable[[], torch.Tensor] | None = None,
     places: KeyPositions | None = None,
 ) -> None:
-    """Offer weights over these dims as an event.
+    """Send weights over these dims as an event.
 
     Args:
-        own: What the model has computed; else they are made of queries and keys.
-        error: Gives by how much the output that they make differs from that of the model, beside the size of the values.
-        places: Where the keys stand; None: at all sources.
+        own: The weights computed by the model; otherwise they are computed from queries and keys.
+        error: Returns the difference between the recomputed output and that of the model, relative to the size of the values.
+        places: The positions of the keys; None for all sources.
     """
     batch, head, target, source = dims
     versions = [(raw, version_of(raw)) for raw in (scored.query, scored.key)]
@@ -215,7 +215,7 @@ def offer(
 
 
 def _masks(scored: Scored, dims: tuple[Dim, Dim, Dim, Dim]) -> dict[str, Any]:
-    """Say what may not be seen beside the padding that the dims tell of: by a word where it is just what is ahead."""
+    """Set what is masked beyond the padding in the dims; "causal" if it is exactly the causal mask."""
     with torch.no_grad():
         batch, _, target, source = dims
         sizes = scored.shape
@@ -237,7 +237,7 @@ def _masks(scored: Scored, dims: tuple[Dim, Dim, Dim, Dim]) -> dict[str, Any]:
             return {"causal": False}
         if bool(((allowed == ahead) | ~real).all()):
             return {"causal": True}
-        # A position that is padding sees nothing that counts; nor does one that nobody may see.
+        # A padding position sees nothing relevant; nor does a position that nothing may see.
         column = allowed.any(2, keepdim=True)
         if sizes[2] == sizes[3] and not is_twinless(target, source):
             allowed = allowed & column.transpose(2, 3)
@@ -247,19 +247,19 @@ def _masks(scored: Scored, dims: tuple[Dim, Dim, Dim, Dim]) -> dict[str, Any]:
 
 
 def is_twinless(target: Dim, source: Dim) -> bool:
-    """Whether the two are over different things."""
+    """Whether the two are over different positions."""
     return (source.twin_of or source) is not (target.twin_of or target)
 
 
 def _scored(function: Any, module: Any, query: Any, key: Any, mask: Any, given: dict[str, Any]) -> Scored:
     name = getattr(function, "__name__", "")
-    wide = mask is not None and (not isinstance(mask, torch.Tensor) or mask.ndim == 4)  # everything is in it
-    eager, sdpa = bool(_EAGER.search(name)), name == "sdpa_attention_forward"  # masks of these have everything in them
-    # The kernels of flash attention were told by the module alone; others have a parameter for it.
+    wide = mask is not None and (not isinstance(mask, torch.Tensor) or mask.ndim == 4)  # it includes everything
+    eager, sdpa = bool(_EAGER.search(name)), name == "sdpa_attention_forward"  # the masks of these include everything
+    # The kernels of flash attention read it from the module only; others have a parameter for it.
     told = given.get("is_causal") if _has_causal(function) else None
     causal = bool(getattr(module, "is_causal", True) if told is None else told)
     sinks = next((given[each] for each in ("s_aux", "sinks") if given.get(each) is not None), None)
-    if sdpa:  # it knows neither of them
+    if sdpa:  # it supports neither
         sinks = None
     if sinks is None and eager:
         sinks = getattr(module, "sinks", None)
@@ -275,13 +275,13 @@ def _scored(function: Any, module: Any, query: Any, key: Any, mask: Any, given: 
 
 
 def _of_cache(key: torch.Tensor, places: KeyPositions) -> torch.Tensor:
-    """The keys without the places of a cache that nothing is in yet. Of a cache that is written in place they are copied."""
+    """The keys without empty cache slots. Keys of a cache that is written in place are copied."""
     filled = places.filled(key, 2)
     return filled.clone() if filled is not key or key.is_inference() or key._version else key
 
 
 def _has_causal(function: Any) -> bool:
-    """Whether a function has a parameter for it."""
+    """Whether a function has a parameter for causality."""
     try:
         known = _causal.get(function)
         if known is None:
@@ -302,13 +302,13 @@ _KNOWN = {
 
 
 def _odd(given: dict[str, Any]) -> bool:
-    """True if an attention function receives an option that may change its weights in an unknown way."""
+    """Whether an attention function receives an option that may change its weights in an unknown way."""
     return any(value is not None and name not in _KNOWN for name, value in given.items())
 
 
 def _error_of(call: Call, scored: Scored, value: Any, output: Any) -> Callable[[], torch.Tensor] | None:
-    """A function that computes, when the weights are read, the difference of the output recomputed from a few rows, relative to the
-    size of the values; once for each kind of call of a module.
+    """A function that computes, when the weights are read, the difference of the output recomputed from a few rows,
+    relative to the size of the values; once per kind of call of a module.
     """
     done = _checked.setdefault(call.names, set())
     targets, sources = scored.shape[2:]
@@ -319,7 +319,7 @@ def _error_of(call: Call, scored: Scored, value: Any, output: Any) -> Callable[[
     batch, heads = scored.shape[:2]
     if tuple(output.shape[:3]) != (batch, targets, heads) or output.shape[-1] != value.shape[-1]:
         return None
-    if hasattr(scored.mask, "mask_mod") and targets * sources > _MOST_CELLS:  # it would be written out for that
+    if hasattr(scored.mask, "mask_mod") and targets * sources > _MOST_CELLS:  # it would be materialised for that
         return None
     rows = sorted({targets // 2, targets - 1})
     with torch.no_grad():  # the model may change these
@@ -340,7 +340,7 @@ def _error(scored: Scored, values: torch.Tensor, rows: list[int], wanted: list[t
         for row, output in zip(rows, wanted):
             own = (few.weights(row, row + 1) @ values)[:, :, 0]
             difference = (own - output.float()).abs()
-            if seen is not None:  # a row that sees nothing is anything
+            if seen is not None:  # a row without visible positions is arbitrary
                 difference = difference * seen[:, :, row if seen.shape[2] > 1 else 0].any(-1)[..., None]
             worst = torch.maximum(worst, torch.nan_to_num(difference, nan=0.0 if seen is not None else math.inf).amax())
         return worst / (values.abs().amax() + 1e-30)

@@ -1,7 +1,7 @@
-"""Caches of keys and values: at which positions the keys in them stand, and which tokens these are, through what a search does with them.
+"""Key-value caches: the positions of their keys and the tokens there, followed through the operations of a search.
 
-Keys of a window are the last ones, and a cache of a fixed size has places that nothing is in yet. A cache says by itself, for the masks of
-the model, at which position its first key stands; it is asked before each update.
+A windowed cache has only the last keys, and a fixed-size cache has empty slots. A cache reports the position of its
+first key, for the masks of the model; it is queried before each update.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PAST, _KEYS, _TOLD = "past", "keys of a cache", "attentions"
 _ids: weakref.WeakKeyDictionary[Any, torch.Tensor] = weakref.WeakKeyDictionary()  # of a cache, {batch, positions}
 _CHANGES: dict[
     str, Callable[[torch.Tensor, Any], torch.Tensor] | None
-] = {  # what the methods of caches do with the batch; None: more
+] = {  # the effect of cache methods on the batch; None: repetition
     "reorder_cache": lambda ids, rows: ids.index_select(0, rows.to(ids.device)),
     "batch_select_indices": lambda ids, rows: ids[rows],
     "batch_repeat_interleave": lambda ids, repeats: ids.repeat_interleave(repeats, 0),
@@ -45,12 +45,12 @@ _UNPLACED = "Columns are places of a cache, not positions of the text: this mode
 
 
 class KeyPositions(NamedTuple):
-    """The places of the keys of an attention among the positions of the model.
+    """The positions of the keys of an attention within the model.
 
     Attributes:
         first: The position of the first one.
-        size: How many they are; those behind are places of a cache that nothing is in yet.
-        total: The positions so far; None if only the cache knows which position is in which of its places.
+        size: The number of keys; the following ones are empty cache slots.
+        total: The number of positions so far; None if only the cache knows the mapping of positions to slots.
     """
 
     first: int
@@ -58,28 +58,28 @@ class KeyPositions(NamedTuple):
     total: int | None
 
     def filled(self, raw: Any, axis: int = -1) -> Any:
-        """The part of a tensor along keys without the places that nothing is in yet."""
+        """The part of a tensor along keys without empty slots."""
         if not isinstance(raw, torch.Tensor) or raw.shape[axis] <= self.size:
             return raw
         return raw.narrow(axis, 0, self.size)
 
     @property
     def remarks(self) -> list[str]:
-        """The sentences on weights over them."""
+        """Remarks on weights over these keys."""
         return [_UNPLACED] if self.total is None else []
 
     def placed(self, raw: torch.Tensor, value: float = 0) -> torch.Tensor:
-        """Weights of these keys, over all positions; nothing is attended to that is no key."""
+        """Weights of these keys, expanded to all positions, with 0 at positions without a key."""
         return F.pad(raw, (self.first, 0), value=value) if self.first else raw
 
 
 class Past:
-    """The positions that a call has of calls before.
+    """The positions of earlier calls that a call can attend to.
 
     Attributes:
-        length: Positions.
-        ids: Their tokens {batch, positions}; None where these are not known.
-        dim: Of these positions and the new ones.
+        length: Number of positions.
+        ids: Their tokens {batch, positions}; None if unknown.
+        dim: The dim of these positions and the new ones.
     """
 
     def __init__(self, cache: Any, length: int, ids: torch.Tensor | None):
@@ -88,7 +88,7 @@ class Past:
 
 
 def past_of(call: Call) -> Past | None:
-    """The content of the cache that a call was given; None if it has none."""
+    """The content of the cache passed to a call, or None."""
     cache = cache_in(call.inputs)
     around = call.outer
     while around is not None:
@@ -104,7 +104,7 @@ def past_of(call: Call) -> Past | None:
 
 
 def past_around(call: Call | None) -> Past | None:
-    """The cache of the model around a call; None if it has none."""
+    """The cache of the enclosing model, or None."""
     while call is not None:
         past: Past | None = call.seen.get(_PAST)
         if past is not None and past.cache is not None:
@@ -114,11 +114,11 @@ def past_around(call: Call | None) -> Past | None:
 
 
 def places_of(call: Call, key: Any, columns: int, queries: int) -> KeyPositions | None:
-    """The places of the keys of a self-attention; None if they are of its own call, or come from elsewhere.
+    """The positions of the keys of a self-attention; None if they are from its own call or from elsewhere.
 
     Args:
-        key: The keys as the attention got them, if that is known.
-        columns, queries: How many keys and queries there are.
+        key: The keys passed to the attention, if known.
+        columns, queries: Numbers of keys and queries.
     """
     if is_cross(call):
         return _of_encoder(call, key, columns)
@@ -129,7 +129,7 @@ def places_of(call: Call, key: Any, columns: int, queries: int) -> KeyPositions 
         if past is None or columns == queries:
             return None
         end = past.length + queries
-        # A cache of its own kind that keeps everything, or keys that another layer has cached.
+        # A custom cache that keeps everything, or keys that another layer cached.
         return KeyPositions(0, columns, end if columns == end else None)
     first, end = noted
     if noted == _UNKNOWN:
@@ -139,13 +139,13 @@ def places_of(call: Call, key: Any, columns: int, queries: int) -> KeyPositions 
 
 
 def _of_update(call: Call, columns: int) -> tuple[int, int] | None:
-    """The same of the last update in a call; not known if the model has put others beside these keys."""
+    """The same for the last update in a call; None if the model added other keys to these."""
     noted: tuple[int, int] | None = call.seen.get(_KEYS)
     return noted if noted is None or call.seen[_UPDATED][2].shape[-2] == columns else _UNKNOWN
 
 
 def _of_encoder(call: Call, key: Any, columns: int) -> KeyPositions | None:
-    """The places of keys that come from elsewhere, if a cache keeps less of them than there are."""
+    """The positions of keys from elsewhere, if a cache keeps fewer of them than exist."""
     total = source_size(call)
     if total is None or total == columns:
         return None
@@ -160,7 +160,7 @@ def _of_encoder(call: Call, key: Any, columns: int) -> KeyPositions | None:
 
 
 def _of_module(call: Call, columns: int, queries: int) -> tuple[int, int] | None:
-    """The same of a module that keeps its last keys by itself, as that of RecurrentGemma did before version 5 of transformers."""
+    """The same for a module that keeps its last keys itself, like RecurrentGemma before version 5 of transformers."""
     at = call.inputs.get("cache_position")
     own = type(call.module).__module__.startswith("transformers.") and not any(
         name in call.inputs for name in CACHE_NAMES
@@ -172,7 +172,7 @@ def _of_module(call: Call, columns: int, queries: int) -> tuple[int, int] | None
 
 
 def is_told(call: Call, *parts: Any) -> bool:
-    """Whether an attention of these queries, keys and masks was offered in a call before: two values may share their weights."""
+    """Whether attention with these queries, keys and masks was already sent: two values may share their weights."""
     told = call.seen.setdefault(_TOLD, [])
     if any(all(one is other for one, other in zip(parts, each)) for each in told):
         return True
@@ -181,14 +181,14 @@ def is_told(call: Call, *parts: Any) -> bool:
 
 
 def cached_dims(call: Call, query: Sequence[int], places: KeyPositions) -> tuple[Dim, Dim, Dim, Dim]:
-    """The dims {batch, head, target, source} of the weights of queries (batch, head, target, feature) and of keys at these places."""
+    """The dims {batch, head, target, source} of the weights of queries (batch, head, target, feature) and keys at these positions."""
     if places.total is None:
         return *attention_dims(call, query, query)[:3], Dim(places.size, name="place")
     return attention_dims(call, query, (*query[:2], places.total, 0))
 
 
 def remember(call: Call, ids: torch.Tensor | None, result: Any) -> None:
-    """Note which tokens a cache is of when a call has added its own."""
+    """Record the tokens of a cache after a call has added its own."""
     past: Past | None = call.seen.get(_PAST)
     cache = cache_in(result)
     cache = cache if cache is not None else past.cache if past is not None else None
@@ -202,7 +202,7 @@ def remember(call: Call, ids: torch.Tensor | None, result: Any) -> None:
 
 
 def _length(cache: Any, at: Any = None) -> int:
-    """The positions in a cache.
+    """The number of positions in a cache.
 
     Args:
         at: The next positions, if a model receives them. Static caches of transformers 4 count the keys that are not 0.
@@ -212,13 +212,13 @@ def _length(cache: Any, at: Any = None) -> int:
         if isinstance(length, torch.Tensor) and isinstance(at, torch.Tensor) and at.ndim == 1:
             length = at[0]
         return int(length)
-    except Exception:  # none, one of a kind of its own, or states that are over no positions
+    except Exception:  # no cache, a custom one, or states that are not over positions
         return 0
 
 
 @opens
 def caches_seen(modules: list[torch.nn.Module]) -> Undone:
-    """Follow what is done with the batch of a cache."""
+    """Follow the batch operations of caches."""
     file = sys.modules.get("transformers.cache_utils")
     kinds = [getattr(file, name, None) for name in ("Cache", "EncoderDecoderCache")] if file is not None else []
     methods = [(kind, name) for kind in kinds for name in _CHANGES if kind is not None and name in vars(kind)]
@@ -228,7 +228,7 @@ def caches_seen(modules: list[torch.nn.Module]) -> Undone:
 
 
 def _all_of(kind: Any) -> list[Any]:
-    """A class and those that inherit from it."""
+    """A class and its subclasses."""
     return [] if kind is None else [kind, *(each for inner in kind.__subclasses__() for each in _all_of(inner))]
 
 
@@ -243,7 +243,7 @@ def _updating(original: Any) -> Any:
         given = result[0] if isinstance(result, tuple) and result else None
         if not isinstance(given, torch.Tensor):
             return result
-        # A class that changes what the one that it inherits from gives has an order of its own.
+        # A class that modifies the result of its base class has its own order.
         before = call.seen.get(_UPDATED)
         own = before is None or before[0] is not self or before[1] != layer or before[2] is given
         call.seen[_UPDATED] = self, layer, given
@@ -253,11 +253,13 @@ def _updating(original: Any) -> Any:
     return seen
 
 
-_keys: Any = WeakIdKeyDictionary()  # of keys that an update gave: the position of the first, and that behind the last
+_keys: Any = (
+    WeakIdKeyDictionary()
+)  # of keys that an update returned: the position of the first, and that after the last
 
 
 def _before_update(call: Call, cache: Any, key: torch.Tensor, layer: int) -> tuple[int, int] | None:
-    """The position of the first key that an update will give, and that behind the last one; None if a cache does not say so."""
+    """The position of the first key that an update will return, and that after the last; None if a cache does not report it."""
     past, queries = past_around(call), int(key.shape[-2])
     own = getattr(past.cache, "self_attention_cache", past.cache) if past is not None else None
     try:
@@ -267,13 +269,13 @@ def _before_update(call: Call, cache: Any, key: torch.Tensor, layer: int) -> tup
         asked = queries if _asks_for_number(type(cache)) else torch.arange(queries, device="cpu")  # type: ignore[arg-type]
         _, first = cache.get_mask_sizes(asked, layer)
         return int(first), length + queries
-    except Exception:  # one of a kind of its own
+    except Exception:  # a custom cache
         return None
 
 
 @functools.cache
 def _asks_for_number(kind: Any) -> bool:
-    """Whether a cache asks for the number of queries; before version 5 for their positions."""
+    """Whether a cache takes the number of queries; before version 5, it took their positions."""
     return "query_length" in inspect.signature(kind.get_mask_sizes).parameters
 
 

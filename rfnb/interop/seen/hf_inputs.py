@@ -1,7 +1,7 @@
-"""Models of transformers name their inputs: what these are over is known from the names, for all that is in the model.
+"""Inputs of transformers models: their names determine their dims, for everything in the model.
 
-input_ids, inputs_embeds {batch, time}; decoder_input_ids {batch, target}; encoder_hidden_states {batch, time, feature}, which are the
-encoder's; lengths are those of attention_mask where it is 1 up to an end and 0 behind it.
+input_ids, inputs_embeds {batch, time}; decoder_input_ids {batch, target}; encoder_hidden_states {batch, time, feature},
+with the dims of the encoder; lengths come from attention_mask if it is 1 up to an end and 0 after it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from rfnb.interop.seen.streams import Stream, dims_of, set_all, set_stream, stre
 from rfnb.trace.probe import listening, probe
 
 MODEL = "transformers.modeling_utils.PreTrainedModel"
-DECODER = "decoder"  # in `Call.seen` of a model: the stream of what is decoded in it
+DECODER = "decoder"  # key of `Call.seen` of a model: the stream of its decoder
 _TOKENS = ("input_ids", "inputs_embeds")
 _TARGETS = ("decoder_input_ids", "decoder_inputs_embeds")
 
 
 @enters(MODEL)
 def inputs(call: Call) -> None:
-    """Say which dims the inputs of a model have, or of an encoder or a decoder in one."""
+    """Set the dims of the inputs of a model, or of an encoder or decoder inside one."""
     given = call.inputs
     around = stream_of(call.outer)
     past = past_of(call)
@@ -38,7 +38,7 @@ def inputs(call: Call) -> None:
         around = around or found
     main = next((raw for raw in (_tensor(given, name) for name in _TOKENS) if raw is not None and raw.ndim >= 2), None)
     if main is not None:
-        # A decoder whose labels were shifted inside of the model gets ids that nobody has seen, maybe as many as the encoder.
+        # If labels are shifted inside the model, a decoder gets unseen ids, possibly as many as the encoder.
         other = None if encoder is not None and call.names.of(main) is None else around
         name = "target" if encoder is not None and call.outer is not None else "time"
         stream = _give(call, main, other, _mask(given, "attention_mask") if not past else None, name, around)
@@ -64,7 +64,7 @@ def inputs(call: Call) -> None:
 
 @reads(MODEL)
 def outputs(call: Call, result: Any) -> None:
-    """Say which dims the states have that a model returns, and what its cache is over."""
+    """Set the dims of the states that a model returns, and those of its cache."""
     states = _first(result, "last_hidden_state")
     stream = stream_of(call)
     if states is not None and states.ndim == 3 and call.names.of(states) is None:
@@ -83,7 +83,7 @@ def _give(
     name: str,
     batches: Stream | None = None,
 ) -> Stream | None:
-    """The dims of a tensor {batch, time, ...}, which are its own from now on."""
+    """Set the dims of a tensor {batch, time, ...}."""
     if call.names.of(raw) is None:
         lengths = lengths_of(mask, raw)
         stream = around if around is not None and _has(around.time, lengths) else None
@@ -103,13 +103,13 @@ def _give(
 
 
 def _has(time: Dim | None, lengths: np.ndarray | None) -> bool:
-    """True if a dim may be the one with these lengths; None if unknown."""
+    """Whether a dim may be the one with these lengths; None if unknown."""
     own = time.lengths if time is not None else None
     return lengths is None or (own is not None and own.shape == lengths.shape and bool((own == lengths).all()))
 
 
 def lengths_of(mask: torch.Tensor | None, raw: torch.Tensor) -> np.ndarray | None:
-    """Lengths by a mask {batch, time} that is 1 up to an end and 0 behind it, as long as the longest; None by others."""
+    """Lengths from a mask {batch, time} that is 1 up to an end and 0 after it, with a longest sequence that fills the axis; else None."""
     if mask is None or mask.shape != raw.shape[:2]:
         return None
     real = mask.detach().cpu().numpy() != 0
@@ -124,7 +124,7 @@ def lengths_of(mask: torch.Tensor | None, raw: torch.Tensor) -> np.ndarray | Non
 
 
 def _positions(call: Call, past: Past, new: torch.Tensor) -> None:
-    """Say what the keys are over that a model has with a cache, and which tokens these were."""
+    """Record the positions of a model's keys with a cache, and their tokens."""
     if past.dim is None:
         past.dim = Dim(past.length + new.shape[1], name="source")
         vocab = call.names.vocab_of(call)
@@ -147,7 +147,7 @@ def _mask(given: Mapping[str, Any], name: str) -> torch.Tensor | None:
 
 
 def _first(value: Any, name: str | None = None) -> torch.Tensor | None:
-    """The first tensor of a tuple or an output, or that of a name."""
+    """The first tensor of a tuple or an output, or the one with a name."""
     named = getattr(value, name, None) if name is not None else None
     if named is None and isinstance(value, (tuple, list)) and value:
         named = value[0]

@@ -1,4 +1,4 @@
-"""The results of layers and models of transformers: hidden states over positions, logits over a vocabulary."""
+"""Results of layers and models of transformers: hidden states over positions, logits over a vocabulary."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rfnb.interop.seen.streams import dims_of, stream_of
 from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
 DONE = "logits"
-_TURNS = "turns"  # in `Call.seen` of an outermost call: by path what its layers have offered, call by call
+_TURNS = "turns"  # key of `Call.seen` of an outermost call: by path, what its layers sent, call by call
 LAYER = "transformers.modeling_layers.GradientCheckpointingLayer"
 
 
 @reads(LAYER)
 def hidden(call: Call, result: Any) -> None:
-    """Hidden states {batch, time, feature} as a layer returns them."""
+    """Send the hidden states {batch, time, feature} that a layer returns."""
     raw = result[0] if isinstance(result, (tuple, list)) and result else result
     if not listening("states") or not isinstance(raw, torch.Tensor) or raw.ndim != 3:
         return
@@ -36,7 +36,7 @@ def hidden(call: Call, result: Any) -> None:
     time = stream.time
     known = call.names.of(raw) or ()
     roles: list[str | Dim] = [stream.batch, time, "feature"]
-    if time in known[2:]:  # convolutions have the channels in front
+    if time in known[2:]:  # convolutions have the channels first
         roles = [stream.batch, "feature", time]
     tensor = call.names.tensor(raw, roles, call)
     if time not in tensor.dims:
@@ -47,11 +47,11 @@ def hidden(call: Call, result: Any) -> None:
 
 @reads(MODEL)
 def turns(call: Call, result: Any) -> None:
-    """The hidden states of layers that were called several times in an outermost call, as a loop over these: a step for each turn."""
+    """Send the hidden states of layers that were called several times in an outermost call, as a loop with one step per turn."""
     if call.outer is not None:
         return
     for path, made in call.seen.pop(_TURNS, {}).items():
-        laters = [later for each in made if (later := each()) is not None]  # others were offered to nobody
+        laters = [later for each in made if (later := each()) is not None]  # events that nobody received are missing
         if len(laters) > 1:
             before = trace_context.enter_module(partial("{}.turns".format, path))
             try:
@@ -61,8 +61,9 @@ def turns(call: Call, result: Any) -> None:
 
 
 def _by_turn(laters: Sequence[Later], names: Names) -> dict[str, Any]:
-    """The hidden states of the turns, {batch, turn, time, feature}; of each position their norm, and how far they are from those of the
-    last turn, beside the norm of these: 0 where they stay as they are."""
+    """The hidden states of the turns, {batch, turn, time, feature}; for each position their norm, and their relative
+    distance from those of the last turn: 0 once they no longer change.
+    """
     states: list[Tensor] = [later["hidden"] for later in laters]
     batch, *rest = states[-1].dims
     turn = Dim(len(states), name="turn")
@@ -81,11 +82,11 @@ def _by_turn(laters: Sequence[Later], names: Names) -> dict[str, Any]:
 
 @reads(MODEL)
 def logits(call: Call, result: Any) -> None:
-    """Logits {batch, time, vocab} or {batch, label} as a model returns them."""
+    """Send the logits {batch, time, vocab} or {batch, label} that a model returns."""
     raw = getattr(result, "logits", None)
     if not listening("outputs") or not isinstance(raw, torch.Tensor) or raw.ndim not in (2, 3):
         return
-    if call.seen.get(DONE) is raw:  # of a model in this one
+    if call.seen.get(DONE) is raw:  # already sent by an inner model
         return
     if call.outer is not None:
         call.outer.seen[DONE] = raw
@@ -103,7 +104,7 @@ def logits(call: Call, result: Any) -> None:
 
 
 def _held(hidden: Tensor, time: Dim) -> Tensor:
-    """The states with the last real one in the padding: a model goes on computing there, which means nothing."""
+    """The states with the last real one repeated in the padding, where a model's states have no meaning."""
     if time.lengths is None or tuple(time.length_dims) != (hidden.dims[0],):
         return hidden
     place = hidden.dims.index(time)
@@ -114,7 +115,7 @@ def _held(hidden: Tensor, time: Dim) -> Tensor:
 
 
 def _later(kind: str, path: str, dims: Sequence[Dim], raw: torch.Tensor, values: Any) -> Later:
-    """Offer what a call has returned, which the model may still change in place."""
+    """A lazy event for a result, which the model may still change in place."""
     kept = ValueSnapshot(raw)
 
     def make() -> dict[str, Any]:
@@ -131,7 +132,7 @@ def _later(kind: str, path: str, dims: Sequence[Dim], raw: torch.Tensor, values:
 
 
 def _vocabulary(call: Call, size: int) -> Dim:
-    """The dim of outputs: of the embedding that is tied to them, or of classes that the config has names for."""
+    """The dim of outputs: that of the tied embedding, or of classes named in the config."""
     names, config = call.names, getattr(call.module, "config", None)
     for getter in ("get_output_embeddings", "get_input_embeddings"):
         try:

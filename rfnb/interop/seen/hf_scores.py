@@ -1,9 +1,9 @@
-"""Attention weights of transformers, from the arguments of their functions: masks, biases, windows, caps, sinks.
+"""Attention weights in transformers, from the arguments of the attention functions: masks, biases, windows, caps, sinks.
 
 scores = cap * tanh(scale * Q K^T / cap) + bias + mask;  weights = softmax([scores, sink]), without the sink
 
-The cap is of Gemma 2 (Gemma Team 2024, section 2), the sink of gpt-oss (OpenAI 2025, section 2.2): a learned score for attending to
-nothing, one for each head.
+The cap is from Gemma 2 (Gemma Team 2024, section 2), the sink from gpt-oss (OpenAI 2025, section 2.2): a learned score
+per head for attending to nothing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import torch.nn.functional as F
 
 @dataclass(slots=True)
 class Scored:
-    """The parts of which weights are made: queries (batch, head, target, feature) and keys (batch, head of keys, source, feature).
+    """The inputs of attention weights: queries (batch, head, target, feature) and keys (batch, head of keys, source, feature).
 
     Attributes:
-        mask: Added to the scores, or false where nothing is seen: broadcasts to (batch, head, target, source); or (batch, source); or of
-            flex attention, which has a function of four indices, made when it is needed.
-        bias: Of positions, likewise added.
-        causal: Whether nothing ahead is seen; the last query stands at the last key.
-        window: How many positions up to its own a query sees.
+        mask: Added to the scores, or bool with false for hidden positions: broadcasts to (batch, head, target, source);
+            or (batch, source); or a mask of flex attention, a function of four indices that is evaluated on demand.
+        bias: A positional bias, also added.
+        causal: Whether it is causal, with the last query aligned with the last key.
+        window: Number of positions that a query sees, up to its own.
         sinks: A score per head.
     """
 
@@ -47,17 +47,17 @@ class Scored:
 
     @property
     def num_bytes(self) -> int:
-        """bytes of what is kept."""
+        """The bytes of the stored tensors."""
         return sum(raw.numel() * raw.element_size() for raw in (self.query, self.key))
 
     @property
     def is_plain(self) -> bool:
-        """Whether queries, keys, a mask and a window behind the place of the query are all that there is."""
+        """Whether there are only queries, keys, a mask, and a window up to the query's position."""
         others = (self.bias, self.softcap, self.sinks)
         return all(each is None for each in others) and (self.window is None or self.causal)
 
     def added(self) -> torch.Tensor | None:
-        """The mask as it is added to the scores, or false where nothing is seen, of the sources that there are; None without one."""
+        """The mask as added to the scores, or false for hidden positions, over the existing sources; None without a mask."""
         if self.mask is None:
             return None
         self._make_mask()
@@ -65,7 +65,7 @@ class Scored:
         return mask if mask.is_floating_point() else mask != 0
 
     def weights(self, first: int = 0, end: int | None = None) -> torch.Tensor:
-        """The rows of these queries, float32."""
+        """The rows of weights for these queries, float32."""
         end = self.query.shape[2] if end is None else end
         self._make_mask()
         groups = self.query.shape[1] // self.key.shape[1]
@@ -81,14 +81,14 @@ class Scored:
             seen = self.seen(first, end)
             if seen is not None:
                 scores.masked_fill_(~seen, -math.inf)
-            if self.sinks is None:  # where nothing may be seen torch gives 0
+            if self.sinks is None:  # torch gives 0 for fully masked rows
                 nothing = scores.amax(-1, keepdim=True).isneginf()
                 return torch.softmax(scores, -1).masked_fill_(nothing, 0)
             sinks = self.sinks.detach().float().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
             return torch.softmax(torch.cat([scores, sinks], -1), -1)[..., :-1]
 
     def placed(self, first: int) -> Scored:
-        """The same over all positions, of which the first key stands at `first`: nothing is seen before."""
+        """The same over all positions, with the first key at `first`: earlier positions are hidden."""
         self._make_mask()
         mask = self.mask
         if mask is None:
@@ -100,12 +100,12 @@ class Scored:
         )  # fmt: skip
 
     def first_entry(self) -> Scored:
-        """The same of the first entry of the batch."""
+        """The same for the first batch entry only."""
         one = lambda raw: raw[:1] if isinstance(raw, torch.Tensor) and raw.ndim > 1 else raw  # noqa: E731
         return replace(self, query=self.query[:1], key=self.key[:1], mask=one(self.mask), bias=one(self.bias))
 
     def seen(self, first: int, end: int) -> torch.Tensor | None:
-        """A mask (target, source) of what these queries see by their places; None: all."""
+        """A mask (target, source) of the positions that these queries see by causality and window; None: all."""
         if not self.causal and self.window is None:
             return None
         device, (_, _, targets, sources) = self.query.device, self.shape
@@ -115,11 +115,11 @@ class Scored:
         return seen if self.window is None else seen & (ahead.abs() < self.window)
 
     def masked(self) -> torch.Tensor | None:
-        """The positions that may be seen by the mask, without causality and windows; broadcasts to the shape. None: all."""
+        """The positions visible by the mask, without causality and windows; broadcasts to the shape. None: all."""
         if self.mask is None:
             return None
         self._make_mask()
-        mask = _wide(self.mask)[..., : self.shape[3]]  # a static cache has one for places that nothing is in yet
+        mask = _wide(self.mask)[..., : self.shape[3]]  # the mask of a static cache includes empty slots
         if mask.dtype == torch.bool or not mask.is_floating_point():
             return mask != 0
         return mask > torch.finfo(mask.dtype).min / 2
@@ -137,7 +137,7 @@ class Scored:
 
 
 def _wide(raw: torch.Tensor) -> torch.Tensor:
-    """A mask (batch, source) with axes for heads and targets; others as they are."""
+    """A mask (batch, source) with axes for heads and targets; other masks unchanged."""
     return raw[:, None, None, :] if raw.ndim == 2 else raw
 
 
@@ -148,5 +148,5 @@ def _added(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def scale_of(query: Any, given: Any) -> float:
-    """The factor of the scores: the default is 1 / sqrt(features)."""
+    """The scale of the scores: by default 1 / sqrt(features)."""
     return float(given) if given is not None else float(query.shape[-1] ** -0.5)

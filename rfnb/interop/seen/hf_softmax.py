@@ -1,4 +1,4 @@
-"""Attentions that are written out: a softmax inside of a module called attention, in a model of transformers, makes weights."""
+"""Custom attention code: a softmax inside a module called attention, in a transformers model, makes weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ODD = "odd softmax"
 
 
 def offer(home: Call, result: torch.Tensor, axis: int) -> None:
-    """Offer the result of a softmax as weights, if it has the axes of such: (batch, head, target, source), the first two maybe as one."""
+    """Send the result of a softmax as weights, if it has their axes: (batch, head, target, source), where the first two may be merged."""
     raw, stream = result.detach(), stream_of(home)
     odd, heads = f"its softmax is over {list(raw.shape)}", heads_in(home.module)
     if axis not in (-1, raw.ndim - 1) or raw.ndim not in (3, 4):
@@ -63,7 +63,9 @@ def offer(home: Call, result: torch.Tensor, axis: int) -> None:
         }
         remarks = [] if places is None else places.remarks
         lost = (whole[..., raw.shape[3] :] != 0).any(-1)
-        if bool((lost & (whole.amax(-1) != whole.amin(-1))).any()):  # what is padding may see nothing: all are equal
+        if bool(
+            (lost & (whole.amax(-1) != whole.amin(-1))).any()
+        ):  # padding rows may be fully masked: all entries are equal
             remarks.append("Rows add up to less than 1: the rest goes to places of the cache that nothing is in yet.")
         if version_of(raw) != version:
             remarks.append("These are no weights of the model any more: it has changed them in place since.")
@@ -73,7 +75,7 @@ def offer(home: Call, result: torch.Tensor, axis: int) -> None:
 
 
 def masks(raw: torch.Tensor, dims: Sequence[Dim], real: torch.Tensor | None) -> dict[str, Any]:
-    """Say what may not be seen, by weights that are exactly 0 and by the padding that the dims do not tell of."""
+    """Infer the mask from weights that are exactly 0, and the padding that the dims do not describe."""
     targets, sources = raw.shape[2:]
     ahead = torch.ones(targets, sources, dtype=torch.bool, device=raw.device).triu(sources - targets + 1)
     both = real is not None and targets == sources and not is_twinless(dims[2], dims[3])
@@ -88,14 +90,16 @@ def masks(raw: torch.Tensor, dims: Sequence[Dim], real: torch.Tensor | None) -> 
 
 
 def _wanted_axes(home: Call, raw: torch.Tensor) -> str | None:
-    """The axes that weights of these inputs have; None if these are such. Others are those of blocks, windows, hashes, gates."""
+    """The axes that weights for these inputs would have, for a message; None if these have them. Others are those of
+    blocks, windows, hashes, gates.
+    """
     inputs = [each for _, each in home.tensors() if each.ndim > 1]
     hidden = next((each for each in inputs if each.is_floating_point() and each.ndim > 2), None)
     if hidden is None:
         return "what nobody knows"
     heads, stream, batch = heads_in(home.module), stream_of(home), int(hidden.shape[0])
     targets = {math.prod(hidden.shape[1:-1])}
-    if hidden.ndim > 3:  # pictures, with their features in front or behind
+    if hidden.ndim > 3:  # images, with features first or last
         targets.add(math.prod(hidden.shape[2:]))
     elif (
         stream is not None
@@ -104,7 +108,7 @@ def _wanted_axes(home: Call, raw: torch.Tensor) -> str | None:
     ):
         batch, targets = stream.batch.extent, {stream.time.extent}  # {time, batch, feature}, {batch, feature, time}
     fits = raw.shape[0] == batch and raw.shape[2] in targets and heads in (None, raw.shape[1])
-    # As many targets as heads: then windows may look like that.
+    # As many targets as heads: windows may look like that.
     sizes = {*targets, *(int(size) for each in inputs for size in each.shape)}
     known = raw.shape[1] != raw.shape[2] or raw.shape[3] in sizes or past_around(home) is not None or is_cross(home)
     if fits and known:
@@ -113,7 +117,7 @@ def _wanted_axes(home: Call, raw: torch.Tensor) -> str | None:
 
 
 def _padding(call: Call, raw: torch.Tensor, dims: Sequence[Dim]) -> torch.Tensor | None:
-    """The mask (batch, source) of the model around, where it is no matter of lengths."""
+    """The mask (batch, source) of the enclosing model, if it is not one of lengths."""
     around: Call | None = call
     while around is not None and dims[3].lengths is None:
         name = "encoder_attention_mask" if is_cross(call) else "attention_mask"
@@ -126,7 +130,7 @@ def _padding(call: Call, raw: torch.Tensor, dims: Sequence[Dim]) -> torch.Tensor
 
 
 def attention_around(call: Call) -> Call | None:
-    """The call itself or the one around it, if it is of an attention in a model of transformers."""
+    """The call itself or the enclosing one, if it is an attention in a transformers model."""
     inner: Call | None = call
     for _ in range(2):
         if inner is not None and is_attention(inner.module):
@@ -137,7 +141,7 @@ def attention_around(call: Call) -> Call | None:
 
 @reads(MODEL)
 def without(call: Call, result: Any) -> None:
-    """Say of a model without attention that it has none, once."""
+    """Report once that a model has no attention."""
     key = f"no attention in {call.path}"
     if call.outer is not None or not listening("attention") or key in call.names.said or call.seen.get(RAN):
         return
@@ -154,10 +158,10 @@ def without(call: Call, result: Any) -> None:
 
 
 def is_attention(module: torch.nn.Module) -> bool:
-    """Whether a module is called attention, and comes from transformers or from a model that was written for it."""
+    """Whether a module is called attention, and comes from transformers or from a model written for it."""
     return is_of_transformers(module) and says_attention(type(module).__name__)
 
 
 def is_of_transformers(module: torch.nn.Module) -> bool:
-    """Whether the class of a module comes from transformers, or from a model that was written for it."""
+    """Whether the class of a module comes from transformers, or from a model written for it."""
     return type(module).__module__.startswith("transformers")

@@ -1,7 +1,8 @@
-"""Layouts: which Dims are the axes of a piece of memory, looked at with some shape and strides.
+"""Layouts: which Dims are the axes of a view (shape and strides) of some memory.
 
-What looks at memory that is known in the same way is the same tensor; and an axis with the size and the stride of a known one is that
-one: `x.transpose(0, 1)` and `x.view(batch, time, heads, -1)` keep dims for sure, also where sizes are equal. No tensor is kept alive.
+An equal view of known memory is the same tensor; and an axis with the size and stride of a known axis is that axis:
+`x.transpose(0, 1)` and `x.view(batch, time, heads, -1)` keep dims reliably, even if sizes are equal. No tensor is kept
+alive.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ import torch
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.snapshot import version_of
 
-_MOST_LOOKS = 4  # at views with other shapes: the first ones are those that something was said of
+_MOST_LOOKS = 4  # of views with other shapes: the first ones have explicit names
 
 Look = tuple[Any, Any, Any]
 
 
 class _Object:
-    """Stands for a tensor that is looked at several times."""
+    """Stands for a tensor with several equal views."""
 
 
 class Layouts:
-    """The dims of memory that raw tensors look at."""
+    """The dims of memory views."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], dict[Look, tuple[Dim, ...]]]] = {}
         self._objects: dict[Any, tuple[weakref.ref[Any], _Object]] = {}
 
     def put(self, raw: torch.Tensor, dims: tuple[Dim, ...]) -> None:
-        """From now on memory that is looked at like this has these dims."""
+        """From now on, equal views of this memory have these dims."""
         storage = memory_of(raw)
         if storage is None:
             return
@@ -44,12 +45,12 @@ class Layouts:
         known[1][raw.shape, raw.stride(), raw.storage_offset()] = dims
 
     def of(self, raw: torch.Tensor) -> tuple[Dim, ...] | None:
-        """The dims of what looks at memory in a way that is known; None for others."""
+        """The dims of an equal view of this memory, or None."""
         looks = self._looks(raw)
         return looks.get((raw.shape, raw.stride(), raw.storage_offset())) if looks else None
 
     def stands_for(self, raw: torch.Tensor) -> Any:
-        """An object that is the same for all that look at memory in this way, until it is changed in place."""
+        """An object that is the same for all equal views of this memory, until it is changed in place."""
         storage = memory_of(raw)
         key = id(storage), raw.shape, raw.stride(), raw.storage_offset(), version_of(raw)
         known = self._objects.get(key)
@@ -59,7 +60,7 @@ class Layouts:
         return known[1]
 
     def axes(self, raw: torch.Tensor) -> list[Dim | None]:
-        """For each axis of another look at known memory its dim, or None."""
+        """For each axis of another view of known memory its dim, or None."""
         looks = self._looks(raw)
         out: list[Dim | None] = [None] * raw.ndim
         if not looks:
@@ -81,7 +82,7 @@ class Layouts:
 
 
 def memory_of(raw: torch.Tensor) -> Any:
-    """The memory of a tensor, the same object for all that look at it; None for those that have none (sparse, nested, of vmap)."""
+    """The memory of a tensor, the same object for all its views; None for tensors without memory (sparse, nested, vmap)."""
     try:
         return raw.untyped_storage() if raw.layout is torch.strided and not raw.is_nested else None
     except (NotImplementedError, RuntimeError):

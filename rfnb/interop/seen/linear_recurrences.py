@@ -1,12 +1,14 @@
-"""Recurrences of models of torch whose state is a matrix that each step shrinks and writes to, and what a kernel for them is given.
+"""Recurrences in torch models with a matrix state that each step decays and writes to, reconstructed from the arguments of their kernels.
 
     S_t = exp(log_decay_t) S_{t-1} + strength_t key_t value_t;    read_t = query_t . S_t
 
-Where what is read is divided by a normaliser, this is one more column of the state, which each step writes a one to; and states are divided
-by exp(scale_t), as the papers do, so that no exponential is too large. The state of a convolution is the inputs that its filter covers.
+If the result is divided by a normaliser, this is an additional column of the state, to which each step writes a one;
+and states are divided by exp(scale_t), as in the papers, so that no exponential overflows. The state of a convolution
+is the inputs that its filter covers.
 
-A kernel returns the values read and the last state. Its arguments determine all states, so these are computed on demand, a block of
-steps at a time. Each family is a function of `KERNELS`, by the name of the kernel and of its arguments, that gives the values above.
+A kernel returns the results and the last state. Its arguments determine all states, which are computed on demand, a
+block of steps at a time. Each family is a function in `KERNELS` that maps the named arguments of a kernel to the values
+above.
 
 Sources: Yang et al. 2024, "Gated Delta Networks"; Gu and Dao 2023, "Mamba"; Dao and Gu 2024, "Transformers are SSMs"; De et al. 2024,
 "Griffin"; Peng et al. 2023, "RWKV", section 3.1.2; Beck et al. 2024, "xLSTM", section 2.3 and appendix A.2.
@@ -22,8 +24,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-_BLOCK = 64  # steps whose states are there at once
-_MARKS = 64  # states of a run that stay where single ones are looked at
+_BLOCK = 64  # steps whose states are in memory at once
+_MARKS = 64  # states of a run that are cached for random access
 
 
 @dataclass
@@ -31,17 +33,18 @@ class Recurrence:
     """The recurrence that a kernel computes, with axes [batch, time, head, ...].
 
     Attributes:
-        log_decay: [batch, time, head], or with an axis of keys behind.
+        log_decay: [batch, time, head], or with a further axis of keys.
         strength: [batch, time, head].
         key, query: [batch, time, head or 1, key].
         value: [batch, time, head, value].
         first: The state before the first step, [batch, head, key, value]; None: zeros.
-        delta: Whether what the key had is erased to the same degree.
-        bonus: [batch, time, head]; read is the state before the step, and with this strength what it writes. None: the state behind it.
-        scale: [batch, time, head], the log of what states are divided by; None: there is no normaliser.
-        least: [batch, time, head], what the normaliser is at least.
-        changes: What is made of the state behind a step.
-        marks: States by their steps, from which others are made.
+        delta: Whether the old value at the key is erased to the same degree.
+        bonus: [batch, time, head]; a step reads the state before it, plus its own write with this strength. None: it
+            reads the state after it.
+        scale: [batch, time, head], the log of the divisor of the states; None without a normaliser.
+        least: [batch, time, head], a lower bound of the normaliser.
+        changes: The edits of the states after steps.
+        marks: Cached states by step, from which others are computed.
     """
 
     log_decay: torch.Tensor
@@ -58,7 +61,7 @@ class Recurrence:
     marks: dict[int, torch.Tensor] = field(default_factory=dict, init=False, repr=False)
 
     def step(self, state: torch.Tensor, index: int) -> torch.Tensor:
-        """The state behind a step."""
+        """The state after a step."""
         state = self._stepped(state, index)
         return state if self.changes is None else self.changes(state, index)
 
@@ -70,7 +73,7 @@ class Recurrence:
         return state + self.strength[:, index, :, None, None] * key * value
 
     def read(self, before: torch.Tensor, after: torch.Tensor, index: int) -> torch.Tensor:
-        """[batch, head, value], what a step reads of the states before and behind it."""
+        """[batch, head, value], the values that a step reads from the states before and after it."""
         seen = self._seen(before, after, index)
         return seen if self.least is None else seen[..., :-1] / self._normaliser(seen[..., -1:], index)
 
@@ -83,11 +86,11 @@ class Recurrence:
         return torch.maximum(seen.abs(), self.least[:, index, :, None])
 
     def gates(self) -> dict[str, torch.Tensor]:
-        """Give by name what stays of the state in a step and what is written, [batch, time, head] (or with an axis of keys behind)."""
+        """The kept fraction of the state and the write strength by name, [batch, time, head] (or with a further axis of keys)."""
         return {"forget_gate": self.log_decay.exp(), "write_gate": self.strength}
 
     def content(self, state: torch.Tensor) -> torch.Tensor:
-        """A state, or several, without the normaliser."""
+        """One or several states without the normaliser."""
         return state if self.scale is None else state[..., :-1]
 
     def _decay(self, index: int) -> torch.Tensor:
@@ -105,7 +108,7 @@ class Recurrence:
         return self.value.new_zeros(batch, heads, self.key.shape[-1], size)
 
     def at(self, index: int) -> torch.Tensor:
-        """The state [batch, head, key, value] behind one step, from the last of some that are kept."""
+        """The state [batch, head, key, value] after one step, computed from the nearest cached one."""
         apart = -(-self.steps // _MARKS)
         before = max((mark for mark in self.marks if mark <= index), default=-1)
         state = self.marks[before] if before >= 0 else self.zeros() if self.first is None else self.first
@@ -128,8 +131,8 @@ class Recurrence:
     def sizes(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Norm and effective rank of each state, [batch, time, head].
 
-        The rank is (sum of s^2)^2 / sum of s^4 over the singular values s: 1 where one direction has all, the number of directions where
-        they are equally strong.
+        The rank is (sum of s^2)^2 / sum of s^4 over the singular values s: 1 if all mass is in one direction, the
+        number of directions if they are equally strong.
         """
         norms, ranks = [], []
         for states in map(self.content, self.blocks()):
@@ -141,17 +144,19 @@ class Recurrence:
         return torch.cat(norms, 1), torch.cat(ranks, 1)
 
     def weights(self) -> torch.Tensor:
-        """The part of each source's value that is read at each target, [batch, head, target, source]; without the first state's."""
+        """The weight of each source's value in each target's result, [batch, head, target, source]; without the
+        contribution of the initial state.
+        """
         key, query = (part.transpose(1, 2) for part in (self.key, self.query))
         decay = self.log_decay.transpose(1, 2).cumsum(2)
         times = torch.arange(self.steps, device=decay.device)
         strength = self.strength.transpose(1, 2)
-        if self.bonus is not None:  # read is what was there one step before
+        if self.bonus is not None:  # a step reads the previous state
             seen = _faded(query[:, :, 1:], key[:, :, :-1], decay[:, :, :-1], times[1:, None] >= times[1:])
             seen = F.pad(seen, (0, 1, 1, 0)) * strength[:, :, None] + self.bonus.transpose(1, 2).diag_embed()
             return self._divided(seen)
         seen = _faded(query, key, decay, times[:, None] >= times)
-        if self.delta:  # what is written is the value, without what was there for the key
+        if self.delta:  # a write is the value minus the old value at the key
             had = _faded(key, key, decay, times[:, None] > times) * strength[..., None]
             seen = seen @ _inverse(had)
         return self._divided(seen * strength[:, :, None])
@@ -169,7 +174,7 @@ class Recurrence:
 
 
 def _faded(query: torch.Tensor, key: torch.Tensor, decay: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """query_t . exp(decay_t - decay_j) key_j where j is seen from t, [batch, head, target, source]."""
+    """query_t . exp(decay_t - decay_j) key_j for j visible from t, [batch, head, target, source]."""
     if decay.ndim == 3:
         return query @ key.mT * (decay[..., None] - decay[:, :, None]).masked_fill(~seen, -math.inf).exp()
     rows = []
@@ -188,17 +193,17 @@ def _inverse(lower: torch.Tensor) -> torch.Tensor:
 # -- families ----------------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Kernel:
-    """The way to read a kernel.
+    """The interpretation of a kernel's arguments and results.
 
     Attributes:
-        read: Gives the recurrence of its arguments, by their names.
-        state: The arguments that have the state before; what they hold is written to, there or in a cache.
-        outward: What the kernel gives as its last state, of that as [batch, head, key, value].
-        in_place: Whether it writes the new state where the old one was.
-        head: What its heads are called.
-        time: Which axis of its arguments has the steps; None: it makes one step, and gives what is read alone.
+        read: Returns the recurrence for its named arguments.
+        state: The arguments with the previous state, which is overwritten there or in a cache.
+        outward: Converts the last state [batch, head, key, value] to the form that the kernel returns.
+        in_place: Whether it writes the new state in place.
+        head: The name of its heads.
+        time: The axis of the steps in its arguments; None: it makes one step, and returns only the result.
         has_strength: Whether it receives the write strength as an argument; otherwise the strength is part of the values.
-        cached: The place in the module's cache that has the last state, where the kernel does not give it.
+        cached: The entry of the module's cache with the last state, if the kernel does not return it.
     """
 
     read: Callable[[Mapping[str, Any]], Recurrence]
@@ -249,7 +254,7 @@ def _chunk_scan(given: Mapping[str, Any]) -> Recurrence:
 
 
 def _chunk_step(given: Mapping[str, Any]) -> Recurrence:
-    """The same for one step, with all repeated over features."""
+    """The same for one step, with all values repeated over features."""
     made = {name: given[name][:, None] for name in ("hidden_states", "B", "C")}
     bias, rate, state = given.get("dt_bias"), given["A"], given["state"]
     bias = None if bias is None else bias[:, 0]
@@ -258,7 +263,7 @@ def _chunk_step(given: Mapping[str, Any]) -> Recurrence:
 
 
 def _rg_lru(given: Mapping[str, Any]) -> Recurrence:
-    """Each channel is a head with one number as its state, which begins anew where a text does."""
+    """Each channel is a head with a scalar state, which is reset at the start of a text."""
     value, decay = (_wide(given[name])[..., None] for name in ("hidden_states", "recurrent_gate"))
     decay = decay * ~given["reset"].bool()[..., None]
     one = torch.ones_like(value[:, :, :1])
@@ -268,7 +273,7 @@ def _rg_lru(given: Mapping[str, Any]) -> Recurrence:
 
 
 def _rwkv(given: Mapping[str, Any]) -> Recurrence:
-    """Each channel is a head, with a weighted sum of values and the sum of their weights as its state. A step reads before it writes."""
+    """Each channel is a head whose state is a weighted sum of values and the sum of their weights. A step reads before it writes."""
     decay, bonus, key, value = (_wide(given[name]) for name in ("time_decay", "time_first", "key", "value"))
     decay, own = -decay.exp(), key + bonus
     first, begins = None, torch.minimum(key, own)[:, 0]
@@ -308,7 +313,7 @@ def _mlstm(given: Mapping[str, Any]) -> Recurrence:
 
 
 def _scaled(decay: torch.Tensor, write: torch.Tensor, before: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The log of what states are divided by, so that none is too large, and the log decay and the strength of such states."""
+    """The log of the divisor of states, which keeps them bounded, and the log decay and strength for the scaled states."""
     scales = [before]
     for index in range(decay.shape[1]):
         scales.append(torch.maximum(scales[-1] + decay[:, index], write[:, index]))
@@ -327,7 +332,7 @@ def _with_ones(value: torch.Tensor) -> torch.Tensor:
 
 
 class LastInputs(Recurrence):
-    """The last inputs of each channel, as many as the filter of a causal convolution has taps: a step moves them by one, and reads them."""
+    """The last inputs of each channel, as many as the causal convolution's filter has taps: a step shifts them by one, and reads them."""
 
     bias: torch.Tensor | None = None
     activation: str | None = None
@@ -336,13 +341,13 @@ class LastInputs(Recurrence):
         return torch.cat([state[:, :, 1:], self.value[:, index, :, None]], 2)
 
     def read(self, before: torch.Tensor, after: torch.Tensor, index: int) -> torch.Tensor:
-        """The result of the convolution, behind its activation."""
+        """The result of the convolution, after its activation."""
         seen = super().read(before, after, index)
         seen = seen if self.bias is None else seen + self.bias[:, None]
         return F.silu(seen) if self.activation in ("silu", "swish") else seen
 
     def gates(self) -> dict[str, torch.Tensor]:
-        """There is none."""
+        """Empty: there are no gates."""
         return {}
 
     def weights(self) -> torch.Tensor:

@@ -1,8 +1,8 @@
-"""Matrix states of models of transformers: a model calls a kernel by a name of its file, for all steps at once or for one.
+"""Matrix states in transformers models: a model calls a kernel by name, for all steps at once or for one.
 
-The kernel's arguments are kept, and its states are computed from them on demand (`linear_recurrences.py`): `states` at the path of the
-module, and at "effective" below it the attention that the recurrence amounts to. A state or gate that is edited is computed step by
-step; what it adds to the result of the kernel is added there.
+The kernel's arguments are stored, and its states are computed from them on demand (`linear_recurrences.py`): `states`
+at the path of the module, and at "effective" below it the equivalent attention. With an edited state or gate the
+recurrence is computed step by step, and the difference is added to the kernel's result.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ RAN = "linear recurrences"
 
 @opens
 def kernels_by_name(modules: list[torch.nn.Module]) -> Undone:
-    """See the kernels that the files of these modules have, and those that are methods of their classes."""
+    """Observe the kernels in the files of these modules, and those that are methods of their classes."""
     return _replaced.during(lambda: _places(modules))
 
 
@@ -175,14 +175,14 @@ _NORMALISED = "Each row is divided by the normaliser of its target."
 
 
 def _dims(call: Call, batch: int, steps: int) -> tuple[Dim, Dim, Dim]:
-    """batch, target and source."""
+    """The dims batch, target and source."""
     shape = (batch, 1, steps, 1)
     first, _, target, source = attention_dims(call, shape, shape)
     return first, target, source
 
 
-# -- what is edited --------------------------------------------------------------------------------------------------------------
-_MADE = "edited recurrence"  # in `Call.seen`: the one that is offered
+# -- edits -----------------------------------------------------------------------------------------------------------------------
+_MADE = "edited recurrence"  # key of `Call.seen`: the recurrence to send
 
 
 def _edited(
@@ -193,7 +193,7 @@ def _edited(
     result: Any,
     edits: Sequence[ValueEdit],
 ) -> Any:
-    """The result of a kernel, with what edited gates and states add to it."""
+    """The result of a kernel, plus the effect of edited gates and states."""
     plain = kernel.read(given)
     gates = plain.gates()
     axes: list[frozenset[str]] = [frozenset({each}) for each in ("batch", "time", kernel.head, "key", "value")]
@@ -244,7 +244,7 @@ def _with_added(
     added: torch.Tensor,
     last: Any,
 ) -> Any:
-    """The result of a kernel with more that is read [batch, time, head, value], and another last state."""
+    """The result of a kernel plus [batch, time, head, value], with another last state."""
     several = isinstance(result, tuple)
     out = result[0] if several else result
     if kernel.time is None:
@@ -261,7 +261,7 @@ def _with_added(
 
 
 def _like(old: Any, new: Any) -> Any:
-    """A last state in the dtypes that the kernel gives it; None where it gives none."""
+    """A last state in the dtypes of the kernel's; None if it returns none."""
     if isinstance(old, (list, tuple)):
         return type(old)(map(_like, old, new))
     return None if old is None else new.to(old.dtype)
@@ -274,7 +274,7 @@ def _copied(state: Any) -> Any:
 
 
 def _put_in_cache(call: Call, name: str, old: torch.Tensor, new: torch.Tensor) -> None:
-    """A last state in the place of the one that a module has made of its input itself."""
+    """Replace a last state that a module computed itself from its input."""
     for each in around(call):
         for layer in getattr(cache_in(each.inputs), "layers", ()):
             for state in getattr(layer, name, {}).values():
@@ -284,7 +284,7 @@ def _put_in_cache(call: Call, name: str, old: torch.Tensor, new: torch.Tensor) -
 
 
 def _steps(edit: ValueEdit, count: int) -> list[int]:
-    """The steps whose state is edited: all where none is said."""
+    """The steps whose state is edited; all by default."""
     at = edit.entries.get("time", slice(None))
     if isinstance(at, slice):
         return list(range(count)[at])

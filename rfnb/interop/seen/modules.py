@@ -1,8 +1,8 @@
-"""The calls of modules: which dims go in and out, and the `module` event of each.
+"""Calls of modules: the dims of their inputs and outputs, and the `module` event of each.
 
-Lengths of sequences are those of the masks and lengths that a module gets.
-Where all padding is behind the end of each sequence, and the longest one fills the axis, the dim gets lengths. Other masks stay what
-they are, and the dim static: `names.mask_of(dim)`. Values on a GPU are waited for here, once for each mask that a model is given.
+Lengths of sequences come from the masks and lengths that a module gets. If all padding follows the end of each
+sequence, and the longest one fills the axis, the dim gets lengths. With other masks the dim remains static:
+`names.mask_of(dim)`. This waits for a GPU once per mask of a model.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from rfnb.trace.probe import Later, listening, probe_later
 
 
 def say_inputs(call: Call) -> None:
-    """Give the inputs of a call the dims that the user said they have.
+    """Set the dims of a call's inputs that the user named.
 
     Raises:
-        ShapeError: If names that the user gave do not fit.
+        ShapeError: If the user's names do not fit.
     """
     told = call.names.told_of(call.module)
     if told:
@@ -42,7 +42,7 @@ def say_inputs(call: Call) -> None:
 
 
 def enter(call: Call) -> None:
-    """Give dims to the other inputs of a call, before it is made."""
+    """Set the dims of a call's other inputs, before it runs."""
     names, inputs = call.names, call.tensors()
     known = [names.of(raw) for _, raw in inputs]
     masked = False
@@ -62,7 +62,7 @@ def enter(call: Call) -> None:
                 known[index] = dims = _named(call, name, raw, first)
                 call.dims += [dim for dim in dims if dim not in call.dims]
         call.dims = []
-        for dims in known:  # in the order of the inputs: the first one comes first where sizes are equal
+        for dims in known:  # in the order of the inputs: with equal sizes, the first one wins
             call.dims += [dim for dim in dims or () if dim not in call.dims]
     if masked:
         add_lengths(call, inputs)
@@ -73,7 +73,7 @@ _TWO_SIDES = torch.nn.Transformer, torch.nn.TransformerDecoder, torch.nn.Transfo
 
 
 def _named(call: Call, name: str, raw: torch.Tensor, batch_first: bool) -> tuple[Dim, ...]:
-    """The dims of an input that is not known."""
+    """The dims of an unknown input."""
     roles = roles_for(call.module, name, raw)
     if call.outer is None:
         return _first_seen(call, raw, roles or roles_guessed(name, raw, batch_first), guessed=roles is None)
@@ -83,7 +83,7 @@ def _named(call: Call, name: str, raw: torch.Tensor, batch_first: bool) -> tuple
         by = ["origin" if dim is not None else "view" for dim in known]
         known = [dim if dim is not None else view for dim, view in zip(known, views)]
         for axis, role in enumerate(roles or ()):
-            # Two inputs of a model that go to both sides are two, though both were taken for its only time.
+            # Two inputs of a model for different sides are distinct, even if each was taken for its only time.
             if known[axis] in call.dims and role == "target" and isinstance(call.module, _TWO_SIDES):
                 known[axis] = side = Dim(raw.shape[axis], name=role, kind="spatial")
                 call.root.made.append(side)
@@ -98,7 +98,7 @@ def _named(call: Call, name: str, raw: torch.Tensor, batch_first: bool) -> tuple
 
 
 def _first_seen(call: Call, raw: torch.Tensor, roles: Sequence[Any], *, guessed: bool) -> tuple[Dim, ...]:
-    """The dims of an input of an outermost call. The batch may be that of another input; times are the same only by their name."""
+    """The dims of an input of an outermost call. The batch may be that of another input; times are identified only by name."""
     known, new = call.names.axes(raw), []
     by = ["view"] * raw.ndim
     for axis, role in enumerate(roles):
@@ -118,10 +118,10 @@ def _first_seen(call: Call, raw: torch.Tensor, roles: Sequence[Any], *, guessed:
 
 
 def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, tuple[Dim, ...]]]:
-    """Give dims to what a call returns, where its readers have not; the tensors of it by name, with these.
+    """Set the dims of a call's results that no reader has set; returns its tensors by name, with their dims.
 
     Raises:
-        ShapeError: If names that the user gave do not fit.
+        ShapeError: If the user's names do not fit.
     """
     names, outputs = call.names, tensors_of(result)
     told = names.told_of(call.module)
@@ -133,7 +133,7 @@ def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, tuple[Dim, .
 
 
 def _returned(call: Call, raw: torch.Tensor) -> tuple[Dim, ...]:
-    """The dims of a result without given names: those of the first input of this shape, unless views indicate others."""
+    """The dims of a result without given names: those of the first input with this shape, unless views indicate others."""
     names = call.names
     like = next((each for _, each in call.tensors() if each.shape == raw.shape), None)
     dims, known = names.of(like) if like is not None else None, names.axes_of_views(raw)
@@ -145,7 +145,7 @@ def _returned(call: Call, raw: torch.Tensor) -> tuple[Dim, ...]:
 
 @reads(torch.nn.Linear)
 def linear(call: Call, result: Any) -> None:
-    """The dims of the result of a product: those of the input, and the features of the result."""
+    """The dims of a product: those of the input, and the features of the result."""
     if not call.tensors():
         return
     _, raw = call.tensors()[0]
@@ -156,7 +156,7 @@ def linear(call: Call, result: Any) -> None:
 
 @reads(*SPATIAL)
 def convolution(call: Call, result: Any) -> None:
-    """The dims of the result of a convolution or pooling: those of the input, and new ones where the size is another one."""
+    """The dims of a convolution or pooling: those of the input, and new ones where the size changes."""
     if not call.tensors():
         return
     _, raw = call.tensors()[0]
@@ -176,7 +176,7 @@ def convolution(call: Call, result: Any) -> None:
 def tell_call(
     call: Call, outputs: Sequence[tuple[str, torch.Tensor, tuple[Dim, ...]]], raised: str | None = None
 ) -> None:
-    """Offer the `module` event of a call."""
+    """Send the `module` event of a call."""
     if not listening("module"):
         return
     names = call.names
@@ -208,11 +208,11 @@ def tell_call(
 
 
 def _outputs(names: Names, kept: Sequence[tuple[str, torch.Tensor, tuple[Dim, ...]]]) -> dict[str, Any]:
-    """The part of a call that a trace keeps."""
+    """The part of a call that a trace stores."""
     return {"outputs": [(name, names.seen(raw, dims)) for name, raw, dims in kept]}
 
 
-# -- what the user said --------------------------------------------------------------------------------------------------------
+# -- names from the user -------------------------------------------------------------------------------------------------------
 def _apply(call: Call, told: dict[str, Any], inputs: list[tuple[str, torch.Tensor]]) -> None:
     for name, (path, entries) in told.items():
         if name == OUTPUT:
@@ -236,18 +236,18 @@ def _apply_to_result(call: Call, told: dict[str, Any], outputs: list[tuple[str, 
             call.names.say(raw, names_for(path, entries, raw, name or "output"), call)
         elif not inputs or not fits(entries, inputs[0][1].ndim):
             label, first = inputs[0] if inputs else (name or "output", raw)
-            names_for(path, entries, first, label)  # says what does not fit
+            names_for(path, entries, first, label)  # raises the error for the mismatch
 
 
 def is_mask(name: str, raw: torch.Tensor) -> bool:
-    """Whether an input says which entries are real, or how many."""
+    """Whether an input marks real entries, or gives their number."""
     if raw.ndim == 2:
         return name.endswith(("attention_mask", "padding_mask"))
     return raw.ndim == 1 and name.endswith(("lengths", "length", "_lens")) and not raw.is_floating_point()
 
 
 def add_lengths(call: Any, inputs: list[tuple[str, torch.Tensor]]) -> None:
-    """Give lengths to the dims of the inputs of a call of which a mask among them says so."""
+    """Set the lengths of dims of a call's inputs that a mask among them determines."""
     for name, raw in inputs:
         if is_mask(name, raw) and raw.device.type != "meta" and id(raw) not in call.root.masks:
             call.root.masks[id(raw)] = raw
@@ -257,7 +257,7 @@ def add_lengths(call: Any, inputs: list[tuple[str, torch.Tensor]]) -> None:
 
 
 def _place(call: Any, name: str, mask: torch.Tensor, inputs: list[tuple[str, torch.Tensor]]) -> tuple[Dim, Dim] | None:
-    """The dims of batch and time that a mask is of."""
+    """The batch and time dims of a mask."""
     prefix = next(
         (
             word
@@ -307,8 +307,9 @@ def _tell(call: Any, name: str, mask: torch.Tensor, batch: Dim, time: Dim) -> No
 
 
 def _real(name: str, mask: torch.Tensor) -> np.ndarray[Any, Any]:
-    """The entries that are real: padding masks of torch and fairseq are true, or minus infinity, at padding; attention masks 1 where it
-    is real."""
+    """The real entries: padding masks of torch and fairseq are true, or minus infinity, in the padding; attention masks
+    are 1 for real entries.
+    """
     if not name.endswith("padding_mask"):
         return np.asarray((mask > 0).numpy())
     return np.asarray((mask == 0).numpy() if mask.is_floating_point() else ~mask.bool().numpy())

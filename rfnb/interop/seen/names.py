@@ -1,14 +1,15 @@
-"""Names: which Dims the axes of raw tensors have, by what is known of where they come from.
+"""Names: the Dims of the axes of raw tensors, inferred from their origins.
 
     names.give(raw, [batch, time, feature])
     names.of(raw)                                               # these dims; None if unknown
-    names.tensor(raw, ["batch", "time", "feature"], call)       # a Tensor: dims that are known, else found, else new
+    names.tensor(raw, ["batch", "time", "feature"], call)       # a Tensor: known dims, else found ones, else new ones
     names.found(shape, ["batch", "head", "target", "source"], call)
 
-What is known of an axis, in this order: what the user said for the place (`user_axis_names.py`); the same memory (`layouts.py`); for
-axes of the data (batch, time and the like) the dim of this size of an input of a call around it, nearest call and first input first; for
-axes of the model (feature, head, vocab) the one dim that the recording has of this role and size; else a new dim. An unknown role is
-guessed from the rank of the tensor. A guessed dim is marked (`dim.guessed`) until something confirms its name.
+The dim of an axis is, in this order: that given by the user for the place (`user_axis_names.py`); that of the same
+memory (`layouts.py`); for data axes (batch, time and the like) the dim with this size of an input of an enclosing call,
+nearest call and first input first; for model axes (feature, head, vocab) the one dim in the recording with this role
+and size; else a new dim. An unknown role is guessed from the rank of the tensor. A guessed dim is marked
+(`dim.guessed`) until its name is confirmed.
 """
 
 from __future__ import annotations
@@ -35,23 +36,23 @@ class Names:
     """The dims of the raw tensors of one recording.
 
     Args:
-        given: What the user said, see `user_axis_names.py`.
-        around: Those of the recording around this one.
-        labels: Of tokens.
-        paths: The modules of the models by all of their paths.
+        given: The user's names, see `user_axis_names.py`.
+        around: The Names of the enclosing recording.
+        labels: The labels of tokens.
+        paths: The modules of the models by all their paths.
 
     Attributes:
-        said: The paths of which was said that they could not be seen into.
+        said: The paths already reported as not observable.
         outputs: The ids of the modules that make logits, see `distributions.py`.
-        offered: The vocabularies of logits that were offered.
-        masks: By dim, a NumPy array {batch, time} of what is real, where that makes no lengths.
-        steps: By the path of a cell that is called by itself, a reference to what it has returned last, and the step that it was.
+        offered: The vocabularies of sent logits.
+        masks: By dim, a NumPy array {batch, time} of real entries that cannot be expressed as lengths.
+        steps: By path of a cell outside a loop, a reference to its last result, and the step of that.
         ops: Whether identities of tensors are recorded.
-        why: Notes which rule has named each axis, for who asks.
-        values: Whether results of modules are kept.
-        searched: Whether there are modules whose code is looked into for softmaxes.
+        why: Records which rule named each axis, if requested.
+        values: Whether results of modules are stored.
+        searched: Whether the code of any module is searched for softmaxes.
         buffers: The ids of the buffers of the models.
-        taken: Of the paths of modules whose softmaxes are attention in any case.
+        taken: Paths of modules whose softmaxes count as attention in any case.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Names:
             self._paths.setdefault(id(module), []).append(path)
 
     def told_of(self, module: torch.nn.Module) -> dict[str, tuple[str, Any]]:
-        """The names that the user gave for the inputs of a module, by input."""
+        """The user's names for the inputs of a module, by input."""
         names: Names | None = self
         while names is not None:
             told = names.given.of(module) if names.given else None
@@ -98,36 +99,36 @@ class Names:
 
     # -- tensors -------------------------------------------------------------------------------------------------------------
     def give(self, raw: torch.Tensor, dims: Sequence[Dim]) -> None:
-        """From now on the axes of `raw`, and of what looks at its memory, are these dims."""
+        """From now on these are the dims of `raw` and of all views of its memory."""
         self._layouts.put(raw, tuple(dims))
 
     def of(self, raw: torch.Tensor) -> tuple[Dim, ...] | None:
-        """The dims of a raw tensor; None if they are not known."""
+        """The dims of a raw tensor, or None."""
         dims = self._layouts.of(raw)
         if dims is None or not self._now:
             return dims
         return tuple(self._now.get(dim, dim) for dim in dims)
 
     def axes(self, raw: torch.Tensor) -> list[Dim | None]:
-        """For each axis the dim that it has for sure, as the axis of known memory; or None."""
+        """For each axis its certain dim, from known memory, or None."""
         known = self.of(raw)
         return list(known) if known is not None else self.axes_of_views(raw)
 
     def axes_of_views(self, raw: torch.Tensor) -> list[Dim | None]:
-        """The same by other looks at its memory."""
+        """The same, from other views of its memory."""
         return [dim if dim is None else self._now.get(dim, dim) for dim in self._layouts.axes(raw)]
 
     def tensor(self, raw: torch.Tensor, roles: Sequence[Role], call: Any = None, *, name: str = "seen") -> Tensor:
-        """A raw tensor with dims, which are its own from now on.
+        """A raw tensor with dims, which are recorded for it.
 
         Args:
             roles: For each axis its role, as one word, or its Dim; None if unknown.
-            call: The Call whose inputs, and those of the calls around it, may have the dims; None: of no other.
+            call: The Call whose inputs, and those of enclosing calls, may have the dims, or None.
         """
         return self.seen(raw, self.dims(raw, roles, call), name)
 
     def seen(self, raw: torch.Tensor, dims: Sequence[Dim], name: str = "") -> Tensor:
-        """A Tensor of these dims, without a check."""
+        """A Tensor with these dims, unchecked."""
         out = new_tensor(raw, tuple(dims))
         out.name = name
         if dims and dims[-1].kind == "feature":
@@ -139,10 +140,10 @@ class Names:
     def dims(
         self, raw: torch.Tensor, roles: Sequence[Role], call: Any = None, *, guessed: bool = False
     ) -> tuple[Dim, ...]:
-        """The dims of a raw tensor, which are its own from now on.
+        """The dims of a raw tensor, which are recorded for it.
 
         Args:
-            guessed: Whether the roles are no more than a guess. Else they correct what was guessed before.
+            guessed: Whether the roles are only a guess. Otherwise they correct earlier guesses.
         """
         known = self.of(raw)
         if known is not None and (guessed or not any(map(self._doubted, known, roles))):
@@ -169,11 +170,11 @@ class Names:
         by: Sequence[str] = (),
         guessed: bool = False,
     ) -> tuple[Dim, ...]:
-        """Dims for the axes of an array with these roles.
+        """The dims for the axes of an array with these roles.
 
         Args:
-            known: The dims of axes that are known already.
-            by: The rules that have found these, see `why.py`; default: views of known memory.
+            known: The dims of axes already known.
+            by: The rules that found these, see `why.py`; default: views of known memory.
         """
         dims: list[Dim | None] = [None] * len(shape)
         rules = ["input"] * len(shape)
@@ -196,7 +197,7 @@ class Names:
         return found
 
     def _place(self, shape: Sequence[int], roles: Sequence[Role], call: Any, dims: list[Dim | None]) -> None:
-        """Find the dims of axes with unknown roles by their sizes; the one at the same place in the first input comes first."""
+        """Find the dims of axes with unknown roles by size; an axis at the same position of the first input is preferred."""
         last = len(shape) - 1
         if (
             dims[last] is None
@@ -217,7 +218,7 @@ class Names:
                 around = around.outer
 
     def of_model(self, role: str, size: int, *, doubt: bool = False) -> Dim:
-        """The dim of the recording for axes of this role and size that have nothing to do with the data: features, heads.
+        """The dim of the recording for model axes with this role and size: features, heads.
 
         Args:
             doubt: Whether the role is a guess.
@@ -232,7 +233,7 @@ class Names:
         return dim
 
     def say(self, raw: torch.Tensor, names: Sequence[str | Dim], call: Any) -> None:
-        """The axes of `raw` are called so by the user."""
+        """Name the axes of `raw` as given by the user."""
         known, dims = self.axes(raw), []
         guessed = [KIND_OF.get(role) for role in roles_guessed("", raw, batch_first=True)]
         kinds = [name.kind if isinstance(name, Dim) else KIND_OF.get(name) for name in names]
@@ -270,7 +271,7 @@ class Names:
             self.why.note(dims, ["dims="] * len(dims))
 
     def worded(self, dim: Dim, word: str | None, call: Any) -> Dim:
-        """The dim of an axis that the user's code has a word for: where the name is a guess, one of that name and of the same positions."""
+        """The dim of an axis that the user's code names: if the current name is a guess, a dim with that name over the same positions."""
         guessed = dim.guessed or dim.name == "feature" or (dim.twin_of is not None and dim.twin_of.guessed)
         if word is None or word == dim.name or not guessed or dim.kind == "batch":
             return dim
@@ -286,23 +287,25 @@ class Names:
         return known[base, word]
 
     def guess(self, dim: Dim) -> None:
-        """The name of a dim of the data is a guess."""
+        """Mark the name of a data dim as a guess."""
         dim.guessed = True
         self.guesses.append(dim)
 
     def now(self, dim: Dim) -> Dim:
-        """The dim that has taken the place of one, or itself."""
+        """The dim that replaced this one, or itself."""
         return self._now.get(dim, dim)
 
     def mask_of(self, dim: Dim) -> Any:
-        """A mask {batch, dim} as NumPy array of what is real, of a dim that has none by its lengths; or None."""
+        """A mask {batch, dim} of real entries as a NumPy array, for a dim without lengths; or None."""
         return self.masks.get(dim)
 
     def kept(self, raw: torch.Tensor) -> torch.Tensor:
-        """The array that an event has of a result: itself, or where values are kept a copy, since models change some in place."""
+        """The array that an event stores for a result: the result itself or, if values are recorded, a copy, since models
+        change some in place.
+        """
         if not self.values or attached.get():
             return raw
-        if raw.is_inference():  # whether it was changed since the last copy is not counted
+        if raw.is_inference():  # in-place changes after the last copy are not tracked
             return raw.detach().clone()
         version, memory = version_of(raw), memory_of(raw)
         look = id(raw) if memory is None else (raw.data_ptr(), raw.shape, raw.stride())
@@ -314,7 +317,7 @@ class Names:
         return copy
 
     def becomes(self, dim: Dim, other: Dim) -> None:
-        """Put another dim of the same size, one with lengths, in the place of a dim from now on."""
+        """From now on, replace a dim by another one of the same size with lengths."""
         self._now[dim] = other
         for old, new in list(self._now.items()):
             if new is dim:
@@ -322,10 +325,10 @@ class Names:
 
     # -- vocabularies --------------------------------------------------------------------------------------------------------
     def vocab_of(self, call: Any, size: int | None = None) -> Sequence[str] | None:
-        """The labels of the indices of an embedding, or of the outputs of a module, as the user gave them; None if they are not known.
+        """The labels of an embedding's indices, or of a module's outputs, as given by the user; None if unknown.
 
         Args:
-            size: How many there are; default: the entries of the embedding, or of the first one in the module.
+            size: The number of labels; default: the entries of the embedding, or of the first one in the module.
         """
         module = call.module
         if size is None:
@@ -339,12 +342,12 @@ class Names:
         return self.labels is not None and self.labels.names(self.paths_of(module))
 
     def is_said(self, module: torch.nn.Module, name: str) -> bool:
-        """Whether the user called the last axis of what a module returns so."""
+        """Whether the user gave this name to the last axis of a module's result."""
         told = self.told_of(module)
         return any(entries[-1:] == [(name,)] for key, (_, entries) in told.items() if key in (FIRST, OUTPUT))
 
     def vocab_dim(self, call: Any, size: int | None = None) -> Dim:
-        """The dim of the indices of an embedding, or of the outputs of a module: one for each size and vocabulary."""
+        """The dim of an embedding's indices, or of a module's outputs: one for each size and vocabulary."""
         size = call.module.num_embeddings if size is None else size
         labels = self.vocab_of(call, size)
         key = size, id(labels) if labels is not None else 0
@@ -358,7 +361,7 @@ class Names:
 
     # -- one axis ------------------------------------------------------------------------------------------------------------
     def _one(self, size: int, role: str, call: Any, taken: Sequence[Dim | None], doubt: bool) -> tuple[Dim, str]:
-        """A dim, and the rule that has found it."""
+        """A dim, and the rule that found it."""
         if role not in OF_DATA:
             return _once(self.of_model(role, size, doubt=doubt), taken), "size"
         near = self._near(size, role, call, taken, doubt)
@@ -372,7 +375,7 @@ class Names:
         return made, "new"
 
     def _near(self, size: int, role: str, call: Any, taken: Sequence[Dim | None], doubt: bool) -> Dim | None:
-        """The dim of the data that an axis of this size and role is, in or around a call."""
+        """The data dim for an axis with this size and role, in or around a call."""
         kind, root = KIND_OF[role], call.root if call is not None else None
         kinds = (kind, None) if kind == "spatial" else (kind,)
         while call is not None:
@@ -393,13 +396,13 @@ class Names:
         return None
 
     def _doubted(self, dim: Dim, role: Role) -> bool:
-        """Whether something sure says another thing of a dim than was guessed."""
+        """Whether reliable information contradicts a guessed dim."""
         if isinstance(role, Dim):
             return role is not dim
         return dim.guessed and role is not None
 
     def _correct(self, dim: Dim, role: Role) -> None:
-        """A dim whose name was guessed has this role."""
+        """Correct the role of a dim with a guessed name."""
         if not isinstance(role, str) or not dim.guessed:
             return
         dim.guessed = False
@@ -410,7 +413,7 @@ class Names:
 
 
 def _once(dim: Dim, taken: Sequence[Dim | None]) -> Dim:
-    """A dim, or where a tensor has it already, its twin: rf's own self-attention has it for the keys."""
+    """A dim, or its twin if the tensor has it already, as for the keys in rf's own self-attention."""
     while dim in taken:
         dim = dim.copy(match_priority=dim.match_priority - 1)
     return dim

@@ -1,7 +1,7 @@
-"""The axes that the code of a model reads one entry after the other, and those that sizes do not tell apart: by where axes begin.
+"""Identify axes that sizes cannot distinguish, by their origins: axes that the model's code reads entry by entry.
 
-for t in range(len(x)): h = self.cell(x[t], h)       # the first axis of x is its time, though a batch was guessed there
-self.decoder(self.embed(source), self.embed(target))     # each is over its own, though they are equally long
+for t in range(len(x)): h = self.cell(x[t], h)       # the first axis of x is its time, even if a batch was guessed
+self.decoder(self.embed(source), self.embed(target))     # different dims, even if they are equally long
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _MOST_NODES = 200
 
 
 def node_of(call: Call, raw: torch.Tensor) -> AxisNode | None:
-    """The node of a tensor where the calls of torch are looked at that make it; else None."""
+    """The node of a tensor if torch calls are observed there, else None."""
     search: Any = call.root.seen.get(SEARCH)
     node: AxisNode | None = None if search is None else search.node(raw)
     return node
 
 
 def dim_of_origin(call: Call, end: Origin, size: int) -> Dim | None:
-    """The dim of the axis of what the model got that an axis is."""
+    """The dim of the model input axis from which an axis originates."""
     if end.kind != "input":
         return None
     dim = (call.names.of(end.node.args[0]) or [None] * len(end.node.shape))[end.axis]
@@ -34,7 +34,7 @@ def dim_of_origin(call: Call, end: Origin, size: int) -> Dim | None:
 
 
 def dims_by_origin(call: Call, raw: torch.Tensor, *, always: bool = False) -> list[Dim | None]:
-    """The dims of the axes that begin at what the model got, where several dims of the data have their size, or `always`."""
+    """The dims of the axes that originate from model inputs, if several data dims have their size, or `always`."""
     sizes = [dim.extent for dim in call.root.made]
     node = node_of(call, raw) if always or any([sizes.count(size) > 1 for size in raw.shape]) else None
     if node is None:
@@ -44,11 +44,11 @@ def dims_by_origin(call: Call, raw: torch.Tensor, *, always: bool = False) -> li
 
 
 def say_time(call: Call, one: Iterable[AxisNode], other: Iterable[AxisNode], stop: Sequence[AxisNode] = ()) -> None:
-    """Name what two steps of a recurrence have read different entries of: time, where a guess has said that it is the batch.
+    """Name the axis of which two steps of a recurrence read different entries: it is time, if a guess called it the batch.
 
     Args:
-        one, other: What the steps were made of.
-        stop: What is no part of the second step.
+        one, other: The inputs of the steps.
+        stop: Nodes outside of the second step.
     """
     before = _entries_read(one, ())
     for key, (end, index) in _entries_read(other, stop).items():
@@ -67,7 +67,7 @@ def _is_time(dim: Dim, others: Sequence[Dim]) -> None:
 
 
 def _entries_read(nodes: Iterable[AxisNode], stop: Sequence[AxisNode]) -> dict[tuple[int, int], tuple[Origin, Any]]:
-    """The axes of what the model got of which one entry is read on the way to some nodes, and which one."""
+    """The model input axes of which a single entry is read on the way to some nodes, and which entry."""
     todo, found = list(nodes), dict[tuple[int, int], tuple[Origin, Any]]()
     seen = {id(each) for each in (*todo, *stop)}
     while todo and len(seen) < _MOST_NODES:
@@ -83,7 +83,7 @@ def _entries_read(nodes: Iterable[AxisNode], stop: Sequence[AxisNode]) -> dict[t
 
 
 def _entry_of(node: AxisNode) -> tuple[int, int] | None:
-    """The axis of which a call has read one entry, and which one."""
+    """The axis of which a call reads one entry, and which entry."""
     if node.op == "getitem":
         index = node.args[1]
         index = index if isinstance(index, tuple) else (index,)

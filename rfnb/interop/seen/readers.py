@@ -1,4 +1,4 @@
-"""Readers: what a recording offers of the call of a module, by its type.
+"""Readers: functions that send events for the calls of a module, by its type.
 
     @reads(torch.nn.LSTM)
     def lstm(call: Call, result: Any) -> None:
@@ -6,8 +6,8 @@
 
     @reads("transformers.models.t5.modeling_t5.T5Attention")    # by name: nothing is imported
 
-A reader is called after the call, with what it has returned, while the place of the run is still inside of the module. The readers of
-all base classes are called, those of the nearest class last, until one returns False.
+A reader is called after the call, with its result, while the current path is still inside the module. The readers of
+all base classes are called, most derived first, until one returns False.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _entering_of_types: dict[type, list[Callable[[Call], None]]] = {}
 
 
 def reads(*kinds: type | str) -> Callable[[Reader], Reader]:
-    """Let a function offer what calls of modules of these classes (and of those that inherit from them) compute."""
+    """Register a function that sends events for calls of modules of these classes and their subclasses."""
 
     def register(reader: Reader) -> Reader:
         for kind in kinds:
@@ -40,7 +40,7 @@ def reads(*kinds: type | str) -> Callable[[Reader], Reader]:
 
 
 def enters(*kinds: type | str) -> Callable[[Callable[[Call], None]], Callable[[Call], None]]:
-    """Let a function look at calls of modules of these classes before they run: what the axes of their inputs are, for what is in them."""
+    """Register a function that runs before calls of modules of these classes, to name the axes of their inputs for everything inside."""
 
     def register(entering: Callable[[Call], None]) -> Callable[[Call], None]:
         for kind in kinds:
@@ -52,7 +52,7 @@ def enters(*kinds: type | str) -> Callable[[Callable[[Call], None]], Callable[[C
 
 
 def announce(call: Call) -> None:
-    """Look at a call that begins."""
+    """Run the functions registered for the start of a call."""
     kind = type(call.module)
     if kind not in _entering_of_types:
         _entering_of_types[kind] = [each for base in kind.__mro__ for each in _entering.get(_name(base), ())]
@@ -71,7 +71,7 @@ def readers_of(kind: type) -> list[Reader]:
 
 
 def tell(call: Call, result: Any) -> None:
-    """Offer what a call has computed. What goes wrong here costs a warning, never the run."""
+    """Send the events of a call. An error here becomes a warning, and never ends the run."""
     for reader in readers_of(type(call.module)):
         try:
             if reader(call, result) is False:
@@ -81,19 +81,19 @@ def tell(call: Call, result: Any) -> None:
 
 
 def unseen(call: Call, error: Exception) -> None:
-    """Warn that something of a call could not be seen: once for all modules of a class, for each kind of error."""
+    """Warn that a part of a call could not be recorded: once per class and kind of error."""
     say_unseen(call, (type(call.module).__name__,), f"{type(error).__name__}: {error}", type(error).__name__)
 
 
 def say_unseen(call: Call, kinds: tuple[str, ...], reason: str, key: str = "") -> None:
-    """Say what of a call could not be seen, in a warning and as an event for the views: once for all modules of a class.
+    """Report a part of a call that could not be recorded, in a warning and as an event for the views: once per class.
 
     Args:
-        kinds: The class of the module, and those of the modules around it that the sentence is about, too.
-        key: Of which there is one sentence each.
+        kinds: The class of the module, and those of enclosing modules that the sentence also covers.
+        key: At most one sentence is given per key.
     """
     said, key = call.names.said, f"{kinds[0]}: {key}"
-    offers_here.count += 1  # nobody else has to say it
+    offers_here.count += 1  # so that nobody else reports it
     if key in said:
         return
     said.add(key)

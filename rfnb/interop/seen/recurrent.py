@@ -1,10 +1,11 @@
-"""nn.LSTM, nn.GRU, nn.RNN and their cells: states and gates of every step.
+"""nn.LSTM, nn.GRU, nn.RNN and their cells: the states and gates of each step.
 
     i, f, o = sigmoid(...), g = tanh(...);  c' = f c + i g;  h' = o tanh(c')            documentation of torch.nn.LSTM
     r, z = sigmoid(...), n = tanh(W x + r (W_re h));  h' = (1 - z) n + z h                documentation of torch.nn.GRU
 
-A kernel returns h of the last layer and nothing else. The rest is computed on demand from the input and the weights (`gates.py`). Events
-have the path of the module; of several layers or directions those of its parameters: "lstm.l0", "lstm.l0_reverse".
+A kernel returns only h of the last layer. The rest is computed on demand from the input and the weights (`gates.py`).
+Events have the path of the module; with several layers or directions, that of their parameters: "lstm.l0",
+"lstm.l0_reverse".
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from rfnb.trace.probe import Later, listening, probe, probe_later, trace_context
 
 @enters(nn.RNNBase)
 def before_recurrent(call: Call) -> None:
-    """Note the state of the random generator of the device, where dropout between layers will draw from it."""
+    """Record the state of the device's random generator, if dropout between layers will use it."""
     module: Any = call.module
     if module.training and module.dropout and module.num_layers > 1 and listening("states"):
         weight = next(module.parameters())
@@ -43,7 +44,7 @@ def before_recurrent(call: Call) -> None:
 
 @reads(nn.RNNBase)
 def recurrent(call: Call, result: Any) -> None:
-    """The dims of the sequence and of the last states {layer, batch, feature}; states and gates of each step."""
+    """Set the dims of the sequence and of the last states {layer, batch, feature}; send the states and gates of each step."""
     output, last = result
     source, state = call.inputs["input"], call.inputs.get("hx")
     names, packed = call.names, isinstance(source, PackedSequence)
@@ -60,7 +61,7 @@ def recurrent(call: Call, result: Any) -> None:
     if not listening("states"):
         return
     time = next(dim for dim in dims[:-1] if dim not in batch)
-    # A decoder calls it for one frame after the other: these are steps, as those of a cell.
+    # A decoder calls it frame by frame: these are steps, as for a cell.
     single = not packed and time.size == 1
     step = _step_of(call, state, last[0] if isinstance(last, tuple) else last) if single else None
     layers = Layers(module, source, state, output, call.seen.get("generator", False), call.path)
@@ -90,7 +91,7 @@ def _values(
     time: Dim,
     single: bool,
 ) -> dict[str, Any]:
-    """The values of the event of a layer in one direction."""
+    """The values of the event for one layer and direction."""
     cells, hidden = units
     values: dict[str, Any] = {}
     kept = tuple(dim for dim in outer if dim is not time or not single)
@@ -101,7 +102,7 @@ def _values(
 
 
 def _dims_of_packed(call: Call, source: PackedSequence) -> tuple[Dim, ...]:
-    """The dims {batch, time, feature} that a packed sequence has when it is padded, in the order of the module."""
+    """The dims {batch, time, feature} of a packed sequence when padded, in the axis order of the module."""
     names = call.names
     lengths = _lengths_of(call, source)
     count, longest = len(lengths), int(lengths.max()) if len(lengths) else 0
@@ -127,7 +128,7 @@ def _dims_of_packed(call: Call, source: PackedSequence) -> tuple[Dim, ...]:
 
 
 def _lengths_of(call: Call, source: PackedSequence) -> torch.Tensor:
-    """The lengths, in the order of the batch that the user has; of what was not packed in the model they are waited for, once."""
+    """The lengths in the user's batch order; for a sequence packed outside the model this waits once for the device."""
     known = call.root.seen.setdefault("packed", {})
     order = source.unsorted_indices
     if order is None or id(order) not in known:
@@ -136,14 +137,14 @@ def _lengths_of(call: Call, source: PackedSequence) -> torch.Tensor:
         lengths = pad_packed_sequence(PackedSequence(nothing, source.batch_sizes, None, order_here))[1]
         if order is None:
             return lengths
-        known[id(order)] = order, lengths  # kept with it, so that the id stays its own
+        known[id(order)] = order, lengths  # stored with it, so that the id stays valid
     found: torch.Tensor = known[id(order)][1]
     return found
 
 
 @sees(torch.nn.utils.rnn, "pack_padded_sequence")
 def packed(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Note the lengths of the sequences that are packed in a model, which are on the host there."""
+    """Record the lengths of sequences packed in a model, which are on the host there."""
     lengths = kwargs.get("lengths", args[1] if len(args) > 1 else None)
     if isinstance(result, PackedSequence) and result.unsorted_indices is not None:
         known = call.root.seen.setdefault("packed", {})
@@ -159,8 +160,9 @@ def _has_lengths(dim: Dim, batch: Dim, lengths: list[int]) -> bool:
 # -- cells -----------------------------------------------------------------------------------------------------------------------
 @reads(nn.RNNCellBase)
 def cell(call: Call, result: Any) -> None:
-    """The states and gates of a step: a call that goes on from what the cell has returned last, or a further one in an outermost call, is
-    the next step."""
+    """Send the states and gates of a step: a call that continues from the cell's last result, or a further call within an
+    outermost call, is the next step.
+    """
     names, source = call.names, call.inputs["input"]
     dims = names.of(source) or names.dims(source, [None] * source.ndim, call, guessed=True)
     states = result if isinstance(result, tuple) else (result,)
@@ -185,11 +187,11 @@ def cell(call: Call, result: Any) -> None:
 
 
 def _step_of(call: Call, given: Any, h: torch.Tensor) -> int | None:
-    """The step that a call is; None where the place of the run has one already.
+    """The step index of a call; None if the current path has a step already.
 
     Args:
-        given: The state that it goes on from.
-        h: The one that it returns.
+        given: The state that it continues.
+        h: The state that it returns.
     """
     if trace_context.place.step is not None:
         return None
@@ -209,9 +211,9 @@ def _step_of(call: Call, given: Any, h: torch.Tensor) -> int | None:
     return step
 
 
-# -- cells that people write -------------------------------------------------------------------------------------------------------
+# -- custom cells ------------------------------------------------------------------------------------------------------------------
 def written_cell(call: Call, result: Any) -> None:
-    """The states of a user's module that is called again with its own result: a step for each call within one outer call."""
+    """Send the states of a user's module that is called again with its own result: a step for each call within one outer call."""
     if call.outer is None or not listening("states") or _has_own_states(call.module):
         return
     made = [raw for _, raw in tensors_of(result) if raw.is_floating_point() and raw.ndim]
@@ -230,16 +232,16 @@ def written_cell(call: Call, result: Any) -> None:
 
 
 def _nodes(call: Call, states: set[int]) -> list[AxisNode]:
-    """The nodes of what a call has got, but for the states."""
+    """The nodes of a call's inputs, except states."""
     return [node for _, raw in call.tensors() if id(raw) not in states and (node := node_of(call, raw)) is not None]
 
 
 class _WrittenCell:
-    """One such module in one call around it: what it has returned last, as which step, and the names of the states in it."""
+    """One such module within an enclosing call: its last result, the step of that, and the names of its states."""
 
     def __init__(self) -> None:
         self.made: list[torch.Tensor] = []
-        self.read: list[AxisNode] = []  # what the first call has got
+        self.read: list[AxisNode] = []  # the inputs of the first call
         self.step, self.names = 0, dict[int, str]()
 
     def offer(self, call: Call, made: Sequence[torch.Tensor]) -> None:
@@ -253,7 +255,7 @@ class _WrittenCell:
 
 
 def _names_of_states(carried: dict[int, str]) -> dict[int, str]:
-    """The names of states by the parameters that get them; a pair in a tuple is h and c, as of nn.LSTMCell."""
+    """Names of states, from the parameters that take them; a pair in a tuple is h and c, as for nn.LSTMCell."""
     words = [name.split(".") for name in carried.values()]
     if len(words) == 2 and [word[1:] for word in words] == [["0"], ["1"]]:
         return dict(zip(carried, ("h", "c")))
@@ -261,7 +263,7 @@ def _names_of_states(carried: dict[int, str]) -> dict[int, str]:
 
 
 def _has_own_states(module: nn.Module) -> bool:
-    """Whether a module has one of torch in it, which tells its states itself."""
+    """Whether a module contains one of torch that reports its own states."""
     known = _told_inside.get(module)
     if known is None:
         inside = any(isinstance(each, (nn.RNNBase, nn.RNNCellBase)) for each in module.modules())

@@ -1,4 +1,4 @@
-"""The door through which recordings and views get to torch and transformers, without them."""
+"""Lazy imports: how recordings and views reach torch and transformers code without importing it."""
 
 from __future__ import annotations
 

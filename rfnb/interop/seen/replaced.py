@@ -1,7 +1,7 @@
-"""Functions that stand in the place of others while a recording is open, and what was there before them.
+"""Functions replaced while a recording is open, and their originals.
 
-Methods of one instance are replaced in its class, by a function that knows which instances are meant (`Method`): what copies an
-instance, saves it or hands it to another process finds nothing in it. Only what an instance has itself is replaced there.
+Methods of an instance are replaced in its class, by a function that knows the affected instances (`Method`): code that
+copies, saves or sends an instance finds nothing in it. Only attributes of the instance itself are replaced there.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ Make = Callable[[Any], Any]
 
 
 class InPlace:
-    """Calls a function instead of `owner.name`.
+    """Calls a function in place of `owner.name`.
 
     Args:
-        own: What the instance has there itself; None: it has the method of its class.
+        own: The instance's own attribute; None if it has the method of its class.
 
     Attributes:
-        over: Whether it is no longer needed, although something wrapped around it is still in place.
+        over: Whether it is no longer needed, although a wrapper around it is still in place.
     """
 
     over = False
 
     def __init__(self, owner: Any, name: str, own: Any, function: Callable[..., Any]):
-        functools.update_wrapper(self, function)  # who asks for its signature gets that
+        functools.update_wrapper(self, function)  # keeps the signature
         self._owner, self._name, self._own, self._function = owner, name, own, function
 
     @property
     def own(self) -> Any:
-        """The own function of the instance, without what is over."""
+        """The instance's own function, skipping wrappers that are over."""
         return self._own.own if isinstance(self._own, InPlace) and self._own.over else self._own
 
     def __getattr__(self, name: str) -> Any:
-        """The attributes of the function, which compilers ask for: `__code__` and others."""
+        """Attributes of the function that compilers read, such as `__code__`."""
         if name == "_function":
             raise AttributeError(name)
         return getattr(self._function, name)
@@ -58,11 +58,11 @@ class InPlace:
 
 
 class InPlaceHere(InPlace):
-    """Calls another function in the with-block of `asking` for it, and the own one elsewhere: other threads run the module as it is.
+    """Calls another function inside the with-block of `asking`, and the own one elsewhere: other threads run the module unmodified.
 
     Args:
-        who: Asks for it.
-        instead: Gets the own function and its arguments.
+        who: The key that enables it.
+        instead: Called with the own function and its arguments.
     """
 
     def __init__(self, owner: Any, function: Callable[..., Any], who: Any, instead: Callable[[Any, Any, Any], Any]):
@@ -76,7 +76,7 @@ class InPlaceHere(InPlace):
 
 
 def asking(who: Any) -> Setting:
-    """A with-block that calls the functions currently replacing others here."""
+    """A with-block that enables the replacements with this key."""
     return Setting(_asks, partial(_asks.set, who))
 
 
@@ -84,24 +84,24 @@ _asks: ContextVar[Any] = ContextVar("rfnb_seen_asks", default=None)
 
 
 class Method:
-    """A method of a class that is another one for some of the instances. Each has layers: functions made of what is below.
+    """A method of a class that is replaced for some instances. Each instance has layers: functions that wrap the one below.
 
     Args:
-        original: The method, which all other instances have.
-        was: What the class has there itself.
+        original: The method for all other instances.
+        was: The class's own attribute.
     """
 
     def __init__(self, original: Any, was: Any):
         functools.update_wrapper(self, original)
         self.original, self.was = original, was
-        self._layers: dict[int, dict[Hashable, tuple[Make, bool]]] = {}  # by id of the instance, and by who needs them
+        self._layers: dict[int, dict[Hashable, tuple[Make, bool]]] = {}  # by id of the instance, and by key
         self._made: dict[int, Any] = {}
 
     def put(self, instance: Any, key: Hashable, make: Make, *, weak: bool = False) -> None:
-        """Put a layer on an instance; nothing if there is one of this key.
+        """Add a layer for an instance, unless it has one with this key.
 
         Args:
-            weak: It is made in every call, so that the instance is not kept alive by what is made for it.
+            weak: Create the layer in every call, so that it does not keep the instance alive.
         """
         layers = self._layers.get(id(instance), {})
         if key not in layers:
@@ -109,11 +109,11 @@ class Method:
             self._layers[id(instance)] = {**layers, key: (make, weak)}
 
     def take(self, instance: int, key: Hashable = None) -> None:
-        """Take it off; nothing if there is none.
+        """Remove a layer, if it exists.
 
         Args:
-            instance: Its id.
-            key: None: all.
+            instance: The id of the instance.
+            key: None for all layers.
         """
         layers = {
             each: layer for each, layer in self._layers.pop(instance, {}).items() if key is not None and each != key
@@ -123,7 +123,7 @@ class Method:
             self._layers[instance] = layers
 
     def has(self, instance: int) -> bool:
-        """Whether the instance of this id has a layer."""
+        """Whether the instance with this id has a layer."""
         return instance in self._layers
 
     @property
@@ -149,7 +149,7 @@ class Method:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.original(*args, **kwargs)
 
-    def __reduce__(self) -> Any:  # a class that is pickled by value
+    def __reduce__(self) -> Any:  # for a class that is pickled by value
         return _itself, (self.original,)
 
     def __repr__(self) -> str:
@@ -162,15 +162,15 @@ def _itself(own: Any) -> Any:
 
 @functools.cache
 def not_compiled() -> None:
-    """Keep compilers out of the look-up of such methods: of a compiled module they look its own forward up while they compile that."""
+    """Exclude the lookup of such methods from compilation: compilers look up the forward of a module while compiling it."""
     Method.__get__ = sys.modules["torch._dynamo"].disable(Method.__get__)  # type: ignore[method-assign]
 
 
 Place = tuple[
     Any, str, Callable[[Any], Any]
-]  # a class, file or object; a name in it; makes the new function of the old one
+]  # a class, file or object; a name in it; makes the new function from the old one
 _nothing: Any = object()
-# The number of the backward pass that this runs in, or -1: a checkpoint computes there once more what was seen already.
+# The id of the backward pass in which this runs, or -1: a checkpoint repeats computations there that were already recorded.
 backward_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
 
@@ -178,20 +178,20 @@ class _Put(NamedTuple):
     owner: Any
     name: str
     original: Any
-    was: Any  # _nothing: the original is inherited
+    was: Any  # the original is inherited
     new: Any
     users: set[Any]  # the recordings
 
 
 class Methods:
-    """The methods of classes that are others for some instances, of all that replace something."""
+    """All methods of classes that are replaced for some instances."""
 
     def __init__(self) -> None:
         self._put: dict[tuple[type, str], Method] = {}
         self._known: dict[tuple[type, str, int], weakref.ref[Any]] = {}
 
     def put(self, instance: Any, name: str, key: Any, make: Callable[[Any], Any], *, weak: bool = False) -> None:
-        """Put a layer on the method of an instance (`Method.put`)."""
+        """Add a layer to the method of an instance (`Method.put`)."""
         with _lock:
             kind, number = type(instance), id(instance)
             method = self._put.get((kind, name))
@@ -203,11 +203,11 @@ class Methods:
                 setattr(kind, name, method)
 
     def take(self, instance: Any, name: str, key: Any) -> None:
-        """Take it off; a second time this does nothing."""
+        """Remove it; a second call does nothing."""
         self._take(type(instance), name, id(instance), key)
 
     def _gone(self, kind: type, name: str, number: int) -> None:
-        if methods is not None:  # else Python is ending
+        if methods is not None:  # otherwise the interpreter is exiting
             self._take(kind, name, number, None)
 
     def _take(self, kind: type, name: str, number: int, key: Any) -> None:
@@ -226,28 +226,28 @@ class Methods:
 
 
 class Replaced:
-    """The functions that recordings of one kind replace. Concurrent recordings share them, and the last one restores the originals,
-    unless other code has replaced them meanwhile.
+    """The functions replaced by recordings of one kind. Concurrent recordings share them, and the last one restores the
+    originals, unless other code has replaced them in the meantime.
     """
 
     def __init__(self) -> None:
         self._put: dict[tuple[int, str], _Put] = {}  # by owner and name
 
     def original(self, owner: Any, name: str) -> Any:
-        """Give what is there, or was before it was replaced."""
+        """The original function, or the current one if it is not replaced."""
         put = self._put.get((id(owner), name))
         return getattr(owner, name) if put is None else put.original
 
     def during(self, places: Callable[[], Iterable[Place]]) -> Undone:
-        """Replace what these places hold, for a with-block.
+        """Replace the functions at these places, for a with-block.
 
         Args:
-            places: Called when nothing is replaced yet.
+            places: Called if nothing is replaced yet.
         """
         return _During(self, places)
 
     def replace(self, user: Any, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Put a function in the place of another, or count one more that needs it."""
+        """Replace a function, or register another user of the replacement."""
         with _lock:
             key = id(owner), name
             put = self._put.get(key)
@@ -256,7 +256,7 @@ class Replaced:
                 new = None if is_method(owner, name) else make(original)
                 if new is not None and not isinstance(owner, type | ModuleType) and not isinstance(new, InPlace):
                     new = InPlace(owner, name, None if was is _nothing else was, new)
-                put = self._put[key] = _Put(owner, name, original, was, new, {user})  # before it is there
+                put = self._put[key] = _Put(owner, name, original, was, new, {user})  # before it takes effect
             put.users.add(user)
             if put.new is None:
                 methods.put(owner, name, self, make)
@@ -264,7 +264,7 @@ class Replaced:
                 _put_at(owner, name, put.new)
 
     def put_back(self, user: Any) -> None:
-        """Restore the functions that only this one needs; a second call does nothing."""
+        """Restore the functions that only this user needs; a second call does nothing."""
         with _lock:
             for key, put in reversed(list(self._put.items())):
                 if user not in put.users:
@@ -285,7 +285,7 @@ class Replaced:
 
 
 class _During(Undone):
-    """A block of `Replaced.during`."""
+    """The block of `Replaced.during`."""
 
     def __init__(self, replaced: Replaced, places: Callable[[], Iterable[Place]]):
         self._replaced, self._places = replaced, places
@@ -304,7 +304,7 @@ methods = Methods()
 
 
 def is_method(owner: Any, name: str) -> bool:
-    """Whether an instance has a name by a plain function of its class."""
+    """Whether an instance has this name as a plain function of its class."""
     if isinstance(owner, type | ModuleType) or name in vars(owner):
         return False
     kinds = type(owner).__mro__

@@ -1,6 +1,6 @@
-"""Roles: the meaning of tensor axes as words, from the module that receives them, the name of the input, or else rank and dtype.
+"""Roles: the meanings of tensor axes as words, from the type of module, the name of the input, or else rank and dtype.
 
-roles_for(torch.nn.LSTM(3, 5), "input", raw)         # ["time", "batch", "feature"], for sure
+roles_for(torch.nn.LSTM(3, 5), "input", raw)         # ["time", "batch", "feature"], certain
 roles_guessed("tgt", raw, batch_first=False)         # ["target", "batch", "feature"], a guess
 """
 
@@ -30,7 +30,7 @@ _table: list[tuple[tuple[type, ...], Callable[[Any, str, torch.Tensor], Roles | 
 
 
 def role_guessed(axis: int, ndim: int) -> str:
-    """The guessed role of an axis, by its place."""
+    """The guessed role of an axis, by its position."""
     return _by_rank(ndim)[axis]
 
 
@@ -49,7 +49,7 @@ def roles_guessed(name: str, raw: torch.Tensor, batch_first: bool) -> Roles:
 
 
 def time_of(name: str) -> str:
-    """The role of the axis of time in an input of this name."""
+    """The role of the time axis in an input with this name."""
     word = name.rpartition(".")[2].lower()
     if word.startswith(("tgt", "target", "decoder")):
         return "target"
@@ -57,7 +57,7 @@ def time_of(name: str) -> str:
 
 
 def batch_first_of(module: nn.Module) -> bool:
-    """Whether the batch is the first axis for a module: as it says itself, or all say that are in it; where none does, it is."""
+    """Whether a module has the batch as its first axis: by its own attribute, or those of all its submodules; default True."""
     known = _batch_first.get(module)
     if known is None:
         own = getattr(module, "batch_first", None)
@@ -71,7 +71,7 @@ _batch_first: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictio
 
 
 def roles_for(module: nn.Module, name: str, raw: torch.Tensor) -> Roles | None:
-    """The roles of an input of a module of torch whose inputs are documented; None of others."""
+    """The roles of an input of a torch module with documented inputs; None for others."""
     kind: Any = type(module)
     find = _roles_of_kind(kind)
     roles = None if find is None else find(module, name, raw)
@@ -100,7 +100,7 @@ def _takes(*kinds: type) -> Callable[[Any], Any]:
 
 
 def sequence(batch_first: bool, ndim: int, time: str = "time") -> Roles | None:
-    """The roles of {batch, time, feature}, also without batch."""
+    """{batch, time, feature} in the right order, also without batch."""
     if ndim == 3:
         return ["batch", time, "feature"] if batch_first else [time, "batch", "feature"]
     return [time, "feature"] if ndim == 2 else None

@@ -1,11 +1,11 @@
-"""Names of axes that the functions say which a model calls: annotations of jaxtyping, and the patterns of einops.
+"""Axis names in functions that a model calls: jaxtyping annotations, and einops patterns.
 
     def weights(q: Float[Tensor, "batch head query dim"], k: Float[Tensor, "batch head key dim"]): ...
     scores = einsum(q, k, "batch head query dim, batch head key dim -> batch head query key")
 
-These are words of one tensor: what a map or a state is made of has them on its axes (`word_of`), and nothing else is renamed. Read are the
-functions in the files of the model's classes, those that they import by name with what these call, and methods. A single letter of einops
-tells axes apart and is no name.
+These words apply to single tensors: maps and states computed from them get the names (`word_of`), and nothing else is
+renamed. The search covers functions in the files of the model's classes, those that they import by name and what these
+call, and methods. A single letter of einops distinguishes axes but is not a name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _replaced = Replaced()
 
 @opens
 def words_heard(modules: list[torch.nn.Module]) -> Undone:
-    """Hear the words of the functions that the code of these modules calls."""
+    """Observe the axis names of functions called by the code of these modules."""
     return _replaced.during(lambda: _places(modules))
 
 
@@ -68,7 +68,7 @@ def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
 
 
 def _is_own(file: str | None) -> bool:
-    # Functions that were made at run time may be of no file.
+    # Functions made at run time may have no file.
     return file is not None and not is_of_library(file) and not file.startswith(("rfnb.", "einops", "builtins"))
 
 
@@ -98,7 +98,7 @@ def _say(call: Call, search: SoftmaxSearch, words: Any, function: Any, given: An
                 for word, lanes in zip(said, node.weights.lanes) if node.weights is not None else ():
                     if word is not None and len(lanes) == 1:
                         node.weights.candidate.words[next(iter(lanes))] = word
-    except Exception as error:  # never the run's
+    except Exception as error:  # must not end the run
         unseen(call, error)
     finally:
         resume(mode)
@@ -119,7 +119,7 @@ def _of_annotations(function: Any, args: Any, kwargs: Any, result: Any) -> _Said
 
 @functools.cache
 def _positional(function: Any) -> list[str]:
-    """The parameters of a function that may be given by position."""
+    """The positional parameters of a function."""
     every = inspect.signature(function).parameters.values()
     return [each.name for each in every if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
 
@@ -139,7 +139,7 @@ def _of_pattern(function: Any, args: Any, kwargs: Any, result: Any) -> _Said:
 
 
 def _entries(text: str) -> list[Any]:
-    """The entries of one side of a pattern; what is of several axes or a letter has no name."""
+    """The entries of one side of a pattern; entries with several axes or a single letter have no name."""
     found: list[Any] = []
     for word in re.findall(r"\([^)]*\)|\S+", text):
         is_name = word.isidentifier() and len(word) > 1 and not word.startswith("_")

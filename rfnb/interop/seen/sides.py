@@ -1,8 +1,9 @@
-"""Sides: the Dims of the axes of attention weights, in a module without a description.
+"""Sides: the Dims of attention weights, in a module without a description.
 
 The queries come from the target, the keys from the source. They are identified, in this order, by: the same tensor as an input whose
-dims are known; an input that has the name of a source (`key`, `memory`, `encoder_hidden_states`, ...); sizes. Where target and source
-are equally long and nothing else tells, it is self-attention, whose source is the twin of its target.
+dims are known; an input that has the name of a source (`key`, `memory`, `encoder_hidden_states`, ...); sizes. If target
+and source are equally long and nothing distinguishes them, it is self-attention, whose source is the twin of its
+target.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ _WORD = re.compile(r"attention|attn|(?:^|[^a-z])att(?![a-z])", re.IGNORECASE)
 
 
 def says_attention(name: str) -> bool:
-    """Whether a name of a class or a path says attention."""
+    """Whether a class name or a path mentions attention."""
     return bool(_WORD.search(name)) or "Att" in re.findall("[A-Z][a-z]+", name)
 
 
 def weights_dims(call: Call, shape: Sequence[int]) -> tuple[list[Dim], list[int]]:
-    """The dims of weights [..., target, source], and the shape that their array then has (heads beside the batch, not in it)."""
+    """The dims of weights [..., target, source], and the resulting shape of their array (heads separate from the batch)."""
     *front, targets, sources = map(int, shape)
     heads, roles = heads_in(call.module), ["batch", "head"][: len(front)]
     if front:
@@ -43,7 +44,7 @@ def weights_dims(call: Call, shape: Sequence[int]) -> tuple[list[Dim], list[int]
             front = [front[0] // heads, heads, *front[1:]]
             roles = ["batch", "head"]
         elif len(front) > 2:
-            # Blocks are before the heads or behind them: which of these axes is which only their number tells.
+            # Blocks are before or after the heads: only their number tells which axis is which.
             last = max((axis for axis, size in enumerate(front) if axis and size == heads), default=None)
             roles = ["batch", *("head" if axis == last else "block" for axis in range(1, len(front)))]
     roles += ["block"] * (len(front) - len(roles))
@@ -59,12 +60,12 @@ def weights_dims(call: Call, shape: Sequence[int]) -> tuple[list[Dim], list[int]
 
 
 def heads_in(module: torch.nn.Module) -> int | None:
-    """The number of heads that a module says it has."""
+    """The number of heads according to a module's attributes."""
     return next((n for n in (getattr(module, name, None) for name in _HEADS) if isinstance(n, int)), None)
 
 
 def heads_of(module: torch.nn.Module, count: int) -> Dim:
-    """The dim of the heads of a module; the same one in each of its calls."""
+    """The dim of the heads of a module, the same in all its calls."""
     known = _heads.setdefault(module, {})
     if count not in known:
         known[count] = Dim(count, name="head")
@@ -72,10 +73,10 @@ def heads_of(module: torch.nn.Module, count: int) -> Dim:
 
 
 def sides(call: Call, batch: int | None, targets: int, sources: int) -> tuple[Dim | None, Dim, Dim]:
-    """The dims of the batch, of what attends and of what is attended over.
+    """The dims of the batch, the targets and the sources.
 
     Args:
-        batch, targets, sources: Their sizes; a batch of None is none.
+        batch, targets, sources: Their sizes; None for no batch.
     """
     for each in [*around(call)][::-1]:
         _name_inputs(each)
@@ -83,7 +84,7 @@ def sides(call: Call, batch: int | None, targets: int, sources: int) -> tuple[Di
     given = inputs_of(place)
     keys = [(name, raw) for name, raw in given if _SOURCE.match(name)]
     queries = [pair for pair in given if pair not in keys] or given[:1]
-    if "query" in place.inputs:  # an attention that says which is which
+    if "query" in place.inputs:  # an attention with named sides
         queries = [pair for pair in given if pair[0] == "query"] or queries
     the_same = [raw for _, raw in keys if any(raw is other for _, other in queries)]
     keys = [(name, raw) for name, raw in keys if sources in raw.shape]
@@ -96,7 +97,7 @@ def sides(call: Call, batch: int | None, targets: int, sources: int) -> tuple[Di
         source = next((dim for dim in own if dim is not target), None) or next(iter(own), None)
         if (
             source is target and keys and place.outer is None
-        ):  # nothing else can have told than that they are equally long
+        ):  # otherwise the only hint would be that they are equally long
             source = Dim(sources, name="source")
     is_self = targets == sources and (
         bool(the_same) or source is None or (source is target) or ("self" in call.path.rpartition(".")[2].lower())
@@ -123,7 +124,7 @@ _LAYOUTS: dict[type, tuple[tuple[str, str], ...]] = {
 
 
 def batch_first(module: torch.nn.Module) -> bool:
-    """Whether the first axis of the inputs is the batch, in modules of torch.nn."""
+    """Whether the batch is the first axis of the inputs, in modules of torch.nn."""
     if isinstance(module, (torch.nn.TransformerEncoder, torch.nn.TransformerDecoder)):
         module = module.layers[0]
     attention = getattr(module, "self_attn", module)
@@ -131,7 +132,7 @@ def batch_first(module: torch.nn.Module) -> bool:
 
 
 def name_like(call: Call, result: Any, name: str) -> None:
-    """Give what a module returns the dims of one of its inputs."""
+    """Give a module's result the dims of one of its inputs."""
     raw: Any = call.inputs.get(name)
     if not all(isinstance(each, torch.Tensor) and not each.is_nested for each in (raw, result)):
         return
@@ -142,7 +143,7 @@ def name_like(call: Call, result: Any, name: str) -> None:
 
 
 def _name_inputs(call: Call) -> None:
-    """Give dims to the inputs of modules of torch.nn, whose layout is known."""
+    """Set the dims of inputs of torch.nn modules, whose layout is known."""
     layout = next((found for kind, found in _LAYOUTS.items() if isinstance(call.module, kind)), ())
     inputs: dict[str, torch.Tensor] = {name: call.inputs[name] for name, _ in layout if _is_raw(call.inputs.get(name))}
     for name, role in layout:
@@ -166,7 +167,7 @@ def _is_raw(raw: Any) -> bool:
 
 
 def _time(call: Call, name: str, size: int, role: str, taken: Sequence[Dim]) -> Dim:
-    """The dim of the positions of an unknown input: that of the values that go with it, one of its size around, or a new one."""
+    """The dim of the positions of an unknown input: that of its values, one with its size in an enclosing call, or a new one."""
     value = call.inputs.get("value") if name == "key" else None
     if isinstance(value, torch.Tensor) and call.names.of(value) is not None:
         return _size_in(call, [value], size) or Dim(size, name=role)
@@ -180,7 +181,7 @@ def _time(call: Call, name: str, size: int, role: str, taken: Sequence[Dim]) -> 
 
 
 def _name_axes(call: Call, name: str, raw: torch.Tensor, batch: int | None, positions: int) -> None:
-    """Give dims to an input [batch, position, feature] or [position, batch, feature] of an unknown module."""
+    """Set the dims of an input [batch, position, feature] or [position, batch, feature] of an unknown module."""
     if call.names.of(raw) is not None or raw.is_nested or raw.ndim not in (2, 3) or positions not in raw.shape:
         return
     if raw.ndim == 3 and batch not in raw.shape[:2]:
@@ -207,7 +208,7 @@ def _batch(call: Call, size: int) -> Dim:
 
 
 def _near(call: Call, size: int, taken: Sequence[Dim]) -> Dim | None:
-    """A dim of positions of this size, of an input of the nearest call around."""
+    """A dim of positions with this size, from an input of the nearest enclosing call."""
     return next((dim for length, dim in _known(call) if length == size and _is_time(dim) and dim not in taken), None)
 
 
@@ -228,7 +229,7 @@ def _is_time(dim: Dim) -> bool:
 
 
 def _known(call: Call) -> Iterator[tuple[int, Dim]]:
-    """The sizes and dims of the inputs of a call and of those around it that are known, nearest first."""
+    """The sizes and dims of the known inputs of a call and its enclosing calls, nearest first."""
     for each in around(call):
         for _, raw in each.tensors():
             if not raw.is_nested:
@@ -241,12 +242,12 @@ def _first_sizes(call: Call) -> set[int]:
 
 
 def inputs_of(call: Call) -> list[tuple[str, torch.Tensor]]:
-    """The inputs of a call that are no masks and have several axes."""
+    """The inputs of a call that are not masks and have several axes."""
     return [(name, raw) for name, raw in call.tensors() if raw.ndim > 1 and not raw.is_nested and "mask" not in name]
 
 
 def around(call: Call | None) -> Iterator[Call]:
-    """A call and those around it."""
+    """A call and its enclosing calls."""
     while call is not None:
         yield call
         call = call.outer

@@ -1,9 +1,9 @@
-"""Silent attentions: a module called attention that ran, and of which nothing was offered, is one sentence.
+"""Silent attentions: report modules called attention that ran without sending an event.
 
-The events of a module are counted, whether they come from an observed function or from `rf.probe` in its own code. A module is not
-silent if an event was sent in it, in the modules that it calls, or by the attention that called it.
+Events of a module are counted, whether they come from an observed function or from `rf.probe` in its own code. A module
+is not silent if an event was sent in it, in the modules that it calls, or by the attention that called it.
 
-The modules that cannot be seen into (scripted, compiled, quantised, new ones), with a sentence for each of what is missing.
+This file also reports modules that cannot be observed (scripted, compiled, quantised, new ones), with a sentence for each.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _REASON = (
 
 
 class _Run:
-    """An attention that runs.
+    """A running attention.
 
     Attributes:
-        begun: How much had been offered before.
-        inside: How much was offered by the attentions in it.
-        silent: Those of them that have offered nothing: the call, its class, and those of the attentions around it that did nothing else.
+        begun: Number of events sent before it.
+        inside: Number of events sent by attentions inside it.
+        silent: The inner attentions without events: the call, its class, and the classes of enclosing attentions that did nothing else.
     """
 
     __slots__ = ("begun", "inside", "silent")
@@ -55,7 +55,7 @@ def begin(call: Call) -> None:
 
 
 def end(call: Call, result: Any) -> None:
-    """A call ends. Of an outermost one, say which attentions have offered nothing, but for those that scored for another one."""
+    """Handle the end of a call. At the end of an outermost one, report attentions without events, unless they scored for another."""
     run: _Run | None = call.seen.get(_RUN)
     if run is not None:
         _end(call, run, result)
@@ -68,11 +68,9 @@ def end(call: Call, result: Any) -> None:
 def _end(call: Call, run: _Run, result: Any) -> None:
     offered = offers_here.count - run.begun
     silent, kind = run.silent, type(call.module).__name__
-    if offered > run.inside:  # by itself: what it has called is a part of that
+    if offered > run.inside:  # by itself: inner calls are part of it
         silent = []
-    elif not offered and not call.seen.get(
-        HAS_STATES
-    ):  # a linear attention that makes one step after the other has these
+    elif not offered and not call.seen.get(HAS_STATES):  # a linear attention that runs step by step has these
         silent = [(each, (*kinds, kind)) for each, kinds in silent] or [(call, (kind,))]
     outer = next((each.seen[_RUN] for each in around(call.outer) if _RUN in each.seen), None)
     if outer is not None:
@@ -88,7 +86,7 @@ _is_called_attention = functools.cache(says_attention)
 
 
 def open_modules(models: Mapping[str, torch.nn.Module]) -> Iterator[torch.nn.Module]:
-    """The modules of models that run their own Python code; a warning for the others."""
+    """The modules of models that run their own Python code; with a warning for the others."""
     told: set[str] = set()
     for prefix, model in models.items():
         yield from _open_in(prefix, model, set(), told)
@@ -117,14 +115,14 @@ def _open_in(path: str, module: torch.nn.Module, done: set[int], told: set[str])
         told.add("quantised")
         rule = "Their weights are codes: there are dims of what goes in and out, no states and gates. Record the model before:"
         _say(path, module, rule, "rf.record(model=model)", "record: of quantised modules only the calls are seen.")
-    if getattr(module, "bridged", None) is None:  # a module of rf offers by itself
+    if getattr(module, "bridged", None) is None:  # a module of rfnb sends its own events
         yield module
     for name, child in module.named_children():
         yield from _open_in(f"{path}.{name}" if path else name, child, done, told)
 
 
 def say_new(models: Mapping[str, torch.nn.Module], paths: Mapping[str, torch.nn.Module]) -> None:
-    """Warn of modules that were put into the models while they were recorded: their calls were not seen."""
+    """Warn about modules that were added to the models during the recording: their calls were not recorded."""
     known = {id(module) for module in paths.values()}
     new = [
         ".".join(filter(None, [prefix, name]))
@@ -144,7 +142,7 @@ def say_new(models: Mapping[str, torch.nn.Module], paths: Mapping[str, torch.nn.
 
 
 def say_transformed(path: str, names: Any) -> None:
-    """Warn once that calls under a transform of torch.func are not seen."""
+    """Warn once that calls under a torch.func transform are not recorded."""
     if "torch.func" not in names.said:
         names.said.add("torch.func")
         warn_user(

@@ -15,7 +15,7 @@ attached: ContextVar[bool] = ContextVar("rfnb_seen_attached", default=False)
 
 
 def refuse_without_graph() -> None:
-    """Raise where autograd makes no graph that something could stay in."""
+    """Raise an error if autograd does not build a graph that could keep values."""
     if not torch.is_grad_enabled():
         where = "torch.inference_mode()" if torch.is_inference_mode_enabled() else "torch.no_grad()"
         raise runtime_error(
@@ -27,12 +27,12 @@ def refuse_without_graph() -> None:
 
 
 def held(raw: torch.Tensor) -> torch.Tensor:
-    """A tensor as a recording keeps it, without copy."""
+    """A tensor as stored by a recording, without a copy."""
     return raw if attached.get() else raw.detach()
 
 
 def copied(raw: torch.Tensor) -> torch.Tensor:
-    """The same of one that may be changed in place."""
+    """A copy of a tensor that may be changed in place."""
     return raw if attached.get() else raw.detach().clone()
 
 
@@ -40,9 +40,9 @@ class ValueSnapshot:
     """A raw tensor of a call, to be read later in its state at that time; copied only if changes could not be detected.
 
     Args:
-        raw: Kept as `held` says.
+        raw: Stored as in `held`.
         what: Its name in the sentence of `read`.
-        copy: Whether it will be changed in place. Default: of inference mode, where torch does not count changes.
+        copy: Whether it will be changed in place. Default: if it is from inference mode, where torch does not count changes.
     """
 
     __slots__ = ("raw", "_what", "_version")
@@ -54,7 +54,7 @@ class ValueSnapshot:
 
     @property
     def is_same(self) -> bool:
-        """True if it has not been changed in place."""
+        """Whether it has not been changed in place."""
         return version_of(self.raw) == self._version
 
     @property
@@ -66,7 +66,7 @@ class ValueSnapshot:
         """The tensor.
 
         Raises:
-            RuntimeError: If it was changed in place since.
+            RuntimeError: If it was changed in place.
         """
         if not self.is_same:
             raise runtime_error(
@@ -79,12 +79,12 @@ class ValueSnapshot:
 
 
 def version_of(raw: torch.Tensor) -> int:
-    """The number of times that a tensor was changed in place; 0 of one of inference mode, where that is not counted."""
+    """The number of in-place changes of a tensor; 0 in inference mode, where they are not counted."""
     return 0 if raw.is_inference() else raw._version
 
 
 def say_changed(what: str, path: str, gone: str, kept: Any) -> None:
-    """Warn that values cannot be made any more."""
+    """Warn that values cannot be computed any more."""
     warn_user(
         message(
             f"record: {what} were changed in place before somebody looked at the {gone}.",

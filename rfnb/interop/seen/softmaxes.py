@@ -1,10 +1,11 @@
-"""Softmaxes of the modules that people write, whichever way they write them, and what becomes of their results.
+"""Softmaxes in users' modules, in any form, and the use of their results.
 
     F.softmax(s, -1), s.softmax(-1), nn.Softmax(-1)(s), s.exp() / s.exp().sum(-1, keepdim=True), s.log_softmax(-1).exp(), ...
 
-A mode of functions looks at each call of torch in the code of these modules, and at nothing else: inside of modules of torch.nn and of
-transformers it is off, so these keep their fast paths. It changes no call. What a softmax has made is followed through dropout, masks,
-casts and views until it is multiplied with values and summed over its axis: `found_attention.py` says whether that is attention.
+A function mode observes each torch call in the code of these modules, and nothing else: it is off inside modules of
+torch.nn and of transformers, so these keep their fast paths. It changes no call. The result of a softmax is followed
+through dropout, masks, casts and views until it is multiplied with values and summed over its axis:
+`found_attention.py` decides whether that is attention.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _names: dict[Any, tuple[str, bool] | None] = {}
 
 
 def _operation(func: Any) -> tuple[str, bool] | None:
-    """The name of a function of torch, the same one for all its forms, and whether it writes into its input; None: of no interest."""
+    """The name of a torch function, the same for all its forms, and whether it writes into its input; None for irrelevant ones."""
     name = getattr(func, "__name__", "")
     if name == "__get__":
         name = getattr(func.__self__, "__name__", "")
@@ -62,17 +63,17 @@ class WrittenSoftmax:
     """One softmax.
 
     Attributes:
-        home: The call that it was made in: of a module of torch.nn the one around that.
-        scores: The node of what the softmax was made of.
-        axis: Of the softmax.
-        kept: What it has made, or what the model has made of that by masks and by dividing; not by dropout.
-        line: The place in the code of the user.
-        reason: Why it is no attention; None if it is, "" if nothing was summed with it yet.
-        shared: The axes that it has in common with the values; others are targets.
+        home: The call in which it was made; inside a module of torch.nn, the enclosing call.
+        scores: The node of the softmax's input.
+        axis: The axis of the softmax.
+        kept: Its result, or that after masking and dividing, but before dropout.
+        line: The location in the user's code.
+        reason: Why it is not attention; None if it is, "" if nothing was summed with it yet.
+        shared: The axes that it shares with the values; others are targets.
         used: The node of the sum.
-        words: The names of axes of the weights that the user's code has said, of some.
-        told: Whether its call has ended, with which it is offered.
-        drawn: Whether it is a draw.
+        words: The names of some axes of the weights in the user's code.
+        told: Whether its call, at whose end it is sent, has ended.
+        drawn: Whether it is a random draw.
         is_table: Whether it was summed with a parameter.
     """
 
@@ -101,7 +102,7 @@ class WrittenSoftmax:
         self.told = self.is_table = False
 
     def word_of(self, axis: int) -> str | None:
-        """The name that the user's code has given an axis, of the weights or of what they are made of."""
+        """The name of an axis in the user's code, of the weights or their inputs, or None."""
         return self.words.get(axis) or word_of(self.scores, axis)
 
     @property
@@ -111,12 +112,12 @@ class WrittenSoftmax:
 
 
 class Use(NamedTuple):
-    """A product of weights and values, elementwise, that may be summed.
+    """An elementwise product of weights and values that may be summed.
 
     Attributes:
         values: The node of the values.
-        axis: Of the values, that of the softmax.
-        shared: The axes of the weights that the values have too.
+        axis: The axis of the values that is the softmax's.
+        shared: The axes of the weights that the values also have.
     """
 
     values: AxisNode
@@ -125,13 +126,13 @@ class Use(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """A tensor that is made of the result of a softmax.
+    """A tensor computed from the result of a softmax.
 
     Attributes:
         candidate: The softmax.
-        axis: Where its axis is.
-        lanes: For each axis those of the softmax that are in it.
-        use: Set of what was multiplied with values.
+        axis: The position of the softmax's axis.
+        lanes: For each axis, the axes of the softmax in it.
+        use: Set if it was multiplied with values.
     """
 
     candidate: WrittenSoftmax
@@ -144,20 +145,20 @@ Judge = Callable[[WrittenSoftmax, AxisNode, int, bool], "str | None"]
 
 
 class SoftmaxSearch(Looks):
-    """Looks at the calls of torch in one outermost call of a model.
+    """Observes the torch calls in one outermost call of a model.
 
     Args:
-        judge: Says why weights that are summed with values are no attention, None if they are; gets the softmax, the values, their axis,
-            and whether they have an axis of their own.
+        judge: Returns why weights summed with values are not attention, None if they are; called with the softmax, the
+            values, their axis, and whether they have an axis of their own.
         accept: Called with each softmax that is attention.
-        loops: Whether recurrences are looked for, too.
+        loops: Whether to search for recurrences, too.
 
     Attributes:
         candidates: The softmaxes.
-        scored: What logarithms of a softmax were made of.
-        change: Gives what stands in for the result of a softmax; None: nothing is edited.
-        loops: Looks for recurrences.
-        error: What has gone wrong last in looking.
+        scored: Inputs of logarithms of a softmax.
+        change: Returns a replacement for the result of a softmax; None without edits.
+        loops: The search for recurrences.
+        error: The last error in the observation.
     """
 
     def __init__(
@@ -189,7 +190,7 @@ class SoftmaxSearch(Looks):
                 self._note(*operation, args, kwargs, result)
                 if self.loops is not None:
                     self.loops.look(sys._getframe(1), current())
-            except Exception as error:  # never the run's
+            except Exception as error:  # must not end the run
                 self.error = error
             if self._begun is not None:
                 begun, self._begun = self._begun, None
@@ -207,17 +208,17 @@ class SoftmaxSearch(Looks):
         return new
 
     def module_call(self, call: Call, result: Any) -> None:
-        """A module was called that is not looked into."""
+        """Handle the call of a module that is not searched."""
         op = _SOFTMAX_MODULES.get(type(call.module), "module")
         inputs = tuple([self.node(raw) for _, raw in call.tensors()])
         args, kwargs = (inputs, {"module": call.module}) if op == "module" else (inputs[:1], {"dim": call.module.dim})
         for _, raw in [("", result)] if isinstance(result, torch.Tensor) else tensors_of(result):
             if not inputs or inputs[0].ref() is not raw:
                 self._made(op, args, kwargs, inputs, raw)
-        self._begun = None  # what torch.nn has made is edited where it is made
+        self._begun = None  # results of torch.nn are edited where they are made
 
     def close(self) -> None:
-        """The call has ended: let go what nothing but the garbage collector would."""
+        """End the search, and release objects that only the garbage collector would."""
         self._nodes.clear()
         if self.loops is not None:
             self.loops.close()
@@ -275,7 +276,7 @@ class SoftmaxSearch(Looks):
             self.scored.append(inputs[0])
         begins = _SOFTMAX.get(op)
         scores = begins(node) if begins is not None and inputs and raw.ndim else None
-        if scores is not None and raw.shape == scores[0].shape:  # also of scores that earlier weights are part of
+        if scores is not None and raw.shape == scores[0].shape:  # also scores that contain earlier weights
             self._begin(node, raw, *scores, drawn=op == "gumbel_softmax")
             return
         for each in inputs:
@@ -360,7 +361,7 @@ class SoftmaxSearch(Looks):
 
 
 def _multiplied(node: AxisNode, parent: AxisNode, values: AxisNode) -> Use | None:
-    """The product with values, if they have an axis that the weights have not."""
+    """The product with values, if they have an axis that the weights lack."""
     of: Weights = parent.weights
     count = len(node.shape)
 
@@ -370,7 +371,7 @@ def _multiplied(node: AxisNode, parent: AxisNode, values: AxisNode) -> Use | Non
 
     new = [
         axis for axis, lane in enumerate(of.lanes, count - len(parent.shape)) if not lane
-    ]  # one that was expanded, too
+    ]  # including an expanded one
     own = [axis for axis in range(count) if size(values, axis) > 1 and (axis in new or size(parent, axis) == 1)]
     axis = of.axis + len(values.shape) - len(parent.shape)
     if not own or axis < 0 or values.shape[axis] != parent.shape[of.axis]:
@@ -380,7 +381,7 @@ def _multiplied(node: AxisNode, parent: AxisNode, values: AxisNode) -> Use | Non
     return Use(values, axis, frozenset().union(*shared) - {of.candidate.axis})
 
 
-# -- the ways to write a softmax ----------------------------------------------------------------------------------------------------
+# -- the forms of a softmax ---------------------------------------------------------------------------------------------------------
 def _dim(node: AxisNode) -> int:
     dim = node.given(1, "dim", node.kwargs.get("axis"))
     return dim if isinstance(dim, int) else 0 if len(node.shape) in (0, 1, 3) else 1
@@ -403,7 +404,7 @@ def _of_exp(node: AxisNode) -> tuple[AxisNode, int] | None:
 
 
 def _of_quotient(node: AxisNode) -> tuple[AxisNode, int] | None:
-    """e / e.sum(), where e is made by exp."""
+    """e / e.sum(), where e is a result of exp."""
     if len(node.inputs) != 2:
         return None
     top, norm = node.inputs[0], _norm(node.inputs[1], "sum")
@@ -414,7 +415,7 @@ def _of_quotient(node: AxisNode) -> tuple[AxisNode, int] | None:
 
 
 def _of_quotient_again(node: AxisNode, weights: AxisNode) -> int | None:
-    """The axis over which weights are divided by their sum once more: of slots that compete for inputs."""
+    """The axis over which weights are divided by their sum again: for slots that compete for inputs."""
     if node.op != "div" or len(node.inputs) != 2 or node.inputs[0] is not weights or weights.weights.use is not None:
         return None
     norm = _norm(node.inputs[1], "sum")
@@ -423,7 +424,7 @@ def _of_quotient_again(node: AxisNode, weights: AxisNode) -> int | None:
 
 
 def _alike(one: AxisNode, other: AxisNode, depth: int = 6) -> bool:
-    """Whether two nodes are one, or the same calls of the same."""
+    """Whether two nodes are the same, or equal calls on equal inputs."""
     if one is other:
         return True
     if (
@@ -439,13 +440,13 @@ def _alike(one: AxisNode, other: AxisNode, depth: int = 6) -> bool:
 
 
 def _of_normalize(node: AxisNode) -> tuple[AxisNode, int] | None:
-    """F.normalize(e, p=1), where e is made by exp."""
+    """F.normalize(e, p=1), where e is a result of exp."""
     scores = _exponent(node.inputs[0])
     return (scores, int(node.given(2, "dim", 1))) if scores is not None and node.given(1, "p", 2.0) == 1 else None
 
 
 def _norm(node: AxisNode, op: str) -> AxisNode | None:
-    """The sum that a divisor is, with a little added, or with an axis more."""
+    """The sum in a divisor, allowing a small added constant or an additional axis."""
     for _ in range(4):
         if node.op == op:
             return node
@@ -480,13 +481,15 @@ _SOFTMAX: dict[str, Callable[[AxisNode], tuple[AxisNode, int] | None]] = {
 }  # fmt: skip
 
 
-# -- where in the code --------------------------------------------------------------------------------------------------------------
+# -- locations in the code ----------------------------------------------------------------------------------------------------------
 _OURS = __file__.rpartition("interop")[0]
 _OWN = (torch.__path__[0], _OURS)
 
 
 def _lines() -> tuple[tuple[str, int, int], ...]:
-    """The calls in the user's code that lead to what runs, innermost first, up to the forward of the module: file, line, instruction."""
+    """The calls in the user's code that lead to the running function, innermost first, up to the forward of the module:
+    file, line, instruction.
+    """
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OWN):
         frame = frame.f_back
@@ -501,7 +504,7 @@ def _lines() -> tuple[tuple[str, int, int], ...]:
 
 
 def variables_of(lines: Sequence[tuple[tuple[str, int, int], ...]]) -> list[str]:
-    """A name for each of several places: the variable that gets the result there, or in what has called it; else its number."""
+    """A name for each of several locations: the variable that gets the result there, or in the caller; else its index."""
     for depth in range(min(map(len, lines))):
         found = [
             re.match(r"\s*(?:self\.)?([A-Za-z_]\w*)\s*=[^=]", linecache.getline(*line[depth][:2])) for line in lines

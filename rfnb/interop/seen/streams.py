@@ -1,8 +1,9 @@
-"""Streams: over which batch and positions a call works, and over which ones an attention in it does.
+"""Streams: the batch and positions that a call works on, and those that an attention in it works on.
 
-Layers add, norm and reshape, so what they pass on is never the tensor whose dims are known, and two streams of a model (encoder and
-decoder, text and image) may be of equal size. So a call has the stream of the call around it, as long as the sizes of its first input
-agree; calls side by side in which a stream begins (after a convolution, after patches) share it by its size.
+Layers add, normalise and reshape, so their results are never the tensor whose dims are known, and two streams of a
+model (encoder and decoder, text and image) may have equal sizes. So a call inherits the stream of the enclosing call,
+as long as the sizes of its first input agree; sibling calls in which a new stream begins (after a convolution, after
+patches) share it by size.
 """
 
 from __future__ import annotations
@@ -22,31 +23,31 @@ _STREAM, _BEGUN, _ALL = "stream", "streams begun", "all positions"
 
 
 class Stream(NamedTuple):
-    """The dims of the entries of a batch, and of the positions of each; None: not over positions."""
+    """The dim of the batch entries, and that of the positions of each; None without positions."""
 
     batch: Dim
     time: Dim | None
 
 
 def stream_of(call: Call | None) -> Stream | None:
-    """The stream that a call works on: that of its first tensor."""
+    """The stream of a call: that of its first tensor."""
     if call is None:
         return None
     if _STREAM not in call.seen:
         call.seen[_STREAM] = _found(call)
     found: Stream | None = call.seen[_STREAM]
-    if found is not None:  # lengths may have become known
+    if found is not None:  # lengths may be known by now
         found = Stream(call.names.now(found.batch), call.names.now(found.time) if found.time is not None else None)
     return found
 
 
 def set_stream(call: Call, stream: Stream) -> None:
-    """Say of a call what it works on."""
+    """Set the stream of a call."""
     call.seen[_STREAM] = stream
 
 
 def dims_of(raw: torch.Tensor, call: Call, stream: Stream | None, name: str = "time") -> Stream | None:
-    """The stream of one tensor {batch, time, ...}: what is known of it, else `stream` if its sizes agree, else one that begins here."""
+    """The stream of one tensor {batch, time, ...}: the known one, else `stream` if its sizes agree, else a new one."""
     if raw.ndim < 2:
         return None
     known = call.names.of(raw) or ()
@@ -74,15 +75,15 @@ def dims_of(raw: torch.Tensor, call: Call, stream: Stream | None, name: str = "t
 
 
 def set_all(call: Call, dim: Dim) -> None:
-    """Say which positions keys are over that a call has of calls before: all so far."""
+    """Set the positions of the keys that a call has from earlier calls: all so far."""
     call.seen[_ALL] = dim
 
 
 def attention_dims(call: Call, query: Sequence[int], key: Sequence[int]) -> tuple[Dim, Dim, Dim, Dim]:
     """The dims {batch, head, target, source} of the weights of queries (batch, head, target, feature) and keys of these shapes.
 
-    Keys are over the positions of the tensor that was given for them; else over those of the queries, of which they have the twin;
-    else over all positions so far, of which the earlier ones are in a cache.
+    Keys are over the positions of their input tensor; else over the twin of the queries' positions; else over all
+    positions so far, with the earlier ones in a cache.
     """
     stream = stream_of(call)
     known = stream is not None and _is(stream.batch, query[0])
@@ -106,12 +107,12 @@ def head_dim(size: int) -> Dim:
 
 
 def is_cross(call: Call | None) -> bool:
-    """Whether keys come from elsewhere."""
+    """Whether keys come from another sequence."""
     return call is not None and _source(call) is not None
 
 
 def source_size(call: Call) -> int | None:
-    """The number of positions of the tensor that keys come from, if that is one tensor {batch, positions, feature}."""
+    """The number of positions of the keys' input, if that is one tensor {batch, positions, feature}."""
     raw = _source(call)
     return int(raw.shape[1]) if raw is not None and raw.ndim == 3 else None
 
@@ -153,7 +154,7 @@ def _found(call: Call) -> Stream | None:
 
 
 def _is_turned(stream: Stream, raw: torch.Tensor) -> bool:
-    """Whether a tensor {time, batch, feature} or {batch, feature, time} is over a stream, and would not be as {batch, time, feature}."""
+    """Whether a tensor {time, batch, feature} or {batch, feature, time} fits a stream, but not as {batch, time, feature}."""
     if stream.time is None:
         return False
     batch, time, (first, second, third) = stream.batch.extent, stream.time.extent, raw.shape
@@ -161,7 +162,7 @@ def _is_turned(stream: Stream, raw: torch.Tensor) -> bool:
 
 
 def _new(call: Call, size: int, role: str) -> Dim:
-    """A dim of a size: one that another attention of the model around has begun with, else a new one."""
+    """A dim with a size: one that another attention of the enclosing model introduced, else a new one."""
     key, around = (role, int(size)), call.outer or call
     begun = around.seen.setdefault(_BEGUN, {})
     if key not in begun:
@@ -171,7 +172,7 @@ def _new(call: Call, size: int, role: str) -> Dim:
 
 
 def _name(call: Call, name: str) -> str:
-    """Positions of what no tokens are have a name of what the model has got."""
+    """The name of positions that are not tokens, derived from the model's input."""
     while call.outer is not None:
         call = call.outer
     if name == "time":

@@ -1,10 +1,10 @@
-"""Labels of the tokens of a model: what `rf.record(labels=...)` was told, for each of its vocabularies.
+"""Token labels of a model: the argument of `rf.record(labels=...)`, for each of its vocabularies.
 
     rf.record(model=model, labels=tokenizer)                    # or a list of str, or {"<pad>": 0, "a": 1}
     rf.record(model=model, labels={"encoder.embedding": source, "decoder.embedding": target})
 
-Given without a path, they are those of the embeddings that have as many entries; else of the first one that has more, and of all of its
-size: an embedding of positions is behind that of tokens, and a vocabulary may be padded.
+Without a path, labels apply to the embeddings with as many entries; else to the first one with more, and all of its
+size: a position embedding follows that of tokens, and a vocabulary may be padded.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Labels:
     """The labels of the vocabularies of some models.
 
     Args:
-        given: As of `rf.record`.
+        given: See `rf.record`.
         paths: The paths of each module of the models.
 
     Raises:
-        TypeError: What gives no labels.
-        ValueError: A path that no module has, or more labels than any module has entries for.
+        TypeError: If an entry has no labels.
+        ValueError: For an unknown path, or more labels than any module has entries.
     """
 
     def __init__(self, given: Any, paths: Mapping[str, torch.nn.Module]):
@@ -58,10 +58,10 @@ class Labels:
                 )
 
     def of(self, paths: Sequence[str], size: int) -> Sequence[str] | None:
-        """The labels of the indices of a module that has some paths; None if they are not known.
+        """The labels for the indices of a module with these paths; None if unknown.
 
         Args:
-            size: How many indices there are.
+            size: The number of indices.
         """
         for pattern, given in self._given:
             if any(path_filter(pattern)(path, path) for path in paths) if pattern is not None else size in self._sizes:
@@ -72,14 +72,14 @@ class Labels:
         return None
 
     def names(self, paths: Sequence[str]) -> bool:
-        """Whether some labels were given for one of these paths."""
+        """Whether labels were given for one of these paths."""
         return any(
             path_filter(pattern)(path, path) for pattern, _ in self._given if pattern is not None for path in paths
         )
 
 
 def own_tokenizer(models: Mapping[str, Any], paths: Mapping[str, torch.nn.Module]) -> Any:
-    """The tokenizer that a model has itself, as those of sentences do, where its embeddings have as many entries; None if there is none."""
+    """The tokenizer that a model itself has, as in sentence-transformers, if an embedding has as many entries; else None."""
     most = max((size for module in paths.values() if (size := _entries(module)) is not None), default=0)
     own = [getattr(model, "tokenizer", None) for model in models.values()]
     fits = [each for each in own if is_tokenizer(each) and count_of(each, *_DOOR) <= most]
@@ -87,7 +87,7 @@ def own_tokenizer(models: Mapping[str, Any], paths: Mapping[str, torch.nn.Module
 
 
 def _entries(module: torch.nn.Module) -> int | None:
-    """The number of indices that a module looks up."""
+    """The number of indices that a module can look up."""
     return module.num_embeddings if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) else None
 
 

@@ -1,4 +1,4 @@
-"""Embeddings of torch: what is looked up are tokens, by which views label the dims that they are over."""
+"""Embeddings in torch: their inputs are tokens, by which views label dims."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rfnb.trace.probe import listening, probe
 
 @reads(torch.nn.Embedding)
 def embedding(call: Call, result: Any) -> None:
-    """Tokens {batch, time} over a vocabulary, and the dims of what came of them."""
+    """Send tokens {batch, time} over a vocabulary, and set the dims of the result."""
     raw = next((raw for _, raw in call.tensors()), None)
     if (
         raw is None or not isinstance(result, torch.Tensor) or result.shape[:-1] != raw.shape
-    ):  # of positions, counted by itself
+    ):  # position ids, which count by themselves
         return
     dims = call.names.of(raw) or call.names.dims(raw, [None] * raw.ndim, call, guessed=True)
     call.names.dims(result, [*dims, "feature"], call)
@@ -30,7 +30,7 @@ def embedding(call: Call, result: Any) -> None:
 
 @reads(torch.nn.EmbeddingBag)
 def embedding_bag(call: Call, result: Any) -> None:
-    """Tokens {batch, time}, or {frames} of all bags one behind the other, and the dims {bag, feature} of what comes of them."""
+    """Send tokens {batch, time}, or {frames} of all bags concatenated, and set the dims {bag, feature} of the result."""
     raw, offsets = call.inputs["input"], call.inputs.get("offsets")
     bags: Any = "batch"
     if offsets is not None:

@@ -1,10 +1,10 @@
-"""UserAxisNames: the names of axes that the user gave for a recording, `rf.record(model=model, dims={"encoder": "batch time feature"})`.
+"""UserAxisNames: the axis names that the user gave for a recording, `rf.record(model=model, dims={"encoder": "batch time feature"})`.
 
-    {"encoder": ["batch", "time", "feature"]}       # its first input, and what it returns, where that has as many axes
-    {"encoder.src": [...], "encoder.output": [...]}     # one input; what it returns
+    {"encoder": ["batch", "time", "feature"]}       # its first input, and its result if that has as many axes
+    {"encoder.src": [...], "encoder.output": [...]}     # one input; its result
     {"encoder": {"src": [...], "output": [...]}}        # the same
 
-A path is one of `named_modules()`, the end of one, or a pattern. Names are as in `rf.named`, and may be Dims.
+A path is one of `named_modules()`, a suffix of one, or a pattern. Names are as in `rf.named`, and may be Dims.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class UserAxisNames:
     """The names that the user gave to axes, by module and input.
 
     Raises:
-        TypeError, ValueError: Names that cannot be read; a path or an input that is not there.
+        TypeError, ValueError: If names cannot be parsed, or a path or an input does not exist.
     """
 
     def __init__(self, given: Mapping[str, Any], paths: Mapping[str, torch.nn.Module]):
@@ -44,7 +44,7 @@ class UserAxisNames:
         return bool(self._by_module)
 
     def of(self, module: torch.nn.Module) -> dict[str, tuple[str, Any]] | None:
-        """The names by input: the path that the user wrote and the names; FIRST is of the first input and the result."""
+        """The names by input: the path that the user wrote, and the names; FIRST is the first input and the result."""
         return self._by_module.get(id(module))
 
 
@@ -58,7 +58,7 @@ def names_for(path: str, entries: Any, raw: torch.Tensor, what: str) -> list[str
 
     Raises:
         ShapeError: If they do not fit.
-        ValueError: For an axis of several dims.
+        ValueError: For an axis that merges several dims.
     """
     where = f'record: dims of "{path}"'
     fix = 'rf.record(model=model, dims={{"' + path.replace("{", "{{").replace("}", "}}") + '": {}}})'
@@ -85,7 +85,7 @@ def names_for(path: str, entries: Any, raw: torch.Tensor, what: str) -> list[str
 
 
 def _places(path: str, paths: Mapping[str, torch.nn.Module]) -> list[tuple[torch.nn.Module, str]]:
-    """The modules that a path means, with the name of the input where it is one of an input."""
+    """The modules that a path matches, with the name of the input if the path ends with one."""
     found = [(module, FIRST) for each, module in paths.items() if path_filter(path)(each, each)]
     head, _, last = path.rpartition(".")
     if not found:
@@ -118,7 +118,7 @@ def _check_input(path: str, module: torch.nn.Module, name: str) -> None:
 
 
 def _parameters(module: torch.nn.Module) -> list[str | None]:
-    """The names of the inputs; with None if it takes any."""
+    """The names of the inputs; includes None if it accepts any."""
     try:
         parameters = list(inspect.signature(type(module).forward).parameters.values())[1:]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Weights from queries and keys of torch, as they were when a module was called.
+"""Attention weights from queries and keys in torch, with their values at the time of the call.
 
 weights = softmax(scale * Q K^T + mask)         Vaswani et al. 2017, eq. 1
 """
@@ -15,20 +15,20 @@ from rfnb.interop.seen.snapshot import ValueSnapshot, version_of
 
 
 def keep(raw: Any, what: str) -> Any:
-    """A `ValueSnapshot`; of a nested tensor one for each of its sequences."""
+    """A `ValueSnapshot`; for a nested tensor one per sequence."""
     if raw.is_nested:
         return [keep(part, what) for part in raw.detach().unbind()]
-    # A buffer that was written to will be again: a static cache of keys.
+    # A buffer that was written to will be written to again: a static cache of keys.
     return ValueSnapshot(raw, what, copy=True if version_of(raw) else None)
 
 
 def bytes_of(kept: Any) -> int:
-    """The bytes of what is kept."""
+    """The bytes of the stored values."""
     return sum(map(bytes_of, kept)) if isinstance(kept, list) else kept.num_bytes if kept is not None else 0
 
 
 def read(kept: Any) -> torch.Tensor:
-    """The tensor [..., position, feature]; of several sequences padded with 0."""
+    """The tensor [..., position, feature]; several sequences are padded with 0."""
     if not isinstance(kept, list):
         return kept.read()
     return torch.nn.utils.rnn.pad_sequence([one.read().transpose(0, -2) for one in kept], True).transpose(1, -2)
@@ -37,7 +37,7 @@ def read(kept: Any) -> torch.Tensor:
 def weights(
     query: torch.Tensor, key: torch.Tensor, mask: Any = None, *, causal: bool = False, scale: float | None = None
 ) -> torch.Tensor:
-    """Weights as of `made`, without gradients."""
+    """The weights as in `made`, without gradients."""
     with torch.no_grad():
         return made(query, key, mask, causal=causal, scale=scale)
 
@@ -49,8 +49,8 @@ def made(
 
     Args:
         query: [..., target, feature]
-        key: [..., source, feature]. Where it has fewer heads, several heads of the queries share one.
-        mask: Bool, true for what may be seen, or what is added to the scores.
+        key: [..., source, feature]. With fewer heads, several heads of the queries share one.
+        mask: Bool, true for visible positions, or added to the scores.
         causal: Whether target i sees the sources 0 to i.
         scale: Default: 1 / sqrt(feature).
     """
@@ -63,16 +63,16 @@ def made(
         scores = scores.masked_fill(~upper_left(scores.shape[-2], scores.shape[-1], scores.device), -math.inf)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
-    # Where nothing may be seen torch gives 0.
+    # torch gives 0 for fully masked rows.
     return torch.softmax(scores, -1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0)
 
 
 def seen(mask: Any, shape: Sequence[int], *, causal: bool = False) -> Any:
-    """A mask of what may be seen, bool [..., target, source], axes where it is the same for all of size 1; None if that is everything.
+    """A mask of visible positions, bool [..., target, source], with size 1 for axes along which it is constant; None if all are visible.
 
     Args:
-        shape: Of the weights.
-        causal: As for `weights`; where there are as many targets as sources the flag says it, and no mask is needed.
+        shape: The shape of the weights.
+        causal: As in `weights`; with as many targets as sources the flag suffices, and no mask is needed.
     """
     if causal and shape[-1] != shape[-2]:
         there = upper_left(shape[-2], shape[-1], mask.device if mask is not None else None)
@@ -87,12 +87,12 @@ def seen(mask: Any, shape: Sequence[int], *, causal: bool = False) -> Any:
 
 
 def both(mask: Any, other: torch.Tensor) -> torch.Tensor:
-    """A mask (None: all may be seen) of what may also be seen by another one, which is bool."""
+    """The intersection of a mask (None: all visible) with another one, which is bool."""
     if mask is None:
         return other
     return mask & other if mask.dtype == torch.bool else mask.masked_fill(~other, -math.inf)
 
 
 def upper_left(targets: int, sources: int, device: Any = None) -> torch.Tensor:
-    """The cells that a causal mask of torch shows: where there are more sources than targets, the first ones."""
+    """The visible cells of torch's causal mask, which is aligned with the first source if there are more sources than targets."""
     return torch.ones(targets, sources, dtype=torch.bool, device=device).tril()

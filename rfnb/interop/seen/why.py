@@ -1,4 +1,4 @@
-"""The rule that named each axis of what a model computes, for who asks (`rf.record(model=model, why=True)`)."""
+"""The rules that named the axes in a model, for `rf.record(model=model, why=True)`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rfnb.core.dim import Dim
 from rfnb.trace.probe import trace_context
 
-# In the order in which they are asked. What is a guess has a question mark.
+# In order of priority. Guesses have a question mark.
 RULES = {
     "dims=": "The recording was given names for this module.",
     "module": "This kind of module, or what it computes, has its axes in this order.",
@@ -21,18 +21,18 @@ RULES = {
 
 
 class Why:
-    """The rules by which a recording has named axes. Tensors that it knows (the same memory) are named once."""
+    """The rules by which a recording named axes. Known tensors (the same memory) are named once."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, tuple[Dim, ...], tuple[str, ...]], None] = {}
 
     def note(self, dims: Sequence[Dim], rules: Sequence[str]) -> None:
-        """The rule for each axis of a tensor of the call that runs."""
+        """Record the rule for each axis of a tensor in the running call."""
         if dims:
             self._lines.setdefault((trace_context.place.path, tuple(dims), tuple(rules)), None)
 
     def text(self) -> str:
-        """A line for each tensor that was named, and below them the rules."""
+        """A line for each named tensor, followed by the rules."""
         rows = [
             (path or "-", ", ".join(f"{dim.short_repr()} {rule}" for dim, rule in zip(dims, rules)))
             for path, dims, rules in self._lines

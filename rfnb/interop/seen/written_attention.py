@@ -1,4 +1,4 @@
-"""Attention that is written out: a softmax over the sources, in a module whose class or path says that it is attention.
+"""Custom attention code: a softmax over the sources, in a module whose class or path mentions attention.
 
     class BahdanauAttention(nn.Module): ... weights = F.softmax(scores, dim=-1)
     self.attn = nn.Linear(...); weights = self.attn(...).softmax(dim=1)         # in an AttnDecoderRNN
@@ -28,7 +28,7 @@ from rfnb.trace.probe import Later, listening, probe_later, trace_context
 @sees(torch, "softmax")
 @sees(torch.Tensor, "softmax")
 def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Offer the result as weights, if it is of `F.multi_head_attention_forward` or of an attention of transformers."""
+    """Send the result as weights, if it belongs to `F.multi_head_attention_forward` or to an attention of transformers."""
     if not listening("attention") or not isinstance(result, torch.Tensor) or result.is_nested or not result.ndim:
         return
     if softmax_inside(call, result):
@@ -47,7 +47,7 @@ def is_by_name(call: Call, candidate: WrittenSoftmax) -> bool:
 
 
 def is_attention(call: Call, sources: int) -> bool:
-    """True if a softmax over this many entries in this call is attention."""
+    """Whether a softmax over this many entries in this call is attention."""
     inputs = [raw for each in around(call) for _, raw in inputs_of(each)]
     if any(sources in (raw.shape[:-1] if raw.is_floating_point() else raw.shape) for raw in inputs):
         return says_attention(type(call.module).__name__) or says_attention(call.path)
@@ -57,7 +57,7 @@ def is_attention(call: Call, sources: int) -> bool:
 
 
 def offer(call: Call, candidate: WrittenSoftmax) -> None:
-    """Offer weights whose axes nothing but their sizes tells."""
+    """Send weights whose axes are identified only by their sizes."""
     raw = _in_order(call, candidate.kept.raw.movedim(candidate.axis, -1))
     *front, sources = raw.shape
     if len(front) == 1 and (front[0] in _batches(call) or _is_of_tokens(call, {int(front[0]), int(sources)})):
@@ -72,7 +72,7 @@ def offer(call: Call, candidate: WrittenSoftmax) -> None:
 
 
 def _in_order(call: Call, raw: torch.Tensor) -> torch.Tensor:
-    """Weights with the targets behind batch and heads, where sizes say that they are in front of one of them."""
+    """Weights with the targets after batch and heads, if sizes show that they come before one of them."""
     *front, sources = raw.shape
     heads, batches = heads_in(call.module), _batches(call)
     inputs = [inner for _, inner in inputs_of(call) if inner.ndim == 3]
@@ -87,7 +87,7 @@ def _in_order(call: Call, raw: torch.Tensor) -> torch.Tensor:
 
 
 def _offer_row(call: Call, raw: torch.Tensor, batch: int | None) -> None:
-    """The weights [batch, source] of one target: a step of the module around, in which this one is called several times."""
+    """Send the weights [batch, source] of one target: a step of the enclosing module, which calls this one several times."""
     batch_dim, _, source = sides(call, batch, 1, raw.shape[-1])
     dims = [batch_dim, source] if batch_dim is not None else [source]
     kept = ValueSnapshot(raw)
@@ -105,13 +105,13 @@ def _offer_row(call: Call, raw: torch.Tensor, batch: int | None) -> None:
 
 
 def _is_of_tokens(call: Call, sizes: set[int]) -> bool:
-    """Whether an input has an integer for each entry of weights of these sizes: a batch of sequences, one row for each."""
+    """Whether an input has an integer for each entry of weights with these sizes: a batch of sequences, one row each."""
     inputs = [raw for _, raw in inputs_of(call) if not raw.is_floating_point()]
     return any(raw.ndim == 2 and set(map(int, raw.shape)) == sizes for raw in inputs)
 
 
 def _batches(call: Call) -> set[int]:
-    """The sizes that all inputs of a call have in front of their features; none if each of them is but one sequence."""
+    """The leading sizes that all inputs of a call share; empty if each of them is a single sequence."""
     inputs = [raw for _, raw in inputs_of(call) if raw.is_floating_point()]
     if not any(raw.ndim > 2 for raw in inputs):
         return set()

@@ -1,13 +1,13 @@
-"""Recurrences that a Python loop makes by itself: a variable that each turn makes of its own earlier value is a state with steps.
+"""Recurrences in Python loops: a variable whose value in each turn is computed from its earlier value is a state with steps.
 
     h = x.new_zeros(len(x), width)
     for t in range(x.shape[1]):
         h = torch.tanh(self.inner(x[:, t]) + self.outer(h))        # "h", a step for each turn
 
-Which variables a loop carries is read in the source, once for each function. What they hold is looked at where a turn begins anew, seen
-by the calls of torch in the loop. It is a state if it is made of its earlier value by more than adding, appending or choosing, and each
-turn does the same: with the same weights, or with other entries of a tensor. So these are none: layers one behind the other, sums over
-experts or taps, lists that grow, labels.
+The variables that a loop carries are found in the source, once per function. Their values are read when a new turn
+begins, as detected from the torch calls in the loop. A value is a state if it is computed from its earlier value by
+more than adding, appending or selecting, and each turn does the same: with the same weights, or with other entries of a
+tensor. So these are not states: stacked layers, sums over experts or taps, growing lists, labels.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class CarriedLoop(NamedTuple):
     """A loop in the source of a function.
 
     Attributes:
-        first, last: Its lines.
-        target: The name that each turn sets, "" if it is none.
+        first, last: Its line range.
+        target: The loop variable, or "".
         names: The variables, and attributes of variables, that a turn reads before it sets them.
-        used: Those that it reads for more than to make their next value or to append them.
+        used: Those that it reads for more than to compute their next value or to append them.
     """
 
     first: int
@@ -60,12 +60,12 @@ class CarriedLoop(NamedTuple):
 
 
 class LoopTurn(NamedTuple):
-    """The value of a variable where a turn ended.
+    """The value of a variable at the end of a turn.
 
     Attributes:
-        number: Of the turn; -1: before the loop.
+        number: The index of the turn; -1 before the loop.
         node, raw: The tensor.
-        version: How often it had been changed in place by then.
+        version: Its number of in-place changes by then.
     """
 
     number: int
@@ -78,21 +78,21 @@ class LoopRun:
     """One run of a loop.
 
     Attributes:
-        call: Of the module in which it began.
-        turns: What each variable held, by its path; those that are no states are not in it any more.
+        call: The call of the module in which it began.
+        turns: The values of each variable, by path; variables that are not states are removed.
     """
 
     def __init__(self, loop: CarriedLoop, frame: Any, call: Call):
         self.loop, self.call, self.frame = loop, call, frame
         self.turns: dict[str, list[LoopTurn]] = {}
         self._begin = self._last = frame.f_lasti
-        self._marks: list[Any] = []  # what is another object in each turn
+        self._marks: list[Any] = []  # objects that differ in each turn
         self._number = -1
         self._weights: dict[str, list[Any]] = {}
         self._none: set[str] = set()
 
     def note(self, at: int, node_of: Any) -> None:
-        """A call of torch in the loop, at this place of its code: if a turn begins with it, keep what the last one has made."""
+        """Handle a torch call at this location of the loop: if a turn begins with it, store the results of the previous turn."""
         begins = at <= (self._last if self.loop.target else self._begin)
         self._last, self._begin = at, min(at, self._begin)
         if begins:
@@ -104,7 +104,7 @@ class LoopRun:
                 self.keep(values, node_of)
 
     def keep(self, values: Any, node_of: Any, *, last: bool = False) -> None:
-        """Keep what the variables hold where a turn has ended; where a loop was left in the middle of one, nothing has come."""
+        """Store the values of the variables at the end of a turn; if a loop was left in mid-turn, there are none."""
         before = [turns[-1].node for turns in self.turns.values()]
         changed = []
         for name in self.loop.names:
@@ -122,7 +122,7 @@ class LoopRun:
         self._number += 1
         for path in changed:
             if not self._goes_on(path, self.turns[path][-2], self.turns[path][-1], before):
-                self._none.add(path)  # and let it go: it may be large
+                self._none.add(path)  # and release it, since it may be large
                 del self.turns[path]
 
     def _goes_on(self, path: str, old: LoopTurn, new: LoopTurn, before: list[AxisNode]) -> bool:
@@ -140,10 +140,10 @@ class LoopRun:
         return known[0] == weights
 
     def states(self) -> dict[str, list[LoopTurn]]:
-        """The states, by their paths: what each turn has made."""
+        """The states, by path: the value of each turn."""
         found = {}
         for path, turns in self.turns.items():
-            module = turns[-1].node.kwargs.get("module")  # those of torch tell it themselves
+            module = turns[-1].node.kwargs.get("module")  # modules of torch report their own states
             if len(self._weights.get(path, ())) > 1 and not isinstance(
                 module, (torch.nn.RNNBase, torch.nn.RNNCellBase)
             ):
@@ -159,23 +159,21 @@ class LoopRun:
 
 
 class LoopSearch:
-    """Looks for recurrences in one outermost call of a model.
+    """Searches for recurrences in one outermost call of a model.
 
     Args:
-        node_of: Gives the node of a tensor.
+        node_of: Returns the node of a tensor.
     """
 
     def __init__(self, node_of: Any):
         self._node_of = node_of
-        # By id, with what has it: to hash code is to look at all of it.
+        # By id, with the code object: hashing code reads all of it.
         self._known: dict[int, tuple[CodeType, tuple[CarriedLoop, ...]]] = {}
-        self._forward: tuple[Any, CodeType | None] = None, None  # of the module that was called last
-        self._runs: dict[
-            int, list[LoopRun]
-        ] = {}  # by the id of a frame, those that are in it; the inner ones are behind
+        self._forward: tuple[Any, CodeType | None] = None, None  # of the last called module
+        self._runs: dict[int, list[LoopRun]] = {}  # by the id of a frame, its loops; inner ones last
 
     def look(self, frame: Any, call: Call | None) -> None:
-        """Torch is called from a frame; it or one of those around it may be in a loop."""
+        """Handle a torch call from a frame; it or a caller may be in a loop."""
         if call is None:
             return
         known, forward = self._forward
@@ -193,7 +191,7 @@ class LoopSearch:
                 loops = self._known[id(code)] = code, _loops_of(code)
             if loops[1]:
                 return self._in(frame, call, loops[1])
-            if code is forward:  # who calls it is another module
+            if code is forward:  # its caller is another module
                 return
             frame = frame.f_back
 
@@ -203,7 +201,7 @@ class LoopSearch:
             runs = self._runs[id(frame)] = []
         while runs and not runs[-1].loop.first < line <= runs[-1].loop.last:
             self._end(runs.pop())
-        for loop in loops:  # the outer ones come first
+        for loop in loops:  # outer ones first
             if loop.first < line <= loop.last and all(each.loop is not loop for each in runs):
                 runs.append(LoopRun(loop, frame, call))
         for run in runs:
@@ -216,7 +214,7 @@ class LoopSearch:
             run.call.seen.setdefault("loops", []).append(run)
 
     def end(self, call: Call) -> None:
-        """A call of a module ends: offer the states of the loops in it."""
+        """Handle the end of a module's call: send the states of its loops."""
         for key, runs in list(self._runs.items()) if self._runs else ():
             if runs and runs[0].call is call:
                 for run in reversed(self._runs.pop(key)):
@@ -230,7 +228,7 @@ class LoopSearch:
                 _offer(call, states)
 
     def close(self) -> None:
-        """The outermost call is over."""
+        """Handle the end of the outermost call."""
         self._runs.clear()
 
 
@@ -255,7 +253,7 @@ def _offer(call: Call, states: dict[str, list[LoopTurn]]) -> None:
 
 
 def _short_names(paths: list[str]) -> dict[str, str]:
-    """The names of states; a pair in a tuple is h and c, as of nn.LSTMCell, and parts that have names go by these."""
+    """Names of states; a pair in a tuple is h and c, as for nn.LSTMCell, and named fields keep their names."""
     last = [path.rpartition(".")[2] for path in paths]
     if last == ["0", "1"]:
         return dict(zip(paths, ("h", "c")))
@@ -265,7 +263,7 @@ def _short_names(paths: list[str]) -> dict[str, str]:
 
 
 def _value(values: Any, name: str) -> Any:
-    """The value of a variable, or of an attribute of one; no code of it runs."""
+    """The value of a variable, or of an attribute of one, without running its code."""
     first, _, attribute = name.partition(".")
     value = values.get(first)
     if not attribute:
@@ -293,11 +291,11 @@ def _tensors(path: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
                 yield f"{path}{mark}{place}", each
 
 
-# -- what is a state ----------------------------------------------------------------------------------------------------------------
+# -- what counts as a state ---------------------------------------------------------------------------------------------------------
 def _turn(new: AxisNode, old: AxisNode, before: list[AxisNode]) -> tuple[frozenset[Any], bool, bool]:
-    """The weights that a turn has made a value with; whether it has read entries; whether it did more with the earlier value than add."""
+    """The weights used in a turn; whether it read entries; whether it did more than add to the earlier value."""
     weights, entries, more, stops = set[Any](), False, False, {id(each) for each in before}
-    # With each node: whether something else than adding was done on the way to it.
+    # With each node: whether something other than adding happened on the way to it.
     todo, seen = [(new, False)], {(id(new), False)}
     while todo and len(seen) < _MOST_NODES:
         node, changed = todo.pop(0)
@@ -329,7 +327,7 @@ def _turn(new: AxisNode, old: AxisNode, before: list[AxisNode]) -> tuple[frozens
 # -- the source ---------------------------------------------------------------------------------------------------------------------
 @functools.lru_cache(maxsize=4096)
 def _loops_of(code: CodeType) -> tuple[CarriedLoop, ...]:
-    """The loops of a function that carry something from turn to turn, the outer ones first."""
+    """The loops of a function that carry a value from turn to turn, outer ones first."""
     module = sys.modules.get("torch")
     if module is None or code.co_filename.startswith(module.__path__[0]) or code.co_name == "<module>":
         return ()
@@ -360,7 +358,7 @@ def _loops_of(code: CodeType) -> tuple[CarriedLoop, ...]:
 
 
 def _used(loop: ast.For | ast.While) -> frozenset[str]:
-    """The variables that the body of a loop reads, but for their next value and to append them."""
+    """The variables that the body of a loop reads, except to compute their next value or to append them."""
     found = set[str]()
     for node in ast.walk(loop):
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)) and node.value is not None:
@@ -374,14 +372,14 @@ def _used(loop: ast.For | ast.While) -> frozenset[str]:
 
 
 def _name(node: ast.AST) -> str:
-    """The name of a variable, or of an attribute of one; "": it is neither."""
+    """The name of a variable, or of an attribute of one; else ""."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return f"{node.value.id}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def _order(nodes: Iterable[ast.AST], known: set[str]) -> tuple[set[str], set[str]]:
-    """The names that some code reads before it has set them, and those that it sets, beside the known ones."""
+    """The names that some code reads before it sets them, and those that it sets, in addition to the known ones."""
     reads, sets = set[str](), set(known)
 
     def visit(node: Any) -> None:

@@ -1,11 +1,11 @@
-"""The output of a CTC model of others: searched, aligned, and looked at.
+"""The output of a foreign CTC model: search, alignment and views.
 
     ctc = rf.ctc_output(model(**inputs).logits, vocab=processor, config=model.config, samples=audio)   # transformers
     ctc = rf.ctc_output(emissions, lengths, vocab=bundle, samples=waveform)                            # torchaudio
     ctc.greedy(), ctc.beam_search(beam_size=8), ctc.loss(["HELLO WORLD"])
     rf.show(ctc.align(["HELLO WORLD"]))
 
-This file and its neighbours import torch, so `import rfnb` loads `doors.py` alone.
+This file and its neighbours import torch, so `import rfnb` imports only `doors.py`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from rfnb.search.noted_searches import AlignedSearch, note_search
 
 
 class CtcOutput:
-    """Logits of a CTC model with all that belongs to them; `rf.ctc_output` makes it.
+    """Logits of a CTC model with their metadata; made by `rf.ctc_output`.
 
     Attributes:
-        logits: {batch, time, vocab}, as they were given: also with their gradient.
+        logits: {batch, time, vocab}, the given ones, including their gradient.
         labels: The text of each class.
         blank: Index of the blank.
-        frame_shift: Seconds from one frame to the next; None if unknown.
+        frame_shift: Seconds between frames; None if unknown.
         sampling_rate: Samples per second; None if unknown.
     """
 
@@ -62,7 +62,7 @@ class CtcOutput:
         """The best label sequences of each sequence, each scored by the sum over all its alignments, as tables.
 
         Args:
-            **options: Of `rf.ctc_prefix_beam_search`: lm, lm_scale, label_bonus, ...
+            **options: Options of `rf.ctc_prefix_beam_search`: lm, lm_scale, label_bonus, ...
         """
         found, scores, time, beam = ctc_prefix_beam_search(
             self.logits, in_spatial_dim=self._frames.time, blank_index=self.blank, beam_size=beam_size, **options
@@ -71,16 +71,17 @@ class CtcOutput:
         return self._labels.nbest(found, scores, self._frames.batch, beam, time)
 
     def align(self, reference: Any, reference_lengths: Any = None) -> Alignments:
-        """The best alignment of a reference to the frames (Viterbi), with the frames of each label and word.
+        """The best alignment of references to the frames (Viterbi), with the frames of each label and word.
 
         Args:
-            reference: Of each sequence a text, a list of labels or of indices, or a line of an n-best list; or an array of indices with a
-                row for each, padded with numbers below 0 or with lengths; or all behind each other with lengths, as `nn.CTCLoss`.
-            reference_lengths: Labels of each.
+            reference: For each sequence a text, a list of labels or indices, or a line of an n-best list; or an array
+                of indices with one row each, padded with negative numbers or with lengths; or all concatenated, with
+                lengths, as in `nn.CTCLoss`.
+            reference_lengths: Number of labels of each.
 
         Raises:
-            ValueError: If a reference has the blank or what is not in the vocabulary in it, or no alignment to the frames.
-            IndexError: If an index is none of the classes.
+            ValueError: If a reference contains the blank or an unknown label, or has no alignment to the frames.
+            IndexError: If an index is not a class.
         """
         rows = references_of("align", reference, reference_lengths, self._labels, len(self._frames.lengths))
         self._check_possible("align", rows)
@@ -97,7 +98,7 @@ class CtcOutput:
         made = []
         for seq, (own, row) in enumerate(zip(self._log_probs(), rows)):
             one = self._alignment(seq, own, paths[seq, : len(own)])
-            if len(one.labels) < len(row) or one.log_prob == -np.inf:  # what has no alignment has a path of blanks
+            if len(one.labels) < len(row) or one.log_prob == -np.inf:  # without an alignment, the path is all blanks
                 raise value_error(
                     f"align: reference {seq} has no alignment with a probability above 0.",
                     [
@@ -111,11 +112,11 @@ class CtcOutput:
         return Alignments(made)
 
     def loss(self, reference: Any, reference_lengths: Any = None) -> Tensor:
-        """-log of the summed probability of all alignments of each reference, in nats: {batch}, with its gradient.
+        """-log of the total probability of all alignments of each reference, in nats: {batch}, with its gradient.
 
         The same as `torch.nn.functional.ctc_loss(..., reduction="none")` of a log_softmax of the logits.
 
-        Args and Raises: As of `align`.
+        Args and Raises: See `align`.
         """
         rows = references_of("loss", reference, reference_lengths, self._labels, len(self._frames.lengths))
         self._check_possible("loss", rows)
@@ -129,7 +130,7 @@ class CtcOutput:
         )
 
     def __rfnb_why_not__(self, expected: Any, seq: int, beam_size: int = 8, **options: Any) -> WhyNot:
-        """The answer of `rf.why_not`, of a search with these options."""
+        """The answer of `rf.why_not`, for a search with these options."""
         rows = references_for("why_not", expected, seq, self._labels, len(self._frames.lengths))
         self._check_possible("why_not", rows)
 
@@ -151,7 +152,7 @@ class CtcOutput:
         return [own[:length] for own, length in zip(raw, self._frames.lengths)]
 
     def _targets(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Dim]:
-        """References as a Tensor, and its time."""
+        """References as a Tensor, and its time dim."""
         time = ragged_dim([len(row) for row in rows], over=self._frames.batch, name="labels")
         padded = np.full((len(rows), max(map(len, rows), default=0)), (self.blank + 1) % len(self.labels), np.int64)
         for row, own in zip(padded, rows):
@@ -173,7 +174,7 @@ class CtcOutput:
                 )  # fmt: skip
 
     def _alignment(self, seq: int, scores: np.ndarray, path: np.ndarray) -> LabelAlignment:
-        """The alignment that a path is, the class of each frame."""
+        """The alignment for a path, the class of each frame."""
         starts = (path != np.concatenate([[self.blank], path[:-1]])) & (path != self.blank)
         ids = path[starts]
         rows = np.cumsum(starts) * 2 - (path != self.blank)
@@ -203,7 +204,7 @@ def make(
     frame_shift: float | None,
     word_delimiter: str | None,
 ) -> CtcOutput:
-    """The result of `rf.ctc_output`, whose arguments these are."""
+    """See `rf.ctc_output`."""
     what = "ctc_output"
     rate = sampling_rate_of(vocab) if sampling_rate is None else float(sampling_rate)
     if not isinstance(logits, Tensor):

@@ -1,4 +1,4 @@
-"""The output of an encoder of others: raw logits or frames with lengths, and references of them."""
+"""The output of a foreign encoder: raw logits or frames with lengths, and references."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FrameBatch:
     """Frames of a batch of sequences.
 
     Attributes:
-        values: float {batch, time, feature}, its feature_dim the last of them.
+        values: float {batch, time, feature}, with the last one as feature_dim.
         lengths: (batch,) on the host.
     """
 
@@ -36,12 +36,12 @@ class FrameBatch:
         """From a raw array and a layout, three words in the order of its axes; or from a Tensor.
 
         Args:
-            last: What the values of a frame are called in the layout: "vocab" or "feature".
-            name: Of the array, for messages and dims.
+            last: The name of the last axis in the layout: "vocab" or "feature".
+            name: The name of the array, for messages and dims.
 
         Raises:
-            ShapeError: If the array has not these axes, or there is not a length for each sequence.
-            ValueError: If a length is longer than the array, or no number of frames; or lengths are given with a Tensor.
+            ShapeError: If the array does not have these axes, or there is not one length per sequence.
+            ValueError: If a length exceeds the array, or is not a number of frames; or lengths are given with a Tensor.
         """
         words = layout.split()
         if sorted(words) != sorted(("batch", "time", last)):
@@ -162,7 +162,7 @@ def _lengths(what: str, lengths: Any, shape: tuple[int, ...], words: Sequence[st
 
 
 def _best(row: Any) -> Any:
-    """The best hypothesis of an n-best list; else the row itself."""
+    """The best hypothesis of an n-best list; any other row unchanged."""
     return row[0] if isinstance(row, NBest) else row
 
 
@@ -174,7 +174,7 @@ def check_finite(what: str, frames: FrameBatch, name: str = "logits") -> torch.T
     """The real frames, (frames, feature); refuse NaN and infinity.
 
     Raises:
-        ValueError: With the first place.
+        ValueError: With the first location.
     """
     raw = frames.values.raw_tensor.detach()
     real = torch.arange(raw.shape[1], device="cpu")[None] < torch.as_tensor(frames.lengths, device="cpu")[:, None]
@@ -193,10 +193,10 @@ def check_finite(what: str, frames: FrameBatch, name: str = "logits") -> torch.T
 
 
 def check_scores(what: str, frames: FrameBatch) -> None:
-    """Refuse logits with NaN, or that are probabilities.
+    """Refuse logits that contain NaN, or that are probabilities.
 
     Raises:
-        ValueError: With the first place, or the line that makes logits of them.
+        ValueError: With the first location, or the line that converts them to logits.
     """
     rows = check_finite(what, frames)
     classes = frames.feature.extent
@@ -210,7 +210,7 @@ def check_scores(what: str, frames: FrameBatch) -> None:
 
 
 def references_for(what: str, given: Any, seq: int, labels: LabelSet, count: int) -> list[np.ndarray]:
-    """The same for a batch of which only one sequence has a reference, which may be labels with spaces between: the others are empty.
+    """Like `references_of`, if only one sequence of a batch has a reference, which may be labels separated by spaces: the others are empty.
 
     Raises:
         IndexError: If there is no such sequence.
@@ -224,18 +224,18 @@ def references_for(what: str, given: Any, seq: int, labels: LabelSet, count: int
         )
     parts = given.split() if isinstance(given, str) else []
     spaced = {*parts} <= {*labels.labels} and len(parts) > 1
-    if spaced and labels.delimiter in (None, *parts):  # as a tree of a search shows them
+    if spaced and labels.delimiter in (None, *parts):  # as shown by the tree of a search
         given = parts
     (own,) = references_of(what, [given], None, labels, 1)
     return [own if at == seq else own[:0] for at in range(count)]
 
 
 def references_of(what: str, given: Any, lengths: Any, labels: LabelSet, count: int) -> list[np.ndarray]:
-    """The references of a batch as indices: a text or list per sequence, a padded array, or one
-    array of all behind each other; of an n-best list the best.
+    """The references of a batch as indices: a text or list per sequence, a padded array, or one concatenated array; for an
+    n-best list its best entry.
 
     Raises:
-        ValueError, IndexError: As of `LabelSet.ids`, or if there is not one for each sequence.
+        ValueError, IndexError: As in `LabelSet.ids`, or if there is not one per sequence.
     """
     if isinstance(given, Tensor):
         own = [dim for dim in given.dims if dim.lengths is not None and dim.length_dims]
@@ -245,7 +245,7 @@ def references_of(what: str, given: Any, lengths: Any, labels: LabelSet, count: 
     raw = raw.tolist() if isinstance(raw, np.ndarray) else raw
     flat = isinstance(raw, str) or hasattr(raw, "tokens") or not len(raw) or isinstance(raw[0], (int, np.integer))
     sizes = None if lengths is None else np.ravel(_on_host(lengths)).astype(int).tolist()
-    if flat and sizes is not None and len(sizes) == count > 1 and sum(sizes) == len(raw):  # as nn.CTCLoss takes them
+    if flat and sizes is not None and len(sizes) == count > 1 and sum(sizes) == len(raw):  # as in nn.CTCLoss
         raw = [raw[end - size : end] for end, size in zip(np.cumsum(sizes), sizes)]
         flat, sizes = False, None
     rows: list[Any] = [raw] if flat else list(raw)

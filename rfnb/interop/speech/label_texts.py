@@ -1,6 +1,6 @@
-"""The labels of a CTC or transducer model of others: their texts, the blank, what is between words, and references in them.
+"""The labels of a foreign CTC or transducer model: their texts, the blank, the word delimiter, and references.
 
-What is not said is found by the conventions of the toolkits, and the way it was found is kept, so that a result can say it.
+Missing information is inferred from the conventions of the toolkits, and the inference is recorded, so that a result can state it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class LabelSet:
     """The classes of a model.
 
     Attributes:
-        labels: The text of each class, the blank among them.
+        labels: The text of each class, including the blank.
         blank: Its index.
-        how: How the blank was found; "" if it was said.
+        how: How the blank was found; "" if it was given.
         delimiter: The label that separates words, or None.
-        marker: What the first label of a word begins with; None: nothing.
-        encode: From a text to indices, if the vocabulary came with such a function.
-        door: The function that it was given to.
+        marker: The prefix of the first label of a word, or None.
+        encode: From a text to indices, if the vocabulary has such a function.
+        door: The public function that received it.
     """
 
     labels: tuple[str, ...]
@@ -52,13 +52,13 @@ class LabelSet:
             what: Name of the function, for messages.
             vocab: A list or string of labels, a dict from label to index, or an object that has one: a tokenizer or processor of
                 `transformers`, a bundle of torchaudio, a processor of sentencepiece.
-            blank: Index or text; None: find it.
-            config: That of a model of `transformers`, or None.
-            delimiter: The label between words; None: find it; "": there is none.
+            blank: Index or text; None to find it.
+            config: The config of a `transformers` model, or None.
+            delimiter: The label between words; None to find it; "" for none.
 
         Raises:
             ValueError: If the vocabulary does not fit the classes, or the blank cannot be found.
-            IndexError: If the blank is none of the classes.
+            IndexError: If the blank is not a class.
         """
         names, encode, pad = _names(what, vocab, classes)
         if isinstance(blank, str):
@@ -91,7 +91,7 @@ class LabelSet:
         return LabelSet(tuple(names), found, how, between, marker, encode, what)
 
     def text(self, ids: Sequence[int]) -> str:
-        """The labels as text, words with spaces between them."""
+        """The labels as text, with spaces between words."""
         parts = [" " if self.labels[index] == self.delimiter else self.labels[index] for index in ids]
         if self.marker:
             parts = [part.replace(self.marker, " ") for part in parts]
@@ -100,11 +100,11 @@ class LabelSet:
         return "".join(parts).strip()
 
     def ids(self, what: str, reference: Any, name: str) -> np.ndarray:
-        """A reference of one sequence as indices: a text, a list of labels or of indices, a row of an array, a line of an n-best list.
+        """A reference of one sequence as indices: from a text, a list of labels or indices, a row of an array, or a line of an n-best list.
 
         Raises:
             ValueError: If it has a label that is not in the vocabulary, or the blank.
-            IndexError: If an index is none of the classes.
+            IndexError: If an index is not a class.
         """
         tokens = getattr(reference, "tokens", reference)  # of a hypothesis
         if isinstance(tokens, str):
@@ -149,7 +149,7 @@ class LabelSet:
         ]
 
     def describe(self) -> str:
-        """The labels, the blank and what is between words."""
+        """The labels, the blank and the word delimiter."""
         between = self.delimiter or (f"{self.marker}…" if self.marker else None)
         words = f"words by “{between}”" if between else "no words"
         return f"{len(self.labels)} labels, blank {self.describe_blank()}, {words}"
@@ -212,7 +212,7 @@ class LabelSet:
 
 
 def sampling_rate_of(vocab: Any) -> float | None:
-    """The rate of a processor of `transformers` or a bundle of torchaudio; else None."""
+    """The sampling rate of a processor of `transformers` or a bundle of torchaudio, or None."""
     rate = getattr(getattr(vocab, "feature_extractor", None), "sampling_rate", None) or getattr(
         vocab, "sample_rate", None
     )
@@ -220,7 +220,7 @@ def sampling_rate_of(vocab: Any) -> float | None:
 
 
 def _names(what: str, vocab: Any, classes: int) -> tuple[list[str], Any, int | None]:
-    """The labels, a function from text to (indices, that of the unknown label), the index of padding."""
+    """The labels, a function from text to (indices, index of the unknown label), the index of padding."""
     given = getattr(vocab, "tokenizer", vocab)
     if hasattr(given, "get_vocab"):
         encode = None
@@ -252,7 +252,7 @@ def _names(what: str, vocab: Any, classes: int) -> tuple[list[str], Any, int | N
 
 
 def _of_dict(what: str, given: dict[str, int], classes: int) -> list[str]:
-    """Labels in the order of their indices; special ones that the model has no class for are left out, as `transformers` adds some."""
+    """Labels in the order of their indices; special labels that `transformers` adds beyond the model's classes are dropped."""
     given = {
         label: index
         for label, index in given.items()
@@ -307,7 +307,7 @@ def _blank(what: str, names: Sequence[str], classes: int, pad: int | None, of_co
 
 
 def _between(names: Sequence[str], of_tokenizer: Any, delimiter: str | None) -> tuple[str | None, str | None]:
-    """The label between words, and what labels at the begin of a word begin with."""
+    """The label between words, and the prefix of labels that start words."""
     if delimiter is not None:
         return (delimiter, None) if delimiter in names else (None, delimiter or None)
     for label in (of_tokenizer, "|", " "):

@@ -1,4 +1,4 @@
-"""The sound that frames are of: its samples, and which frame is when."""
+"""The sound of frames: its samples, and the times of the frames."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rfnb.viz.attention.rail import check_frame_shift, sounds
 
 
 class Sound:
-    """The sound of a batch, and where frames are in it.
+    """The sound of a batch, and the times of its frames.
 
     Attributes:
         rate: Samples per second, or None.
-        frame_shift: Seconds from a frame to the next, or None.
-        how: How that was found.
+        frame_shift: Seconds between frames, or None.
+        how: How that was determined.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class Sound:
 
 
 def frame_lengths(what: str, lengths: Any, samples: Any, config: Any, count: int) -> Any:
-    """The lengths that were given; else those that the samples have after the convolutions of the config.
+    """The given lengths; else those of the samples after the convolutions in the config.
 
     Raises:
-        ValueError: If the samples have different lengths, and nothing says how many frames that are.
+        ValueError: If the samples have different lengths, and the numbers of frames are unknown.
     """
     if lengths is not None or not isinstance(samples, (list, tuple)) or len(samples) != count:
         return lengths

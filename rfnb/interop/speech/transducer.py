@@ -1,6 +1,6 @@
-"""Transducers (RNN-T) of others: their predictor and joiner as a step of our searches, and the lattice of a reference.
+"""Foreign transducers (RNN-T): their predictor and joiner as a step of our searches, and the lattice of a reference.
 
-This file imports torch, so `import rfnb` loads `doors.py` alone.
+This file imports torch, so `import rfnb` imports only `doors.py`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from rfnb.search.noted_searches import AlignedSearch, note_search
 from rfnb.search.transducer import transducer_beam_search, transducer_greedy_decode
 from rfnb.search.transducer_align import frames_of_labels
 
-_CELLS = 1 << 22  # scores that are made at once
+_CELLS = 1 << 22  # scores computed at once
 
 
 class TransducerOutput:
-    """The frames of an encoder with the predictor and joiner that read them; `rf.transducer_output` makes it.
+    """The frames of an encoder with their predictor and joiner; made by `rf.transducer_output`.
 
     Attributes:
         encoder: {batch, time, feature}
         labels: The text of each class.
         blank: Index of the blank.
-        frame_shift: Seconds from one frame to the next; None if unknown.
+        frame_shift: Seconds between frames; None if unknown.
     """
 
     def __init__(self, frames: FrameBatch, labels: LabelSet, sound: Sound, parts: TransducerParts, first: int | None):
@@ -52,7 +52,7 @@ class TransducerOutput:
         return f"<TransducerOutput: {self._frames.describe()}, {self._labels.describe()}, {self._sound.describe()}>"
 
     def greedy(self, max_labels_per_frame: int = 10) -> list[Found]:
-        """The labels of the alignment that takes the best step each time, of each sequence; its score is that of this alignment."""
+        """The labels of the alignment that takes the best step each time, for each sequence; its score is that of this alignment."""
         found, scores, time = transducer_greedy_decode(
             self._step(), self.encoder, max_labels_per_frame=max_labels_per_frame, **self._options()
         )
@@ -64,8 +64,8 @@ class TransducerOutput:
         """The best label sequences of each sequence, each scored by the sum over all its alignments that the beam finds, as tables.
 
         Args:
-            max_labels: No sequence gets more. Default: as many as the longest has frames.
-            **options: Of `rf.transducer_beam_search`: lm, lm_scale, label_bonus, ...
+            max_labels: Maximal number of labels. Default: the number of frames of the longest sequence.
+            **options: Options of `rf.transducer_beam_search`: lm, lm_scale, label_bonus, ...
         """
         most = int(self._frames.lengths.max(initial=1)) if max_labels is None else max_labels
         found, scores, time, beam = transducer_beam_search(
@@ -75,9 +75,9 @@ class TransducerOutput:
         return self._labels.nbest(found, scores, self._frames.batch, beam, time)
 
     def align(self, reference: Any, reference_lengths: Any = None) -> Alignments:
-        """The best alignment of a reference, the frame in which each label is written, and the lattice of all of them.
+        """The best alignment of references: the frame in which each label is emitted, and the lattice of all alignments.
 
-        Args and Raises: As of `CtcOutput.align`.
+        Args and Raises: See `CtcOutput.align`.
         """
         rows = references_of("align", reference, reference_lengths, self._labels, len(self._frames.lengths))
         made = []
@@ -97,7 +97,7 @@ class TransducerOutput:
         return Alignments(made)
 
     def __rfnb_why_not__(self, expected: Any, seq: int, beam_size: int = 8, **options: Any) -> WhyNot:
-        """The answer of `rf.why_not`, of a search with these options."""
+        """The answer of `rf.why_not`, for a search with these options."""
         rows = references_for("why_not", expected, seq, self._labels, len(self._frames.lengths))
 
         def score(values: torch.Tensor, tokens: Sequence[int]) -> torch.Tensor:
@@ -127,7 +127,7 @@ class TransducerOutput:
         return torch.stack(outs, 1)
 
     def _joined(self, frames: torch.Tensor, outs: torch.Tensor) -> Iterator[torch.Tensor]:
-        """(frames, labels + 1, classes) of some frames at a time."""
+        """(frames, labels + 1, classes) for blocks of frames."""
         places = len(outs)
         each = max(1, _CELLS // (places * len(self.labels)))
         for some in frames.split(each) if len(frames) else ():
@@ -152,13 +152,13 @@ class TransducerOutput:
 
 
 class TransducerParts:
-    """A predictor and a joiner with one shape of call, whatever they came as.
+    """A predictor and a joiner with a uniform calling convention.
 
     predict: labels int64 (n,), state or None -> output (n, ...), state; join: frames (n, feature), outputs (n, ...) -> logits (n, classes).
 
     Attributes:
-        shapes: Of the tensors in a state, shape without the axis of hypotheses, and dtype.
-        classes: How many the joiner scores.
+        shapes: For each tensor in a state, its shape without the axis of hypotheses, and its dtype.
+        classes: The number of classes of the joiner.
     """
 
     def __init__(self, what: str, predictor: Any, joiner: Any, state_axis: int, frame: torch.Tensor):
@@ -207,7 +207,7 @@ class TransducerParts:
         return self._predictor.join(frames[:, None], ones, outs[:, None], ones)[0][:, 0, 0]
 
     def packed(self, state: Any, count: int) -> list[torch.Tensor]:
-        """The tensors of a state, the axis of hypotheses first."""
+        """The tensors of a state, with the axis of hypotheses first."""
         leaves, tree = _leaves(state)
         shapes = [(self._rest(leaf, count), leaf.dtype) for leaf in leaves]
         if tree != self.tree or shapes != self.shapes:
@@ -219,7 +219,7 @@ class TransducerParts:
         return [leaf.movedim(self._axis, 0) for leaf in leaves]
 
     def unpacked(self, leaves: Sequence[torch.Tensor]) -> Any:
-        """The state of such tensors."""
+        """The state from such tensors."""
         if not leaves:
             return None
         return pytree.tree_unflatten([leaf.movedim(0, self._axis).contiguous() for leaf in leaves], self.tree)
@@ -241,7 +241,7 @@ class TransducerParts:
 
 
 class TransducerStep:
-    """A predictor and a joiner as step of `rf.transducer_beam_search`; what has no label yet gets no state."""
+    """A predictor and a joiner as the step of `rf.transducer_beam_search`; hypotheses without a label have no state."""
 
     def __init__(self, parts: TransducerParts, batch: Dim, classes: Dim):
         self._parts, self._batch, self._classes = parts, batch, classes
@@ -272,7 +272,7 @@ class TransducerStep:
     def _predicted(
         self, labels: torch.Tensor, begun: torch.Tensor, leaves: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """The output of the predictor and its next state, of those at the begin and of those that have a state."""
+        """The output of the predictor and its next state, for hypotheses at the beginning and those with a state."""
         outs: list[tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]] = []
         for which in (~begun, begun):
             if bool(which.any()):
@@ -293,7 +293,7 @@ def alignment(
     """The alignment of a reference, from log probabilities of the blank (frames, labels + 1) and of the next label (frames, labels).
 
     Raises:
-        ValueError: If there is none with a probability above 0.
+        ValueError: If no alignment has a probability above 0.
     """
     frames, score = frames_of_labels(blank, label)
     if score == -np.inf:
@@ -324,7 +324,7 @@ def lattice(
     logits: Any, reference: Any, lengths: Any, reference_lengths: Any, vocab: Any, blank: int | str | None,
     samples: Any, sampling_rate: float | None, frame_shift: float | None, word_delimiter: str | None,
 ) -> Alignments:  # fmt: skip
-    """The result of `rf.transducer_lattice`, whose arguments these are."""
+    """See `rf.transducer_lattice`."""
     what = "transducer_lattice"
     raw = logits if isinstance(logits, torch.Tensor) else torch.as_tensor(np.asarray(logits), device="cpu")
     if raw.ndim == 3:
@@ -366,7 +366,7 @@ def make(
     encoder: Any, lengths: Any, predictor: Any, joiner: Any, vocab: Any, blank: int | str | None, layout: str, state_axis: int,
     initial_label: int | None, samples: Any, sampling_rate: float | None, frame_shift: float | None, word_delimiter: str | None,
 ) -> TransducerOutput:  # fmt: skip
-    """The result of `rf.transducer_output`, whose arguments these are."""
+    """See `rf.transducer_output`."""
     what = "transducer_output"
     frames = FrameBatch.of(what, encoder, lengths, layout, "feature", "frames of the encoder")
     check_finite(what, frames, "frames of the encoder")
@@ -385,7 +385,7 @@ def _scores(logits: torch.Tensor, row: np.ndarray, blank: int) -> tuple[np.ndarr
 
 
 def _leaves(state: Any) -> tuple[list[Any], Any]:
-    """The tensors of a state, and how they are nested; None is no tensor."""
+    """The tensors of a state, and their nesting; None is not a tensor."""
     return pytree.tree_flatten([] if state is None else state)
 
 

@@ -1,11 +1,11 @@
-"""why_aligned: why a search over alignments, of a CTC model or a transducer, did not say what was expected.
+"""why_aligned: why a search over alignments, of a CTC model or a transducer, did not produce an expected output.
 
     why = rf.why_not(rf.ctc_output(logits, vocab=processor), "AB CD")
-    print(why)                        # labels by their best alignment, and what would give it
-    print(why.parts)                  # which frames the margin is due to
+    print(why)                        # labels with their best alignment, and repairs
+    print(why.parts)                  # the attribution of the margin to frames
 
-Scores are sums over all alignments. A label has what its frames add along the best one; the last row is all else: blanks, and the other
-alignments.
+Scores are sums over all alignments. The part of a label is the contribution of its frames along the best one; the last
+row is the rest: blanks, and the other alignments.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from rfnb.trace.beam_diagnosis import result_of
 from rfnb.trace.beam_labels import label_names
 from rfnb.trace.record import record
 
-_WIDER, _BONUSES = 16, np.arange(0.5, 5.01, 0.5)  # so many times as wide at most
+_WIDER, _BONUSES = 16, np.arange(0.5, 5.01, 0.5)  # maximal factor for a wider beam; bonuses to try
 _TOLERANCE, _PIECES, _MOST = 0.005, 8, 2048
 Score = Callable[[torch.Tensor, Sequence[int]], torch.Tensor]
 Search = partial[list[NBest]]
 
 
 def of_search(search: AlignedSearch, expected: Any, seq: int) -> WhyNot:
-    """The answer about a search that was noted."""
+    """The answer for a recorded search."""
     output, options = search.output, search.options
     if search.is_raw and search.classes is None:
         raise value_error(
@@ -66,11 +66,12 @@ def why_not(
     """The answer for one sequence.
 
     Args:
-        output: With `beam_search` and `align`.
-        rows: What is expected of each sequence, as indices: that of the others does not matter.
-        frames: Of the sequence, (frames, feature).
+        output: An output with `beam_search` and `align`.
+        rows: The expected output of each sequence, as indices; those of other sequences are ignored.
+        frames: The frames of the sequence, (frames, feature).
         score: The natural-log probability of labels in frames (n, frames, feature), summed over all alignments: (n,).
-        beam_size, options: Of the search. What a language model or a bonus adds is in the scores, and in the baseline of the parts.
+        beam_size, options: Options of the search. The contribution of a language model or a bonus is in the scores, and
+            in the baseline of the parts.
     """
     search = partial(output.beam_search, **{**options, "keep_candidates": None})
     with record("beams") as trace:
@@ -122,17 +123,17 @@ def _steps(aligned: Sequence[Any], scores: Sequence[float]) -> Iterator[WhyNotSt
 
 
 def _forced_score(search: Search, seq: int, tokens: Sequence[int]) -> float:
-    """The whole score of labels: a search in which nothing else is allowed finds all of their alignments; -inf if they are not allowed."""
+    """The full score of labels: a search in which nothing else is allowed finds all their alignments; -inf if they are not allowed."""
     own = tuple(tokens)
     try:
         rows = search(beam_size=len(own) + 1, allowed=_only(search, own, ()))
-    except ValueError:  # nothing that is allowed has come to its end
+    except ValueError:  # no allowed hypothesis is complete
         return -np.inf
     return next((float(row.score) for row in rows[seq] if tuple(map(int, row.tokens)) == own), -np.inf)
 
 
 def _only(search: Search, start: tuple[int, ...], then: Any) -> Any:
-    """The rule of a search, and these labels at the begin, with `then` after them: None is everything."""
+    """The rule of a search that forces these labels at the beginning, and `then` after them; None allows everything."""
     rule = lambda labels: [start[len(labels)]] if len(labels) < len(start) else then  # noqa: E731
     own = search.keywords.get("allowed")
     return rule if own is None else [*(own if isinstance(own, (list, tuple)) else [own]), rule]
@@ -147,12 +148,12 @@ def _repairs(
     found: tuple[int, ...],
     texts: Sequence[str],
 ) -> Iterator[Repair]:
-    """Repairs that give it, found by trying: the fewest labels forced, a wider beam, a bonus for each label."""
+    """Repairs that produce it, found by trying: the fewest forced labels, a wider beam, a bonus per label."""
 
     def gives(**more: Any) -> bool:
         try:
             best = search(**{"beam_size": beam_size, **more})[seq][0]
-        except ValueError:  # nothing that is allowed has come to its end
+        except ValueError:  # no allowed hypothesis is complete
             return False
         return tuple(map(int, best.tokens)) == wanted
 
@@ -176,7 +177,7 @@ def _repairs(
 def _parts(
     frames: torch.Tensor, ways: Sequence[Sequence[int]], texts: Sequence[Sequence[str]], score: Score
 ) -> MarginParts:
-    """The margin, of all frames on their way from the mean one; and with one alone that is the mean one."""
+    """The margin with all frames interpolated from the mean frame; and with each single frame replaced by the mean."""
     own = frames.detach().double()
     start = own.mean(0, keepdim=True).expand_as(own)
     way = own - start
@@ -222,8 +223,8 @@ def transducer_sum(blank: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
     """The natural-log probability of labels, summed over all alignments, with its gradient: (n,).
 
     Args:
-        blank: (n, frames, labels + 1): of the blank, by number of labels emitted.
-        label: (n, frames, labels): of the next label.
+        blank: (n, frames, labels + 1): log probability of the blank, by number of emitted labels.
+        label: (n, frames, labels): log probability of the next label.
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.4.
     """

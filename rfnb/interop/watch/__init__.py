@@ -1,1 +1,1 @@
-"""A training of torch seen from inside: see docs/contracts/watch.md."""
+"""Observe a torch training: see docs/contracts/watch.md."""

@@ -1,6 +1,6 @@
-"""Activations: what modules return, in numbers, in the updates that are looked at.
+"""Activations: statistics of module outputs, in selected updates.
 
-Mean, standard deviation and shares are of at most 65,536 entries of each output, the largest and the dead units of all.
+Mean, standard deviation and fractions are over at most 65,536 entries of each output; the maximum and the dead units are over all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rfnb.nn.module.module import Module
 from rfnb.trace.probe import Ear, Place
 
 MOST_ENTRIES = 1 << 16
-_NEAR = 0.01  # an output of a sigmoid or tanh is saturated if it is so near to its bound
+_NEAR = 0.01  # an output of a sigmoid or tanh within this distance of its bound is saturated
 _CHANNELS_FIRST = (
     torch.nn.modules.conv._ConvNd,
     torch.nn.modules.batchnorm._NormBase,
@@ -30,12 +30,12 @@ _CHANNELS_FIRST = (
 
 
 class Activations:
-    """Looks at the modules of a model, between `open` and `close`.
+    """Observes the modules of a model, between `open` and `close`.
 
     Attributes:
-        paths: Of the modules, in the order in which the model has them.
-        found: The numbers of those that were called, by path, a vector in the order of `ACTIVATIONS`.
-        seconds: What looking has cost since `open`.
+        paths: The paths of the modules, in the order of the model.
+        found: The statistics of called modules, by path, a vector in the order of `ACTIVATIONS`.
+        seconds: The cost of observation since `open`.
     """
 
     def __init__(self, model: Any):
@@ -52,18 +52,20 @@ class Activations:
         self.seconds = 0.0
 
     def open(self) -> None:
-        """Look at what is called from here on."""
+        """Observe calls from here on."""
         begin = time.perf_counter()
         self.found, self.seconds = {}, 0.0
         for path, module in self._modules:
-            self._forwards.append(Forward(module, self._around(path)))  # before it is put: `close` goes through them
+            self._forwards.append(
+                Forward(module, self._around(path))
+            )  # before it takes effect: `close` iterates over them
             self._forwards[-1].put()
         if self._of_rf:
             self._ear.open()
         self.seconds += time.perf_counter() - begin
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop observing."""
         for forward in reversed(self._forwards):
             forward.remove()
         self._forwards.clear()
@@ -99,7 +101,7 @@ class Activations:
 
 
 def floats_of(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors of real numbers in what a module takes or returns."""
+    """The real-valued tensors in a module's input or output."""
     for leaf in values_in(value):
         raw = leaf.raw_tensor if isinstance(leaf, Tensor) else leaf
         if (
@@ -112,32 +114,32 @@ def floats_of(value: Any) -> Iterator[torch.Tensor]:
 
 
 def numbers_of(module: torch.nn.Module | None, x: torch.Tensor) -> torch.Tensor:
-    """The numbers of an output as float32 on its device: mean, std, zeros, saturated, largest, dead units."""
+    """The statistics of an output as float32 on its device: mean, std, zeros, saturated, largest, dead units."""
     axis = 1 if isinstance(module, _CHANNELS_FIRST) and x.dim() > 2 else x.dim() - 1
     others = [other for other in range(x.dim()) if other != axis]
     units = torch.linalg.vector_norm(x, math.inf, dim=others) if others else x.abs().reshape(-1)
     entries = entries_of(x).float()
     std, mean = torch.std_mean(entries, correction=0)
     zeros, dead = (entries == 0).float().mean(), (units == 0).float().mean()
-    if others == [] or x.numel() == units.numel():  # one frame says nothing about its units
+    if others == [] or x.numel() == units.numel():  # one frame is not enough to judge units
         dead = torch.full_like(dead, math.nan)
     return torch.stack([mean, std, zeros, _saturated(module, entries), units.max().float(), dead])
 
 
 def entries_of(x: torch.Tensor) -> torch.Tensor:
-    """Some of the entries, at most `MOST_ENTRIES`, from all over, as a vector."""
-    order = sorted(range(x.dim()), key=x.stride, reverse=True)  # as they lie in memory: no copy of all
+    """A sample of the entries, at most `MOST_ENTRIES`, evenly spread, as a vector."""
+    order = sorted(range(x.dim()), key=x.stride, reverse=True)  # in memory order, without copying everything
     flat = x.permute(order).reshape(-1)
     step = -(-flat.numel() // MOST_ENTRIES)
     while step > 1 and any(math.gcd(step, size) > 1 for size in x.shape if size > 1 and size % step != 1):
-        step += 1  # else the same units again and again
+        step += 1  # else the same units would be sampled again and again
         if step > 4 * (flat.numel() // MOST_ENTRIES + 1):
             break
     return flat[::step]
 
 
 def _saturated(module: torch.nn.Module | None, entries: torch.Tensor) -> torch.Tensor:
-    """The share of entries at the bounds of what the module can return; NaN if it has none."""
+    """The fraction of entries at the bounds of a module's range; NaN without bounds."""
     if isinstance(module, torch.nn.Sigmoid):
         return ((entries - 0.5).abs() > 0.5 - _NEAR).float().mean()
     if isinstance(module, torch.nn.Tanh) or (

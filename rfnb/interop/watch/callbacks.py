@@ -1,5 +1,5 @@
-"""Others who hear of a training: the training loops of others, by their documented hooks, and event files of TensorBoard. They are imported
-here and nowhere else.
+"""Integrations of a watch: callbacks for other training loops, by their documented hooks, and event files for TensorBoard.
+These packages are imported only here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rfnb.core.place import warn_user
 from rfnb.trace.training import NORMS, Training
 from rfnb.trace.training_journal import News
 
-_LEFT_OUT = ("epoch", "total_flos", "step")  # of the logs of transformers: no metrics
+_LEFT_OUT = ("epoch", "total_flos", "step")  # entries in the logs of transformers that are not metrics
 
 
 def trainer_callback(watch: Any) -> Any:
@@ -65,7 +65,9 @@ def lightning_callback(watch: Any) -> Any:
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
             loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
             if loss is not None and getattr(loss, "ndim", 0) == 0:
-                watch.log(loss=loss * getattr(trainer, "accumulate_grad_batches", 1))  # it is divided by that
+                watch.log(
+                    loss=loss * getattr(trainer, "accumulate_grad_batches", 1)
+                )  # trainers report it divided by that
 
         def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
             watch.epoch()
@@ -100,7 +102,7 @@ def _base(packages: tuple[str, ...], name: str, method: str) -> Any:
 
 
 def _log(watch: Any, logs: Any) -> None:
-    """Log what is a number."""
+    """Log the numeric values."""
     numbers = {
         str(name): value
         for name, value in (logs or {}).items()
@@ -112,7 +114,7 @@ def _log(watch: Any, logs: Any) -> None:
 
 
 def event_files() -> type[EventFiles]:
-    """The class that writes them.
+    """The class that writes event files.
 
     Raises:
         ImportError: Without the package tensorboard.
@@ -130,7 +132,7 @@ def event_files() -> type[EventFiles]:
 
 
 class EventFiles:
-    """The event files of a training in a folder: each curve, and each number of each module, as a scalar over the updates."""
+    """The event files of a training in a folder: each curve, and each statistic of each module, as a scalar over the updates."""
 
     def __init__(self, training: Training, folder: str | PathLike[str]):
         from torch.utils.tensorboard import SummaryWriter
@@ -141,7 +143,7 @@ class EventFiles:
         training.on_close(self.close)
 
     def write(self, _: Any = None) -> None:
-        """Write what has come."""
+        """Write new values."""
         with self._training.lock:
             news, _ = self._news.take()
         try:
@@ -161,6 +163,6 @@ class EventFiles:
             )
 
     def close(self, _: Any = None) -> None:
-        """The training is over."""
+        """Handle the end of the training."""
         self.write()
         self._writer.close()

@@ -1,6 +1,6 @@
-"""The fixed example of a training: what the model does with it, recorded.
+"""The fixed example of a training: recordings of the model on it.
 
-What the model computes beside its training leaves no trace in it: all that this changes is put back.
+The extra computation does not affect the training: all state that it changes is restored.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class ExampleRun:
     """Runs the example.
 
     Args:
-        model: In eval mode meanwhile.
-        example: The arguments, or a function that calls the model. Tensors are copied, so that it stays what it is.
+        model: Switched to eval mode for the run.
+        example: The arguments, or a function that calls the model. Tensors are copied, so that it cannot change.
     """
 
     def __init__(self, model: Any, example: Any):
@@ -58,11 +58,11 @@ class ExampleRun:
             self.call = lambda: root(given)
 
     def record(self) -> Trace | None:
-        """The recording; None, and once a warning, if it fails: the training goes on."""
+        """The recording; None, with one warning, if it fails: the training continues."""
         root = inner(self._model)
         fast = torch.backends.mha.get_fastpath_enabled()
         try:
-            torch.backends.mha.set_fastpath_enabled(False)  # of nn.TransformerEncoder: nothing can be seen in it
+            torch.backends.mha.set_fastpath_enabled(False)  # the fast path of nn.TransformerEncoder hides its values
             with untouched(self._model, evaluating=True), record(model=root, limit=LIMIT) as trace:
                 self.call()
             settle(trace)
@@ -77,7 +77,7 @@ class ExampleRun:
 
 
 def fewer(examples: list[ExampleRecording]) -> list[ExampleRecording]:
-    """The recordings that may be kept: of too many every second one goes, but for the first and the last."""
+    """The recordings to keep: if there are too many, every second one is dropped, except the first and the last."""
     while len(examples) > 2 and sum(one.trace.num_bytes for one in examples) > ALL:
         last = len(examples) - 1
         examples = [one for index, one in enumerate(examples) if index % 2 == 0 or index == last]
@@ -90,16 +90,16 @@ def _copied(value: Any, device: torch.device) -> Any:
 
 @block
 def untouched(model: Any, *, evaluating: bool) -> Iterator[None]:
-    """A with-block without gradients, after which generators, buffers and train flags are as they were.
+    """A with-block without gradients that restores random generators, buffers and train flags.
 
     Args:
-        evaluating: Whether the model is in eval mode meanwhile.
+        evaluating: Whether to switch the model to eval mode.
     """
     root = inner(model)
     states, of_python, of_numpy = torch_random.get_random_state(), random.getstate(), np.random.get_state()
     modules = list(root.modules()) if isinstance(root, torch.nn.Module) else []
     flags = [(module, module.training) for module in modules]
-    scripted = torch.jit.ScriptModule  # its program holds its buffers: they cannot be other ones
+    scripted = torch.jit.ScriptModule  # its program holds its buffers, which cannot be replaced
     buffers = [(module, dict(module._buffers)) for module in modules if not isinstance(module, scripted)]
     held = {id(each): each for module in modules for each in module._buffers.values() if each is not None}
     values = [(each, each.detach().clone()) for each in held.values()]
@@ -123,7 +123,7 @@ def untouched(model: Any, *, evaluating: bool) -> Iterator[None]:
             for module, of in buffers:
                 module._buffers.clear()
                 module._buffers.update(of)
-            for each, value in values:  # all: batch norm changes its statistics without another version of them
+            for each, value in values:  # all: batch norm changes its statistics without increasing their version
                 each.data.copy_(value)
             torch_random.set_random_state(states)
             random.setstate(of_python)
@@ -131,7 +131,7 @@ def untouched(model: Any, *, evaluating: bool) -> Iterator[None]:
 
 
 def settle(trace: Trace) -> None:
-    """Compute all values of a recording: some depend on weights, which go on changing."""
+    """Compute all lazy values of a recording: some depend on weights, which will change."""
     for event in trace.events:
         if isinstance(event.values, Later):
             event.values.made()

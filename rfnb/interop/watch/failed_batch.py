@@ -1,6 +1,6 @@
-"""Find the module that made what is NaN or infinite: do the batch once more, with the same random numbers, module by module.
+"""Find the module that made a NaN or infinite value: repeat the batch, with the same random numbers, module by module.
 
-A child is done before what it is in, so the first call whose output is bad has made it, or got it.
+A child returns before its parent, so the first call with a bad output either made or received it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ LIMIT = 64 << 20  # bytes of the recording of the batch
 
 
 class KeptCall(NamedTuple):
-    """A call of the model in the training, as far as it is needed to do it once more.
+    """The data of a model call in training that is needed to repeat it.
 
     Attributes:
-        number: Of the batch, from 1.
-        states: Of the generators, as `rf.get_random_state` has them.
+        number: The number of the batch, from 1.
+        states: States of the generators, as in `rf.get_random_state`.
         autocast: Device type, dtype and whether it was on.
-        versions: Of the tensors that it got, to see that they are still the same.
+        versions: Versions of its input tensors, to check that they are unchanged.
     """
 
     number: int
@@ -43,21 +43,21 @@ class KeptCall(NamedTuple):
 
 
 def kept(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], device: str) -> KeptCall:
-    """The call that is about to be made."""
+    """The data of a call that is about to run."""
     autocast = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
     return KeptCall(number, args, kwargs, get_random_state(), autocast, _versions(args, kwargs))
 
 
 class BadCall(NamedTuple):
-    """The first call whose output is bad.
+    """The first call with a bad output.
 
     Attributes:
-        path: Of the module; "" is the model.
+        path: The path of the module; "" for the model.
         kind: Its class.
-        inputs, output: In words.
-        fine: Whether what came in was finite, or minus infinity, which masks are made of.
-        infinite: Whether minus infinity was in what came in.
-        before: The path of the last module before it whose output was fine; None if there is none.
+        inputs, output: Descriptions of these.
+        fine: Whether its inputs were finite, or minus infinity as in masks.
+        infinite: Whether its inputs contained minus infinity.
+        before: The path of the last earlier module whose output was fine, or None.
         batch: Number of the batch.
     """
 
@@ -72,13 +72,13 @@ class BadCall(NamedTuple):
 
 
 class Again(NamedTuple):
-    """The result of doing it once more.
+    """The result of repeating calls.
 
     Attributes:
         found: None if all outputs are finite.
-        trace: The recording of that batch; None if there is none.
-        changed: Whether inputs were changed since.
-        order: The paths of the modules, in the order in which they were done.
+        trace: The recording of that batch, or None.
+        changed: Whether inputs have changed since.
+        order: The paths of the modules, in the order of their calls.
     """
 
     found: BadCall | None
@@ -88,7 +88,7 @@ class Again(NamedTuple):
 
 
 def do_again(model: Any, calls: list[KeptCall]) -> Again:
-    """Do the calls of an update once more, until a module gives something bad."""
+    """Repeat the calls of an update, until a module returns a bad value."""
     root = inner(model)
     changed, order = False, []
     for call in calls:
@@ -104,7 +104,7 @@ def do_again(model: Any, calls: list[KeptCall]) -> Again:
                 for forward in forwards:
                     forward.put()
                 root(*call.args, **call.kwargs)
-            except Exception:  # a model may refuse what is not finite; what was seen until then says why
+            except Exception:  # a model may refuse non-finite values; what was seen before shows the cause
                 pass
             finally:
                 for forward in reversed(forwards):
@@ -118,17 +118,17 @@ def do_again(model: Any, calls: list[KeptCall]) -> Again:
 
 
 def bad_parameters(model: Any) -> list[str]:
-    """The names of the parameters that are not finite."""
+    """The names of the parameters with non-finite values."""
     return [each.name for each in parameters_of(model) if not bool(torch.isfinite(each.tensor.detach()).all())]
 
 
 class _Look:
-    """Looks at the calls of modules, and notes the first bad ones."""
+    """Observes calls of modules, and records the first bad ones."""
 
     def __init__(self, batch: int):
         self.batch = batch
         self.found: BadCall | None = None  # NaN, or plus infinity
-        self.infinite: BadCall | None = None  # minus infinity, which masks are made of: only if there is nothing else
+        self.infinite: BadCall | None = None  # minus infinity, as in masks: used only if there is nothing else
         self.order: list[str] = []
         self._fine: str | None = None
 
@@ -156,7 +156,7 @@ class _Look:
 
 
 def _modules(root: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
-    """All modules that may be looked at, also those that others are in."""
+    """All modules that may be observed, including containers."""
     found: list[tuple[str, torch.nn.Module]] = []
     closed: list[str] = []
     for path, module in root.named_modules():

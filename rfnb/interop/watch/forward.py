@@ -1,8 +1,8 @@
-"""The calls that a watch sees: `forward` of one module instance, what `backward` is called on, and how gradients are clipped.
+"""The calls that a watch observes: `forward` of a module instance, the argument of `backward`, and gradient clipping.
 
-No hooks: on layers of nn.TransformerEncoder a hook switches the fast path off, which changes the last bits of an evaluation. Functions of
-torch are others at their home while any watch is open, and as they were afterwards. They are looked up there by what calls them
-(`Tensor.backward`, `clip_grad_norm_`), so it does not matter how these were imported.
+No hooks are used: on layers of nn.TransformerEncoder a hook disables the fast path, which changes the last bits of an
+evaluation. Functions of torch are replaced in their module while any watch is open, and restored afterwards. Their
+callers look them up there (`Tensor.backward`, `clip_grad_norm_`), so it does not matter how these were imported.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Around = Callable[["Forward", tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Forward:
-    """`forward` of a module, which goes through a function until it is removed.
+    """The `forward` of a module, routed through a function until it is removed.
 
     Args:
-        module: Of torch.
-        around: Gets this and the arguments, and returns what `self.forward(*args, **kwargs)` does.
+        module: A torch module.
+        around: Called with this object and the arguments; returns the result of `self.forward(*args, **kwargs)`.
     """
 
     def __init__(self, module: torch.nn.Module, around: Around):
@@ -35,7 +35,7 @@ class Forward:
         self._in_place: InPlace | None = None
 
     def put(self) -> None:
-        """Go through the function from here on."""
+        """Route calls through the function from here on."""
         module = self.module
         if is_method(module, "forward"):
             methods.put(module, "forward", id(self), functools.partial(_around, weakref.ref(self)), weak=True)
@@ -45,14 +45,14 @@ class Forward:
             module.__dict__["forward"] = self._in_place
 
     def call(self, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call what is below."""
+        """Call the wrapped function."""
         if self._around is None:
             return forward(*args, **kwargs)
         self.forward = forward
         return self._around(self, args, kwargs)
 
     def remove(self) -> None:
-        """Put back what was there; where another one has been put around this, this does nothing any more."""
+        """Restore the original; if another wrapper is around this one, it becomes inactive."""
         self._around = None
         in_place = self._in_place
         if in_place is None:
@@ -68,7 +68,7 @@ class Forward:
 
 
 def _around(of: weakref.ref[Forward], forward: Any) -> Any:
-    @functools.wraps(forward)  # who asks for the signature gets that of `forward`
+    @functools.wraps(forward)  # keeps the signature of `forward`
     def called(*args: Any, **kwargs: Any) -> Any:
         own = of()
         return forward(*args, **kwargs) if own is None else own.call(forward, args, kwargs)
@@ -80,7 +80,7 @@ _CLIP = "_clip_grads_with_norm_"
 
 
 class Watcher(Protocol):
-    """The receiver of what is seen."""
+    """The receiver of observed calls."""
 
     def saw_backward(self, tensors: Any) -> None:
         """Gradients of these are about to be computed."""
@@ -94,7 +94,7 @@ _replaced = Replaced()
 
 
 def see(watcher: Watcher) -> None:
-    """Report to a watcher from here on; one that is never closed is released with its model."""
+    """Report to a watcher from here on; a watcher that is never closed is released with its model."""
     own = weakref.ref(watcher, _no_more)
     _watchers.append(own)
     _replaced.replace(own, torch.autograd, "backward", partial(_telling, _tell_backward))
@@ -103,7 +103,7 @@ def see(watcher: Watcher) -> None:
 
 
 def see_no_more(watcher: Watcher) -> None:
-    """Tell it no more; after the last one all is as it was."""
+    """Stop reporting; after the last watcher the originals are restored."""
     _no_more(weakref.ref(watcher))
 
 

@@ -1,4 +1,4 @@
-"""Late: numbers that a device has been asked for, fetched when they are there. On a CPU they are there at once."""
+"""Late: asynchronous reads of scalars from a device, used when they arrive. On a CPU they are available at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 class Late:
-    """A queue of tensors, and of what is to be done with their values. Nothing waits for a device but `finish`."""
+    """A queue of tensors, with functions to call on their values. Only `finish` waits for a device."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[list[torch.Tensor], list[Any], Callable[[np.ndarray], None]]] = deque()
@@ -59,12 +59,12 @@ class Late:
             self.fetch()
 
     def fetch(self) -> None:
-        """Do what can be done without waiting."""
+        """Process what has arrived, without waiting."""
         while self._waiting and all(event.query() for event in self._waiting[0][1]):
             self._take()
 
     def finish(self) -> None:
-        """Wait for all that was asked for."""
+        """Wait for everything."""
         while self._waiting:
             for event in self._waiting[0][1]:
                 if not event.query():

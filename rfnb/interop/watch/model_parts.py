@@ -1,4 +1,4 @@
-"""The parts of a model that is watched: its parameters by the module they belong to, its modules, and what is wrong with it."""
+"""The parts of a watched model: its parameters by module, its modules, and problems with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rfnb.nn.module.module import Module
 
 
 class Owned(NamedTuple):
-    """A parameter: its name, itself, and the path of the module that it belongs to (of a shared one the first)."""
+    """A parameter: its name, itself, and the path of the module that owns it (for a shared one the first)."""
 
     name: str
     tensor: torch.Tensor
@@ -21,7 +21,7 @@ class Owned(NamedTuple):
 
 
 def inner(model: Any) -> Any:
-    """The model in the wrappers of data parallelism and of torch.compile, and the Module in its bridge to torch."""
+    """The model inside wrappers of data parallelism and torch.compile, and the Module inside its torch bridge."""
     while True:
         if isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
             model = model.module
@@ -36,12 +36,12 @@ def inner(model: Any) -> Any:
 
 
 def is_compiled(module: Any) -> bool:
-    """Whether it is what `torch.compile(module)` has returned."""
+    """Whether it is the result of `torch.compile(module)`."""
     return isinstance(module, torch.nn.Module) and "_orig_mod" in module._modules
 
 
 def check(model: Any) -> None:
-    """Refuse what cannot be watched, and warn of Modules in it that torch does not find, so does not train.
+    """Refuse a model that cannot be watched, and warn about Modules in it that torch does not find, and so does not train.
 
     Raises:
         TypeError: No module, or a scripted one.
@@ -91,7 +91,7 @@ def check(model: Any) -> None:
 
 
 def parameters_of(model: Any) -> list[Owned]:
-    """The parameters, each once: what is shared belongs to the first module that has it."""
+    """The parameters, each once: a shared one belongs to the first module that has it."""
     model = inner(model)
     if isinstance(model, Module):
         named = [(name, each.raw_tensor) for name, each in model.named_parameters() if not each.auxiliary]
@@ -118,9 +118,9 @@ _NOTHING_OF_ITS_OWN = (torch.nn.Identity, torch.nn.Dropout, torch.nn.modules.dro
 
 
 def seen_modules(model: Any) -> list[tuple[str, torch.nn.Module]]:
-    """The modules of torch whose outputs are looked at: those that compute something themselves.
+    """The torch modules whose outputs are observed: those that compute something themselves.
 
-    What is compiled or scripted is one module.
+    A compiled or scripted part counts as one module.
     """
     while isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module
@@ -147,7 +147,7 @@ def seen_modules(model: Any) -> list[tuple[str, torch.nn.Module]]:
 
 
 def is_whole(module: torch.nn.Module) -> bool:
-    """Whether a module is compiled: what is in it is not to be touched."""
+    """Whether a module is compiled, so that its parts must not be touched."""
     return is_compiled(module) or getattr(module, "_compiled_call_impl", None) is not None
 
 
@@ -184,7 +184,7 @@ def optimizers_of(given: Any) -> dict[str, torch.optim.Optimizer]:
 
 
 def check_optimizers(named: dict[str, torch.optim.Optimizer], owned: list[Owned]) -> None:
-    """ValueError if one of them has no parameter of the model."""
+    """Raise a ValueError if an optimizer has no parameter of the model."""
     own = {id(each.tensor) for each in owned}
     for name, optimizer in named.items():
         others = [tensor for group in optimizer.param_groups for tensor in group["params"]]

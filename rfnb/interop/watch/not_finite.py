@@ -1,4 +1,4 @@
-"""NotFinite: what is known where something of a training is NaN or infinite, and the words that say which module made it."""
+"""NotFinite: the facts about a NaN or infinite value in a training, and the message that names the module that made it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rfnb.nn.module.module import Module
 
 @dataclass(frozen=True)
 class NotFinite:
-    """All that is known where something is not finite.
+    """The facts about a non-finite value.
 
     Attributes:
-        what: What was found so: "the loss", ...
-        step: The update, from 0; epoch: epochs that are over.
-        names: Parameters whose gradients are not finite.
-        late: The optimizer has used it already.
+        what: The subject: "the loss", ...
+        step: The update, from 0; epoch: number of completed epochs.
+        names: Parameters with non-finite gradients.
+        late: Whether the optimizer has already used it.
         again: Repeats the calls of this update; None if that is impossible.
         counts: Updates and batches so far.
-        owned: Names of all parameters that are optimized, in their order.
-        looked: Paths of modules whose outputs are looked at.
+        owned: Names of all optimized parameters, in order.
+        looked: Paths of modules whose outputs are observed.
         tables: Statistics of outputs, by name and optimizer.
-        loss_is_bad: Whether the loss is not finite either; it waits for the device.
+        loss_is_bad: Returns whether the loss is also non-finite; waits for the device.
     """
 
     model: torch.nn.Module
@@ -47,7 +47,7 @@ class NotFinite:
     loss_is_bad: Callable[[], bool]
 
     def error(self) -> FloatingPointError:
-        """Give the error with all that is known."""
+        """The error with all facts."""
         bad = failed_batch.bad_parameters(self.model)
         found = self.again.found if self.again is not None else None
         if bad and not self.late:
@@ -108,7 +108,7 @@ class NotFinite:
         )
 
     def _of_gradients(self, bad: list[str]) -> FloatingPointError:
-        """An error where all outputs are finite, or nothing was seen of them."""
+        """The error if all outputs are finite, or were not observed."""
         names, again = self.names, self.again
         rows: list[tuple[str, object]] = []
         if again is not None:
@@ -151,7 +151,7 @@ class NotFinite:
         return not_finite_error(f"watch: {what}", [*rows, *self._rows()], rule, fix)
 
     def _seen(self) -> list[str]:
-        """The modules whose outputs were looked at in this update and are not finite, in the order of their calls."""
+        """The modules with non-finite observed outputs in this update, in the order of their calls."""
         table = self.tables.get(("largest", ""))
         if table is None or not table.steps or table.steps[-1] != self.step:
             return []
@@ -160,7 +160,7 @@ class NotFinite:
         return [path for path in self.looked if not np.isfinite(row.get(path, 0)) or not np.isfinite(mean.get(path, 0))]
 
     def _last(self, names: list[str], order: list[str]) -> tuple[str, int] | None:
-        """The parameter that is first in the backward pass, so last in the forward pass, and how many there are."""
+        """The parameter that is first in the backward pass, so last in the forward pass, and the number of others."""
         if not names:
             return None
         own = {name: number for number, name in enumerate(self.owned)}

@@ -1,6 +1,6 @@
-"""Steps: what an optimizer does, seen through its own hooks.
+"""Steps: the updates of an optimizer, observed through its own hooks.
 
-Norms of gradients, of updates and of parameters are computed of all in a few calls, on their device.
+Norms of all gradients, updates and parameters are computed in a few calls, on their device.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rfnb.interop.watch.late import Late
 from rfnb.interop.watch.model_parts import Owned
 from rfnb.trace.training import Training, TrainingTable
 
-_MOST_GROUPS = 8  # of parameters whose learning rates are curves
+_MOST_GROUPS = 8  # parameter groups whose learning rates are recorded
 
 
 class Host(Protocol):
-    """The watch, as its optimizers see it."""
+    """The watch, as seen by the observers of its optimizers."""
 
     times: StepTimes
     late: Late
@@ -32,13 +32,13 @@ class Host(Protocol):
     def training(self) -> Training: ...
 
     def before_update(self, steps: OptimizerSteps) -> None:
-        """Gradients are there, and the optimizer has not used them yet."""
+        """Gradients are computed, and the optimizer has not used them yet."""
 
     def after_update(self, steps: OptimizerSteps) -> None:
-        """The parameters are new."""
+        """The parameters are updated."""
 
     def saw_loss(self, loss: Any) -> None:
-        """A closure of an optimizer has returned this."""
+        """A closure of an optimizer returned this loss."""
 
     def bad_gradients(self, step: int, names: list[str]) -> None:
         """The gradients of these parameters are not finite."""
@@ -48,12 +48,12 @@ class OptimizerSteps:
     """The steps of one optimizer.
 
     Attributes:
-        name: "" of the only one.
-        owned: Its parameters that are the model's.
-        count: Steps that it has made.
+        name: "" for a single optimizer.
+        owned: Its parameters that belong to the model.
+        count: The number of its steps.
 
     Args:
-        always: Whether the gradients of each step are looked at: else what is NaN is noticed when it is everywhere.
+        always: Whether to check the gradients of each step; otherwise NaN is noticed only when it has spread everywhere.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class OptimizerSteps:
         own = [each for each in owned if id(each.tensor) in its]
         self.paths = list(dict.fromkeys(each.path for each in own))
         numbers = {path: index for index, path in enumerate(self.paths)}
-        self.owned = sorted(own, key=lambda each: numbers[each.path])  # those of a module beside each other
+        self.owned = sorted(own, key=lambda each: numbers[each.path])  # parameters of a module are adjacent
         self.ids = {id(each.tensor) for each in self.owned}
         self._module = np.array([numbers[each.path] for each in self.owned], np.int64)
         self._starts = np.searchsorted(self._module, np.arange(len(self.paths)))
@@ -82,20 +82,20 @@ class OptimizerSteps:
         self._clip: tuple[torch.Tensor, float] | None = None
 
     def see(self) -> None:
-        """See the steps from here on."""
+        """Observe the steps from here on."""
         self.optimizer.register_step_pre_hook(self._pre)
         self.optimizer.register_step_post_hook(self._post)
 
     def remove(self) -> None:
-        """See no more."""
-        # Not by handles: an interrupt may come before there is one to keep.
+        """Stop observing."""
+        # Not by handles: an interrupt may come before a handle is stored.
         for hooks in (self.optimizer._optimizer_step_pre_hooks, self.optimizer._optimizer_step_post_hooks):
             for number in [number for number, hook in hooks.items() if hook in (self._pre, self._post)]:
                 hooks.pop(number, None)
         self._before = self._clip = None
 
     def title(self, name: str) -> str:
-        """The name of a curve: with that of the optimizer, if there are several."""
+        """The name of a curve, with that of the optimizer if there are several."""
         return f"{self.name} {name}" if self.name else name
 
     def saw_clip(self, max_norm: float, total_norm: Any) -> None:
@@ -109,7 +109,7 @@ class OptimizerSteps:
 
     # -- hooks ---------------------------------------------------------------------------------------------------------
     def _pre(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # By torch 2.6 `args` begins with the optimizer itself, as `step` is a function of it.
+        # In torch 2.6, `args` begins with the optimizer itself, since `step` is a function of it.
         closure = kwargs.get("closure") or next(
             (each for each in args if callable(each) and each is not optimizer), None
         )
@@ -148,7 +148,7 @@ class OptimizerSteps:
         norms = norms_of(given)
         at = None if len(given) == len(gradients) else np.flatnonzero([gradient is not None for gradient in gradients])
         scale, found_inf = (getattr(self.optimizer, name, None) for name in ("grad_scale", "found_inf"))
-        if isinstance(scale, torch.Tensor):  # a fused optimizer takes the scale out itself
+        if isinstance(scale, torch.Tensor):  # a fused optimizer unscales the gradients itself
             norms = [norm / scale.to(norm.device) for norm in norms]
         skips = [found_inf.detach().clone()] if isinstance(found_inf, torch.Tensor) else []
         clip, self._clip = self._clip, None
@@ -157,7 +157,7 @@ class OptimizerSteps:
 
         def use(values: np.ndarray) -> None:
             count = len(norms)
-            if skips and values[-1] > 0:  # the optimizer will leave this step out
+            if skips and values[-1] > 0:  # the optimizer will skip this step
                 self.host.training.counts["skipped"] = self.host.training.counts.get("skipped", 0) + 1
                 return
             if clip is not None:
@@ -167,10 +167,10 @@ class OptimizerSteps:
         self.host.late.put([*norms, *clips, *skips], use)
 
     def _keep_gradients(self, step: int, at: np.ndarray | None, norms: np.ndarray) -> None:
-        """The gradients of an update.
+        """Record the gradients of an update.
 
         Args:
-            at: The numbers of the parameters that have one; None: all.
+            at: The indices of the parameters with a gradient; None for all.
         """
         training, squares = self.host.training, norms * norms
         total = math.sqrt(sum_of) if (sum_of := float(squares.sum())) >= 0 else math.nan
@@ -185,7 +185,7 @@ class OptimizerSteps:
             self.host.bad_gradients(step, [name for name, norm in zip(names, norms) if not math.isfinite(norm)])
 
     def _by_module(self, at: np.ndarray | None, values: np.ndarray) -> np.ndarray:
-        """The sums of what parameters have, by module."""
+        """The values of parameters, summed by module."""
         if at is None:
             return np.add.reduceat(values, self._starts)
         return np.bincount(self._module[at], values, len(self.paths))
@@ -259,11 +259,11 @@ def _adder(training: Training, name: str, step: int) -> Callable[[np.ndarray], N
 
 ROOM = (
     256 << 20
-)  # bytes that the parameters of before an update may take; of a larger model a part is looked at each time
+)  # byte limit for copies of parameters before an update; of a larger model one part is measured each time
 
 
 def norms_of(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The 2-norm of each, a scalar on its device; half precision is summed in float32."""
+    """The 2-norm of each tensor, a scalar on its device; half precision is summed in float32."""
     out: list[torch.Tensor | None] = [None] * len(tensors)
     groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     for index, tensor in enumerate(tensors):
@@ -282,7 +282,7 @@ def gradient_of(parameter: torch.Tensor) -> torch.Tensor | None:
     if gradient is None:
         return None
     gradient = gradient.detach()
-    if gradient.layout == torch.sparse_coo:  # the same row may occur several times, and counts with its sum
+    if gradient.layout == torch.sparse_coo:  # a row may occur several times, and counts with its sum
         return gradient.coalesce().values()
     if gradient.layout != torch.strided:
         return gradient.values()
@@ -290,7 +290,7 @@ def gradient_of(parameter: torch.Tensor) -> torch.Tensor | None:
 
 
 def turns(parameters: Sequence[torch.Tensor]) -> list[list[int]]:
-    """The parameters that are looked at together, such that copies of them fit into `ROOM`."""
+    """Groups of parameters to measure together, such that their copies fit into `ROOM`."""
     out: list[list[int]] = [[]]
     room = ROOM
     for index, parameter in enumerate(parameters):
@@ -303,16 +303,16 @@ def turns(parameters: Sequence[torch.Tensor]) -> list[list[int]]:
     return out
 
 
-MOST = 100  # updates between two looks, at most: one that takes as long as a step is 1 % then
-FREE = 0.1  # seconds that may be spent at the beginning, where most happens: of a small model hundreds of looks
+MOST = 100  # maximal number of updates between two measurements: one that takes as long as a step then costs 1 %
+FREE = 0.1  # seconds that may be spent at the beginning, where most happens: hundreds of measurements for a small model
 
 
 class Pace:
-    """Says which updates are looked at.
+    """Decides which updates are measured.
 
     Args:
-        share: Of the time of a step that it may cost.
-        fixed: The number of updates between two looks, whatever it costs; 0: never; None: determined by the cost.
+        share: Fraction of the step time that it may cost.
+        fixed: The number of updates between two measurements, regardless of the cost; 0: never; None: determined by the cost.
     """
 
     def __init__(self, share: float, fixed: int | None = None):
@@ -322,28 +322,28 @@ class Pace:
         self._spent = self._total = 0.0
 
     def due(self, step: int) -> bool:
-        """Whether the update with this number (from 0) is looked at."""
+        """Whether to measure the update with this index (from 0)."""
         if self.fixed is not None:
             return self.fixed > 0 and step % self.fixed == 0
         return step >= self._next
 
     def pay(self, seconds: float) -> None:
-        """Note what was spent on this update."""
+        """Record the time spent on this update."""
         self._spent += seconds
 
     def done(self, step: int, step_seconds: float) -> None:
-        """The update was looked at: when the next one is."""
-        self._costs.append(self._spent)  # some of them while another thread had the processor
+        """Record a measurement, and schedule the next one."""
+        self._costs.append(self._spent)  # sometimes another thread had the processor
         self._total += self._spent
         self._spent = 0.0
         between = 1 if step_seconds <= 0 else int(statistics.median(self._costs) / (self.share * step_seconds)) + 1
-        # Every update at first, then ever fewer, so that the later ones have some too; and never none in a fifth of what was so far.
+        # Every update at first, then ever fewer, so that later ones are covered too; with at least one in each fifth of the past.
         most = step // MOST if self._total < FREE else min(step // 5, MOST)
         self._next = step + max(1, min(between, most))
 
 
 class StepTimes:
-    """The time that a step takes without what the watch does: the median of some."""
+    """The duration of a step without the cost of the watch: the median of several."""
 
     def __init__(self) -> None:
         self._last: float | None = None
@@ -351,11 +351,11 @@ class StepTimes:
         self._times: deque[float] = deque(maxlen=15)
 
     def own(self, seconds: float) -> None:
-        """Time of the watch itself in this step."""
+        """Record time spent by the watch itself in this step."""
         self._own += seconds
 
     def step(self) -> None:
-        """An update is done."""
+        """Record the end of an update."""
         now = time.perf_counter()
         if self._last is not None:
             self._times.append(max(now - self._last - self._own, 1e-6))
@@ -363,5 +363,5 @@ class StepTimes:
 
     @property
     def seconds(self) -> float:
-        """seconds; 0 before there are any."""
+        """The duration in seconds; 0 before there is any."""
         return statistics.median(self._times) if self._times else 0.0

@@ -1,4 +1,4 @@
-"""Watch: the training that is watched, and all that is put around it."""
+"""Watch: a watched training, and everything installed around it."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from rfnb.trace.trace import Trace
 from rfnb.trace.training import ACTIVATIONS, ExampleRecording, Training
 from rfnb.trace.training_journal import Journal
 
-_MOST_CALLS = 16  # of one update, that can be done once more
-_FOUND = ("loss given to backward", "loss of the closure")  # where nobody logs one
+_MOST_CALLS = 16  # calls per update that can be repeated
+_FOUND = ("loss given to backward", "loss of the closure")  # used if no loss is logged
 _CHOICES = ("stop", "warn", "ignore")
 _watched: weakref.WeakKeyDictionary[Any, weakref.ref[Watch]] = weakref.WeakKeyDictionary()
 
 
 class Watch(Training):
-    """A training that is watched; arguments and errors as of `rf.watch`.
+    """A watched training; arguments and errors are those of `rf.watch`.
 
     Attributes:
-        failed: The recording of the batch in which something became NaN or infinite; None if nothing has.
+        failed: The recording of the batch in which something became NaN or infinite, or None.
     """
 
     _entered: Any = None
@@ -91,12 +91,14 @@ class Watch(Training):
         self._steps: list[OptimizerSteps] = []
         self._owned = parameters_of(model)
         self._calls: list[KeptCall] = []
-        self._batches: deque[tuple[int, int]] = deque(maxlen=32)  # of the last updates, and how many there were by then
+        self._batches: deque[tuple[int, int]] = deque(
+            maxlen=32
+        )  # of the last updates, with the number of batches by then
         self._root: Forward | None = None
         self._activations = Activations(model)
         self._looking = False
-        self._pending = False  # whether something of the next update has been computed
-        self._lost: list[tuple[str, Any]] = []  # losses of the next update, as they were found
+        self._pending = False  # whether a part of the next update has been computed
+        self._lost: list[tuple[str, Any]] = []  # losses found for the next update
         self._epoch = 0
         self._warned: set[str] = set()
         self._bad_loss: str | None = None
@@ -110,16 +112,16 @@ class Watch(Training):
 
     @property
     def training(self) -> Training:
-        """All that is seen."""
+        """The record of the training."""
         return self
 
     # -- from outside --------------------------------------------------------------------------------------------------
     def begin(self, optimizer: Any) -> Watch:
-        """Watch from here on; done at once where `rf.watch` is given the optimizer. Callbacks do it when the training begins.
+        """Watch from here on; called by `rf.watch` if it has an optimizer. Callbacks call it when the training begins.
 
         Raises:
-            TypeError: No optimizer of torch.
-            ValueError: It has no parameter of the model, or the watch is open or closed.
+            TypeError: If it is not an optimizer of torch.
+            ValueError: If it has no parameter of the model, or the watch is already open or closed.
         """
         if self._open or self.closed:
             state = "closed" if self.closed else "watching already"
@@ -136,13 +138,13 @@ class Watch(Training):
         try:
             for name, each in named.items():
                 steps = OptimizerSteps(self, name, each, self._owned, self._updates, always=self._on_nan != "ignore")
-                self._steps.append(steps)  # before it sees anything: `close` goes through them
+                self._steps.append(steps)  # before it observes anything: `close` iterates over them
                 steps.see()
             self._begin_calls()
             self._begin_scaler()
             see(self)
             self._state_facts()
-            if is_first_process():  # the others of a distributed training see the same
+            if is_first_process():  # other processes of a distributed training see the same
                 for kind, path in self._files:
                     kind(self, path)
             if self._example is not None:
@@ -155,23 +157,23 @@ class Watch(Training):
         return self
 
     def log(self, **values: Any) -> None:
-        """Add numbers to the curves of these names: the loss, metrics, anything. Several of one update are averaged.
+        """Add numbers to the curves with these names: the loss, metrics, anything. Several values within one update are averaged.
 
-        A number that is on a device is fetched later: nothing waits for it.
+        A number on a device is fetched later, without waiting.
 
         Raises:
-            TypeError: What is no number.
+            TypeError: If a value is not a number.
         """
         step = self._now()
         for name, value in values.items():
             self._add(name, value, step)
-        if "loss" in values:  # what was found for want of it
+        if "loss" in values:  # losses found automatically are then not used
             for name in _FOUND:
                 self.curves.pop(name, None)
         self.tell()
 
     def epoch(self) -> None:
-        """Say that an epoch is over: the example is run."""
+        """Mark the end of an epoch: the example is run."""
         self._epoch += 1
         self.counts["epochs"] = self._epoch
         if self._example is not None and self._every == "epoch":
@@ -179,7 +181,7 @@ class Watch(Training):
         self.tell()
 
     def close(self) -> None:
-        """Watch no more: nothing is hooked any more, what was seen stays."""
+        """Stop watching: remove all hooks; the record is kept."""
         if self.closed:
             return
         see_no_more(self)
@@ -238,7 +240,7 @@ class Watch(Training):
 
         return lightning_callback(self)
 
-    # -- what is seen --------------------------------------------------------------------------------------------------
+    # -- observations --------------------------------------------------------------------------------------------------
     def saw_backward(self, tensors: Any) -> None:
         """Gradients of these are about to be computed."""
         given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
@@ -264,17 +266,17 @@ class Watch(Training):
                 steps.saw_clip(max_norm, total_norm)
 
     def saw_loss(self, loss: Any) -> None:
-        """A closure of an optimizer has returned this."""
-        self._lost.clear()  # of earlier calls of it, and what it has called backward on
+        """A closure of an optimizer returned this loss."""
+        self._lost.clear()  # from earlier calls of it, and its own backward call
         if isinstance(loss, (int, float)) or (isinstance(loss, torch.Tensor) and loss.numel() == 1):
             self._lost.append((_FOUND[1], loss.detach() if isinstance(loss, torch.Tensor) else loss))
 
     def found_loss_is_bad(self) -> bool:
-        """Whether a loss of this update that was found is NaN or infinite."""
+        """Whether an automatically found loss of this update is NaN or infinite."""
         return any(not bool(torch.isfinite(torch.as_tensor(loss, device="cpu")).all()) for _, loss in self._lost)
 
     def before_update(self, steps: OptimizerSteps) -> None:
-        """Gradients are there, and the optimizer has not used them yet."""
+        """Gradients are computed, and the optimizer has not used them yet."""
         self.late.fetch()
         if self._looking:
             self._looking = False
@@ -285,7 +287,7 @@ class Watch(Training):
             self._not_finite(f'the loss "{name}"', self._now(), [])
 
     def after_update(self, steps: OptimizerSteps) -> None:
-        """The parameters are new."""
+        """The parameters are updated."""
         self.counts["updates"] = max(each.count for each in self._steps)
         step = self.counts["updates"]
         self._batches.append((step, self.counts["batches"]))
@@ -330,7 +332,7 @@ class Watch(Training):
 
     # -- beginning -----------------------------------------------------------------------------------------------------
     def _begin_calls(self) -> None:
-        """See the calls of the model: of what is in DistributedDataParallel, but around what is compiled."""
+        """Observe the calls of the model: inside DistributedDataParallel, but around a compiled module."""
         root = self._model
         while isinstance(root, torch.nn.parallel.DistributedDataParallel):
             root = root.module
@@ -399,7 +401,7 @@ class Watch(Training):
             self._bad_loss = name
 
     def _look_if_due(self) -> None:
-        """Look at what modules return in the next update, if it is one of those."""
+        """Observe module outputs in the next update, if it is due."""
         if self._open and not self._looking and self._pace.due(self.counts["updates"]):
             self._looking = True
             self._check_parameters()
@@ -425,7 +427,7 @@ class Watch(Training):
         self.late.put(list(found.values()), use)
 
     def _check_parameters(self) -> None:
-        """Say if the model has other parameters than those that are watched."""
+        """Warn if the model has other parameters than the watched ones."""
         now = {id(each.tensor): each for each in parameters_of(self._model)}
         known = {id(each.tensor) for each in self._owned}
         others = [each.name for key, each in now.items() if key not in known]
@@ -468,7 +470,7 @@ class Watch(Training):
 
     # -- not finite ----------------------------------------------------------------------------------------------------
     def _not_finite(self, what: str, step: int, names: list[str]) -> None:
-        """Something is NaN or infinite: say where from, and stop if that was asked for."""
+        """Report a NaN or infinite value with its origin, and stop if requested."""
         if self._on_nan == "ignore" or "nan" in self._warned:
             return
         late = self.counts["updates"] >= step
