@@ -41,13 +41,15 @@ const folders = Object.fromEntries(
   ]),
 );
 const KINDS = [...list.matchAll(/^  (\w+)(?:: (\w+))?,$/gm)]
-  .map(([, kind, name]) => [kind, folders[name ?? kind]])
-  .filter(([kind]) => kind !== "group" && kind !== "branches");
-const only = (kind, folder) => ({
+  .map(([, kind, name]) => ((folders[kind] = folders[name ?? kind]), kind))
+  .filter((kind) => kind !== "group" && kind !== "branches");
+const RUNNING = ["attention", "beams", "control", "group", "states"]; // what a page that runs its model draws
+const only = (...kinds) => ({
   name: "only",
   setup(build) {
+    const lines = kinds.map((kind) => `import { render as ${kind} } from "./${folders[kind] ?? kind}/render";`);
     build.onLoad({ filter: /src\/views\.ts$/ }, () => ({
-      contents: `import { render } from "./${folder}/render";\nexport const views = { ${kind}: render };`,
+      contents: `${lines.join("\n")}\nexport const views = { ${kinds.join(", ")} };`,
       loader: "ts",
       resolveDir: "src",
     }));
@@ -83,14 +85,20 @@ const jobs = [
     outfile: `${out}/rfnb-static.js`,
     plugins: [handless, self],
   },
-  ...KINDS.map(([kind, folder]) => ({
+  ...KINDS.map((kind) => ({
     ...common,
     format: "iife",
     entryPoints: ["src/static.ts"],
     outfile: `${out}/rfnb-static-${kind}.js`,
-    plugins: [only(kind, folder), handless, self],
+    plugins: [only(kind), handless, self],
   })),
-  { ...common, format: "iife", entryPoints: ["src/page/page.ts"], outfile: `${out}/rfnb-page.js` },
+  {
+    ...common,
+    format: "iife",
+    entryPoints: ["src/page/page.ts"],
+    outfile: `${out}/rfnb-page.js`,
+    plugins: [only(...RUNNING), self],
+  },
   { ...common, inject: [], plugins: [], entryPoints: ["src/engine/node.ts"], outfile: `${out}/rfnb-engine.js` },
   { ...common, inject: [], plugins: [], entryPoints: ["src/rfnb.css"], outfile: `${out}/rfnb.css` },
   { ...common, inject: [], plugins: [], entryPoints: ["src/drawn.css"], outfile: `${out}/rfnb-drawn.css` },

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -55,6 +57,12 @@ def views_in_node(page: Spec | bytes, asked, folder: Path) -> list[Spec]:
 def told_in_node(page: Spec, messages, folder: Path, *, frames=False) -> list[list[dict]]:
     """What the host of a page says to each of these messages; with `frames` also what it draws."""
     return _in_node("drawn" if frames else "told", page, messages, folder)
+
+
+def program_in(html: str) -> bytes:
+    """The program that a page has."""
+    digits = re.search('class="rfnb-program"[^>]* data-bytes="([^"]+)"', html)[1]
+    return base64.b85decode(digits.translate(str.maketrans(",./", "&<>")))
 
 
 def _in_node(function: str, page: Spec | bytes, asked, folder: Path):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import re
 
 import numpy as np
 import pytest
-from viz.runnable import told_in_node, views_in_node
+from viz.runnable import program_in, told_in_node, views_in_node
 from viz.test_runnable import of_steps
 from waiting import LONG, wait_until
 
@@ -269,6 +268,16 @@ def test_fewer_bits_change_scores_by_as_little_as_is_said(spell, coded, within, 
     assert max(abs(one - two) for one, two in zip(got, wanted)) <= (float(said) * 1.1 if said else 1e-4)
 
 
+AT_MOST = {"int8": 1_880_000, "float16": 3_030_000, "float32": 3_250_000}  # bytes of a page of the shipped model
+
+
+@pytest.mark.parametrize("coded", AT_MOST)
+def test_a_page_is_no_larger_than_it_has_to_be(spell, coded, tmp_path):
+    explorer = rf.explore(spell, word="parachute", beam_size=(1, 12))
+    page = explorer.save(tmp_path / "page.html", runs=True, weights=coded)
+    assert page.stat().st_size <= AT_MOST[coded]
+
+
 RUNS = {
     "a search of a list of words": (search, ["parachute"], lambda model, word: search(model, [word], beam_size=3)),
     "one that gives text": (pronounce, "parachute", lambda model, word: pronounce(model, word, beam_size=3)),
@@ -283,7 +292,7 @@ def test_a_run_is_saved_as_a_page_that_runs(name, tmp_path):
     run = rf.run(fn, model, word, beam_size=5)
     path = rf.save_html(tmp_path / "page.html", run, runs=True, fields={"beam_size": (1, 12)}, weights="float32")
     text = path.read_text(encoding="utf-8")
-    held = base64.b64decode(re.search('data-bytes="([^"]+)"', text)[1])
+    held = program_in(text)
     assert "G2P object" not in text
     (views,) = views_in_node(held, [("queue", {"beam_size": 3})], tmp_path)
     beams = parts_of(views)[0]

@@ -12,6 +12,7 @@ import base64
 import inspect
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from pathlib import Path
@@ -40,6 +41,11 @@ from rfnb.viz.view import View
 from rfnb.viz.visible import line
 
 _LEFT = ("orders", "badges", "looks", "range", "hands", "live")  # fields of a head that hold for one text only
+_IN_HTML = str.maketrans("&<>", ",./")  # of the digits of base 85
+_STILL = (
+    "This is a picture of what the page shows: its script has not run. The browser is too old for it or allows no scripts, "
+    "or the file is damaged; save it again."
+)
 _PLAIN = (str, int, float, list, tuple)
 _OF_ONE = ("notes", "says", "looks", "slots", "sums")
 
@@ -144,9 +150,11 @@ def save_page(
         TypeError, ValueError: If a page cannot run it, see `PageProgram.of`, or cannot show anything of it.
     """
     made, about, picture = page_of(fn, text, numbers, fixed, record=record, view=view, weights=weights, title=title)
-    frame = base64.b64encode(pack(made, level=1)).decode()
+    frame = pack(made)
+    about["sum"] = zlib.adler32(frame)
     said = f' data-about="{escape(json.dumps(about), quote=True)}" hidden'
-    body = f'<div class="rfnb-picture">{picture.html()}</div>\n{held("program", frame).replace(" hidden", said, 1)}'
+    data = held("program", base64.b85encode(frame).decode().translate(_IN_HTML)).replace(" hidden", said, 1)
+    body = f'<p class="rfnb-page-still">{_STILL}</p>\n<div class="rfnb-picture">{picture.html()}</div>\n{data}'
     if card:
         card = "\n".join(map(line, card.splitlines()))
         body += f"<details><summary>What is in this page</summary><pre>{escape(card)}</pre></details>\n"

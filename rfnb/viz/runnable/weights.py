@@ -92,12 +92,17 @@ def _coded(array: np.ndarray, coded: str) -> tuple[dict[str, np.ndarray], dict[s
         return {"": whole.ravel()}, {"as": "int32", "row": 1}, whole
     single = array.astype(np.float32)
     if coded == "float32" or array.size <= _FEW:
-        return {"": single.ravel()}, {"as": "float32", "row": 1}, single
+        return {"": _planes(single)}, {"as": "float32", "row": 1}, single
     if coded == "float16":
         half = np.clip(single, -65504, 65504).astype("<f2")
-        return {"": half.ravel().view(np.uint8)}, {"as": "float16", "row": 1}, half.astype(np.float32)
+        return {"": _planes(half)}, {"as": "float16", "row": 1}, half.astype(np.float32)
     rows = single.reshape(-1, array.shape[-1])
     scales = np.abs(rows).max(axis=1, keepdims=True) / 127
     codes = np.round(rows / np.where(scales, scales, 1)).astype(np.float32)
     blocks = {"": (codes + 128).astype(np.uint8).ravel(), "/scale": scales.ravel()}
     return blocks, {"as": "int8", "row": array.shape[-1]}, (codes * scales).reshape(array.shape)
+
+
+def _planes(array: np.ndarray) -> np.ndarray:
+    """The first byte of each number, then the second, ...: the exponents together, which deflate."""
+    return array.reshape(-1, 1).view(np.uint8).T.ravel()

@@ -11,6 +11,7 @@ import { busOf } from "../selection";
 import { visible } from "../visible";
 import type { Message, Typed } from "./host";
 import { Host } from "./host";
+import { bytesOf, sumOf } from "./held";
 
 interface Field {
   name: string;
@@ -20,6 +21,7 @@ interface Field {
 interface About {
   fields: Field[];
   title: string;
+  sum: number; // Adler's, of the bytes of the program
   fixed: string; // what else the function was given
   said: string; // of its weights
 }
@@ -194,10 +196,12 @@ export class Page {
 
 /** Shows what is in the page; what cannot be read is a sentence in it. */
 function start(main: HTMLElement, code: string): void {
+  main.querySelector(".rfnb-page-still")?.remove();
   const held = main.querySelector<HTMLElement>(".rfnb-program");
   try {
     const about = JSON.parse(held?.dataset["about"] ?? "") as About,
-      bytes = Uint8Array.from(atob(held?.dataset["bytes"] ?? ""), (letter) => letter.charCodeAt(0));
+      bytes = bytesOf(held?.dataset["bytes"] ?? "");
+    if (sumOf(bytes) !== about.sum) throw new Error("its bytes are other ones than were written");
     new Page(main, about, bytes, code);
   } catch (error) {
     console.warn("rfnb:", error);

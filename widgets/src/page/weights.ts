@@ -13,15 +13,23 @@ export function weightsOf({ blocks }: Frame, specs: readonly WeightSpec[]): (Flo
     const data = blocks[`w${number}`]?.data;
     if (!data) throw new Error("Weights are missing in this page: save it again.");
     if (as === "int32") return data as Int32Array;
-    if (as === "float32") return data as Float32Array;
+    if (as === "float32") return new Float32Array(together(data, 4));
     if (as === "float16") {
-      const table = (halves ??= halfValues()),
-        codes = new Uint16Array(data.buffer, data.byteOffset, data.length / 2);
-      return Float32Array.from(codes, (code) => table[code]!);
+      const table = (halves ??= halfValues());
+      return Float32Array.from(new Uint16Array(together(data, 2)), (code) => table[code]!);
     }
     const scales = blocks[`w${number}/scale`]!.data;
     return Float32Array.from(data, (code, at) => (code - 128) * scales[Math.floor(at / row)]!);
   });
+}
+
+/** Numbers of whose bytes the first are stored together, then the second, ... */
+function together(planes: ArrayLike<number>, width: number): ArrayBuffer {
+  const bytes = new Uint8Array(planes.length),
+    count = planes.length / width;
+  for (let plane = 0; plane < width; plane++)
+    for (let at = 0, from = plane * count; at < count; at++) bytes[at * width + plane] = planes[from + at]!;
+  return bytes.buffer;
 }
 
 /** The value of each number of 16 bits (IEEE 754, binary16). */
