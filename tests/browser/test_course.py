@@ -170,6 +170,37 @@ def test_clinic_a_check_that_finds_nothing_is_told_so(lab):
     assert lab.errors == []
 
 
+def test_pretraining_letters_are_hidden_in_place_then_rightly(lab):
+    student = Student(lab, "15_pretraining")
+    student.run_above("15-play-reveal")
+    student.commit("15-play-ask", "about 1.5", 2)
+    told = student.run("15-play-reveal")
+    expect(told).to_contain_text("✗ doubt: your answer was wrong", timeout=ms(60))
+    expect(told).to_contain_text("It is: about 2.9")
+    head = student.sources["15-mask"].split("    return ...")[0]
+    tail = "\n\nlesson.check('mask_letters', mask_letters)"
+    begin = """    chosen = (torch.rand(letters.shape, generator=generator) < 0.15) & (letters != PADDING)
+    fate = torch.rand(letters.shape, generator=generator)
+"""
+    in_place = f"{begin}    letters[chosen & (fate < 0.8)] = HIDDEN\n    return letters, chosen"
+    card = student.write("15-mask", head + in_place + tail)
+    expect(card).to_contain_text("✗")
+    expect(card).to_contain_text("The letters that it was given have changed.")
+    never_drawn = f"{begin}    return letters.masked_fill(chosen & (fate < 0.8), HIDDEN), chosen"
+    expect(student.write("15-mask", head + never_drawn + tail)).to_contain_text("No chosen letter becomes another one.")
+    right = f"""{begin}    drawn = torch.randint(2, 29, letters.shape, generator=generator)
+    shown = letters.masked_fill(chosen & (fate < 0.8), HIDDEN)
+    return torch.where(chosen & (fate > 0.9), drawn, shown), chosen"""
+    expect(student.write("15-mask", head + right + tail)).to_contain_text("✓")
+    freezing = student.sources["15-freeze"].split("    return ...")[0]
+    by_beginning = """    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not name.startswith(tuple(frozen)))
+    return [each for each in model.parameters() if each.requires_grad]"""
+    card = student.write("15-freeze", freezing + by_beginning + "\n\nlesson.check('freeze', freeze)")
+    expect(card).to_contain_text("layers.1 is not layers.10")
+    assert lab.errors == []
+
+
 _DUPLICATE = """async () => { const run = name => window.jupyterapp.commands.execute(name);
     await run('notebook:copy-cell'); await run('notebook:paste-cell-below');
     const notebook = window.jupyterapp.shell.currentWidget.content; return notebook.activeCell.model.id; }"""

@@ -36,6 +36,7 @@ _MOST_LINES = 20_000  # of a mutant, which may never end
 # By lesson and exercise: what was changed, and why that is right, too.
 OTHER_ORDER = "a product does not depend on the order of its factors"
 SUM = "a sum does not depend on the order"
+BOTH = "where both are so"
 NO_AXES_LEFT = "the last axis of two"
 RIGHT: dict[str, dict[str, dict[str, str]]] = {
     "01_dims": {
@@ -283,6 +284,39 @@ RIGHT: dict[str, dict[str, dict[str, str]]] = {
             "torch.stack(found) -> found": "a list of them",
         },
     },
+    "15_pretraining": {
+        "mask_letters": {
+            "(torch.rand(letters.shape, generator=generator) < 0.15) & (letters != 0) -> "
+            "(letters != 0) & (torch.rand(letters.shape, generator=generator) < 0.15)": BOTH,
+            "chosen & (fate < 0.8) -> (fate < 0.8) & chosen": BOTH,
+            "chosen & (fate >= 0.9) -> (fate >= 0.9) & chosen": BOTH,
+            **dict.fromkeys(
+                ("fate < 0.8 -> fate <= 0.8", "fate >= 0.9 -> fate > 0.9",
+                 "torch.rand(letters.shape, generator=generator) < 0.15 -> torch.rand(letters.shape, generator=generator) <= 0.15"),
+                "one number of 16 million",
+            ),
+        },
+        "masked_loss": {
+            "int(chosen.sum()) -> chosen.sum()": "a tensor of one number",
+            "max(int(chosen.sum()), 1) -> max(1, int(chosen.sum()))": "the larger of two",
+            "return total / max(int(chosen.sum()), 1) -> return (total / max(int(chosen.sum()), 1)).flip(0)": "of one number",
+            "return total / max(int(chosen.sum()), 1) -> return (total / max(int(chosen.sum()), 1)).sum()": "of one number",
+        },
+        "freeze": {
+            "for name in frozen: model.get_submodule(name).requires_grad_(False) -> "
+            "for name in list(frozen)[::-1]: model.get_submodule(name).requires_grad_(False)": "each module by itself",
+            "return [parameter for parameter in model.parameters() if parameter.requires_grad] -> "
+            "return [parameter for parameter in model.parameters() if parameter.requires_grad][::-1]": "an optimizer takes any order",
+        },
+        "pull": {
+            **dict.fromkeys(
+                ("return sum(((each ** 2).sum() for each in moved)) / 2 -> "
+                 f"return (sum(((each ** 2).sum() for each in moved)) / 2).{call}" for call in ("flip(0)", "sum()")),
+                "of one number",
+            ),
+            "values - start[name].detach() -> start[name].detach() - values": "squares",
+        },
+    },
 }  # fmt: skip
 LESSONS = {path.stem: Course(path.stem) for path in sorted((NOTEBOOKS / "checks").glob("[0-9]*.py"))}
 EXERCISES = [(name, exercise) for name, course in LESSONS.items() for exercise in course.exercises]
@@ -381,6 +415,7 @@ IN_TORCH = {
     ("05_attention", "masked_scores"), ("05_attention", "dot_attention"), ("05_attention", "additive_attention"),
     ("10_transducers", "forward"), ("11_transformer", "cached_step"),
     ("11_transformer", "norm"), ("11_transformer", "block"),
+    ("15_pretraining", "mask_letters"), ("15_pretraining", "masked_loss"), ("15_pretraining", "pull"),
 }  # fmt: skip
 
 
@@ -390,6 +425,8 @@ def _as(form: str, value: Any) -> Any:
         return type(value)(_as(form, each) for each in value)
     if isinstance(value, rf.Tensor):
         return rf.cast(value, "float64") if form == "float64" and value.dtype == "float32" else value
+    if isinstance(value, torch.nn.Parameter):
+        return value  # the thing itself is asked for
     if isinstance(value, torch.Tensor):
         floats = value.is_floating_point()
         return value.double() if form == "float64" and floats else value.detach().numpy() if form == "NumPy" else value

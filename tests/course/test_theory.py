@@ -615,6 +615,48 @@ def sum_bound() -> bool:
 
 
 # By page: what it says, and whether it is so. A formula stands there as a piece of its TeX.
+def cross_entropy_of_conditionals() -> bool:
+    """Of a random joint distribution of x and what is shown of it, and a random model."""
+    joint, model = np.random.default_rng(1).random((4, 3)), softmax_of(np.random.default_rng(2).normal(size=(3, 4))).T
+    joint /= joint.sum()
+    true = joint / joint.sum(0)
+    entropy, divergence = -(joint * np.log(true)).sum(), (joint * np.log(true / model)).sum()
+    return same(-(joint * np.log(model)).sum(), entropy + divergence) and divergence > 0
+
+
+def pseudo_likelihood(joint: list[list[float]]) -> float:
+    """The sum over both labels of the product of their conditionals."""
+    p = np.array(joint)
+    return float((p / p.sum(0) * (p / p.sum(1, keepdims=True))).sum())
+
+
+def shown_and_chosen() -> bool:
+    """The page's formula, against all cases of kept and drawn counted out."""
+    pi, size = np.array([0.5, 0.3, 0.2]), 3
+    cases = 0.1 * np.diag(pi) + 0.1 * np.outer(pi, np.ones(size) / size)  # what stood there, what is shown
+    formula = (np.diag(pi) + pi[:, None] / size) / (pi + 1 / size)
+    return same(cases / cases.sum(0), formula)
+
+
+def span_sizes(labels: int, cut: int, size: int) -> tuple[int, int, int]:
+    """How many spans there are, what the encoder reads, what the decoder writes: counted with the solution of the lesson."""
+    spans = [
+        (start, min(start + size, start + cut - at * size))
+        for at, start in enumerate(range(0, 6 * size * cut, 6 * size))
+    ]
+    spans = [(start, end) for start, end in spans if end > start]
+    source, target = Course("15_pretraining").solutions.cut_out(["x"] * labels, spans)
+    return len(spans), len(source), len(target)
+
+
+def a_pull_is_a_mean() -> bool:
+    """The minimum of a parabola with a pull, by gradient descent."""
+    h, best, pull, start, w = 2.0, 3.0, 0.5, -1.0, 0.0
+    for _ in range(200):
+        w -= 0.1 * (h * (w - best) + pull * (w - start))
+    return same(w, (h * best + pull * start) / (h + pull))
+
+
 TRUE: dict[str, dict[str, Callable[[], bool]]] = {
     "01_dims": {
         r"\sum_{k} a[i_A,\,r{=}k]\; b[i_B,\,r{=}k]": contraction,
@@ -802,6 +844,22 @@ TRUE: dict[str, dict[str, Callable[[], bool]]] = {
         r"10 for 1,000": lambda: math.ceil(math.log2(1000)) == 10,
         r"$0.9^{200}$ is $7\cdot10^{-10}$": lambda: f"{0.9**200:.0e}" == "7e-10",
         "A gate of 0.99 keeps 0.37 of the state after 100 steps": lambda: rounds(0.99**100, "0.37"),
+    },
+    "15_pretraining": {
+        r"\mathbb{E}\left[-\log p(x_t\mid\tilde x)\right]=H(x_t\mid\tilde x)+": cross_entropy_of_conditionals,
+        r"p(x_1\mid x_2)\,p(x_2\mid x_1)=1\ \text{ for }00\text{ and for }11,\qquad\text{sum}=2": lambda: (
+            pseudo_likelihood([[0.5, 0], [0, 0.5]]) == 2
+        ),
+        r"p(x_t=b\mid\text{chosen, shown }a)=\frac{[a=b]\,\pi_a+\pi_b/V}{\pi_a+1/V}": shown_and_chosen,
+        "for the letter that is shown; 0.52 for $V=27$": lambda: rounds((1 + 1 / 27) / 2, "0.52"),
+        "For $n=512$, $r=15\\,\\%$, $s=3$ these are about 26 spans, 461 labels read and 104 written": lambda: (
+            span_sizes(512, 77, 3) == (26, 461, 104)
+        ),
+        r"n^\star=\frac{\sigma^2\,(D-d)}{b}": lambda: same(0.3 + 2 * 5 / (n := 2 * (50 - 5) / 0.3), 2 * 50 / n),
+        r"w=\frac{h\,w^\star+\lambda\,w_0}{h+\lambda}": a_pull_is_a_mean,
+        "With $\\eta h=0.01$ and 300 steps that is 0.049, with $\\eta h=0.001$ it is 0.74": lambda: (
+            rounds(0.99**300, "0.049") and rounds(0.999**300, "0.74")
+        ),
     },
 }  # fmt: skip
 

@@ -74,6 +74,11 @@ TRUE: dict[str, dict[str, Callable[[], bool]]] = {
         "attention keeps 12,800,000": lambda: 100_000 * (64 + 64) == 12_800_000,
         "The state has 16 rows, one for each number of a key": lambda: "torch.eye(16)" in code_of("14_linear_attention"),
     },
+    "15_pretraining": {
+        "Here the text is the spelling of 10,000 words": lambda: words_of("data/spellings.txt") == 10_000,
+        "drawn from all 27": lambda: '*"abcdefghijklmnopqrstuvwxyz\'"' in code_of("15_pretraining"),
+        "a layer of 5,000 is less free": lambda: round((64 + 1) * 2 * (39 + 1), -3) == 5000,
+    },
 }  # fmt: skip
 
 
