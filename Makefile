@@ -98,7 +98,7 @@ try-readme: ## the README to the letter, in a clone where `make lab` sets everyt
 try-binder: setup ## the steps of Binder in an empty environment (downloads)
 	@RFNB_FRESH=1 pytest tests/installed/test_binder.py $(PYTEST_ARGS)
 
-versions: setup ## the oldest and the newest versions of what rfnb needs, in environments of their own (downloads; ARGS="torch==2.9.1")
+versions: setup ## the oldest and the newest versions of what rfnb needs, with each Python that is found (downloads; ARGS="newest@3.12")
 	@.ci/versions $(ARGS)
 
 clean: ## remove what the build and the tests left (not .venv)
