@@ -1,11 +1,11 @@
-"""Ghosts: what would come of a change, told before it is made.
+"""Ghosts: previews of the effect of a change, before it is made.
 
     ghost = Ghost(run, 1, "search", 0, [{"do": "force", "label": "EY", "only": True}], "EY at 1")
     ghost.on_change(tell)            # called in the thread that runs it
     ghost.told()["words"]            # "With EY at 1: P EY R AH SH UW T, -6.72, 4.95 nats worse."
 
-A ghost runs the function once more, as a branch does, with the same commands. It is in no tree of branches and has no listeners, and
-only its search is recorded. To keep a ghost, carry out its commands: the result is the same.
+A ghost reruns the function like a branch, with the same commands. It is not part of a tree of branches and has no
+listeners, and only its search is recorded. To keep a ghost, execute its commands: the result is the same.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from rfnb.trace.run_tree import Outcome
 from rfnb.trace.trace import Trace
 
 Around = Callable[[Run, Callable[[], Any]], Any]
-_FEW = 4  # things in a message
+_FEW = 4  # items in a message
 _EQUAL = 0.005  # nats below which two results are equally likely
 
 
 class Lane(NamedTuple):
-    """The way of one hypothesis through a search.
+    """The path of one hypothesis through a search.
 
     Attributes:
-        row: The row of the search that its first label is of.
+        row: The row of the search with its first label.
         parent: The parent slot; None at the beginning.
-        before: Its score before that.
+        before: Its score before the first label.
         labels, scores: Its labels from there on, and its score after each.
         ended: Whether it is complete.
-        end: Its last place: (row, slot).
-        fell: Where the label that it begins with was asked for and did not go on: (step, nats behind the last survivor, if known).
+        end: Its last position: (row, slot).
+        fell: If its first label was forced but pruned: (step, nats behind the last survivor, if known).
     """
 
     row: int
@@ -57,22 +57,22 @@ class Lane(NamedTuple):
 
 
 class Ghost:
-    """A run with changes, to be looked at and thrown away.
+    """A rerun with changes, for display only.
 
     Args:
-        run: What it goes another way from.
-        step, path, nth: Where, as in `Run.from_step`.
-        then: Commands, as of `branch`; none: the same once more.
-        name: Of the changes, as a person would say it: "EY at 1".
+        run: The run from which it branches.
+        step, path, nth: The branching point, as in `Run.from_step`.
+        then: Commands, as in `branch`; without any, it repeats the run.
+        name: A short name of the changes: "EY at 1".
         seq: The sequence whose hypothesis is followed.
-        rows: Whether attention is recorded too, for who shows its rows.
+        rows: Whether to record attention too, to show its rows.
 
     Attributes:
-        place: The step that it goes another way from.
+        place: The step at which it branches.
 
     Raises:
-        ValueError: If the commands are not understood.
-        IndexError: If the run has not come to that step.
+        ValueError: If a command is invalid.
+        IndexError: If the run has not reached that step.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Ghost:
         if self._base is not None:
             self._base.on_change(self._tell)
         if self.run.trace is not None:
-            # On the way to its step there is nothing to tell, and who had been told would hear of the first one later.
+            # Before its step there is nothing to report, and listeners notified now would learn of the first change later.
             steps = self.run._holder.steps
             self.run.trace.subscribe(
                 lambda event: self._tell() if event.kind == "beams" and len(steps) > tick else None
@@ -114,7 +114,7 @@ class Ghost:
             self.run._gate.stop()
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Call `tell`, in any thread, when there is more to tell."""
+        """Call `tell`, in any thread, whenever `told` changes."""
         self._told.append(tell)
 
     def _tell(self) -> None:
@@ -122,25 +122,25 @@ class Ghost:
             tell()
 
     def stop(self) -> None:
-        """End it, since its answer is no longer needed."""
+        """Stop it, since its answer is no longer needed."""
         self._told.clear()
         self.run._gate.stop()
 
     @property
     def is_over(self) -> bool:
-        """Whether there is no more to come."""
+        """Whether it has ended."""
         bases = [] if self._base is None or self.refused else [self._base.run]
         return all(run._gate.mode == "over" for run in [self.run, *bases])
 
     def lane(self) -> tuple[BeamHistory | None, Lane | None]:
-        """The search, and the way of its best hypothesis so far."""
+        """The search, and the path of its best hypothesis so far."""
         history = history_at(self.run, self.place)
         if history is None or self.refused:
             return history, None
         return history, lane_of(history, self.seq, self.place.step, forced_in(self._then))
 
     def told(self) -> dict[str, Any]:
-        """Describe it for a page: the lane so far, and when it is over the result in a sentence."""
+        """A description for a page: the lane so far and, at the end, the result in a sentence."""
         history, lane = self.lane()
         told: dict[str, Any] = {"name": self.name, "over": self.is_over, "refused": self.refused}
         told["lane"] = None if lane is None else {**lane._asdict(), "seq": self.seq}
@@ -163,10 +163,10 @@ def quiet(
     kinds: str | Sequence[str] = "beams",
     around: Around | None = None,
 ) -> Run:
-    """A rerun without listeners, with all changes up to a tick and another change there.
+    """A rerun without listeners, with all changes up to a tick plus another change there.
 
     Args:
-        around: Called in its thread, with it and what calls its function, where that computes something else than in the run.
+        around: Called in its thread with the run and the function to call, to compute something different from the run.
     """
     given = run._record
     record = {**(given if isinstance(given, Mapping) else {}), "kinds": kinds}
@@ -181,7 +181,7 @@ def quiet(
         made._changes[tick] = [change]
 
     def never_wait() -> None:
-        if made._gate.mode == "paused":  # nobody sees it, so nobody would let it go on
+        if made._gate.mode == "paused":  # it has no view, so nobody could resume it
             made._gate.stop()
 
     made._gate.on_change(never_wait)
@@ -189,10 +189,10 @@ def quiet(
 
 
 def once_only(run: Run) -> None:
-    """Refuse to rerun a function with side effects without being asked.
+    """Refuse to rerun a function with side effects without permission.
 
     Raises:
-        RuntimeError: If it has changed what it reaches outside of its loops.
+        RuntimeError: If it changed objects outside of its loops.
     """
     left = [each.words for each in run._changed_by_itself.values() if each.counts]
     if left:
@@ -205,7 +205,7 @@ def once_only(run: Run) -> None:
 
 
 class _Base:
-    """A run to its end as it is: what a ghost is compared with. One that is over is that itself."""
+    """An unmodified run to the end, with which ghosts are compared; a finished run is used itself."""
 
     def __init__(self, run: Run):
         self.changes = len(run.changes)
@@ -214,7 +214,7 @@ class _Base:
         self._told: set[Callable[[], None]] = set()
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when it is over; the same one is called once."""
+        """Call `tell` at the end; a repeated registration is ignored."""
         if tell not in self._told and self.run._gate.mode != "over":
             self._told.add(tell)
             self.run._gate.on_change(tell)
@@ -228,8 +228,8 @@ _bases: weakref.WeakKeyDictionary[Run, _Base] = weakref.WeakKeyDictionary()
 
 
 def plain_end(run: Run) -> _Base:
-    """The end that a run would come to, found once for all its ghosts until something is changed in it."""
-    if run.state == "done":  # it is that itself, and not to be kept for it
+    """The end that a run would reach, computed once for all its ghosts until the run is changed."""
+    if run.state == "done":  # it is the run itself, and must not be kept alive for this
         _bases.pop(run, None)
         return _Base(run)
     there = _bases.get(run)
@@ -242,12 +242,12 @@ def plain_end(run: Run) -> _Base:
 
 
 def last_place(run: Run) -> StepPlace | None:
-    """The last step that a run has begun."""
+    """The last step that a run has started."""
     return run._holder.places[len(run.steps) - 1] if run.steps else None
 
 
 def history_at(run: Run, at: StepPlace | None) -> BeamHistory | None:
-    """The search whose choices are made in the steps of the loop at this step, or None."""
+    """The search whose choices are made in the loop of this step, or None."""
     trace = run.trace
     if trace is None or at is None:
         return None
@@ -261,19 +261,19 @@ def history_at(run: Run, at: StepPlace | None) -> BeamHistory | None:
 
 
 def result_of(run: Run, history: BeamHistory | None) -> Outcome:
-    """The result of a run: of a search in it, else of its function."""
+    """The result of a run: of the search in it, else of its function."""
     trace = run.trace if run.trace is not None else Trace()
     return outcome_of(run._result if history is None else history, trace)
 
 
 def forced_in(then: Sequence[Any]) -> Any:
-    """The label that commands force and the beam may drop, or None."""
+    """The label that commands force while the beam may drop it, or None."""
     asked = [one for one in then if isinstance(one, Mapping) and one.get("do") == "force" and not one.get("only")]
     return asked[0].get("label") if len(asked) == len(then) == 1 else None
 
 
 def lane_of(history: BeamHistory, seq: int, step: int, forced: Any = None) -> Lane | None:
-    """The way of the best hypothesis from a step of the loop on, up to its end; of a forced label that falls out, the way up to there."""
+    """The path of the best hypothesis from a step of the loop to its end; for a forced label that is pruned, the path up to there."""
     if seq >= history.num_seqs or step not in history.loop_steps:
         return None
     first = history.loop_steps.index(step)
@@ -292,7 +292,7 @@ def lane_of(history: BeamHistory, seq: int, step: int, forced: Any = None) -> La
         labels.append("" if token == history.blank else history.label(token, row))
         scores.append(round(float(history.steps[row]["scores"][seq, slot]), 5))
     if fell is None:
-        scores[-1] = round(best.score, 5)  # with what its end adds
+        scores[-1] = round(best.score, 5)  # including the score of its end
     parent = None if not first else int(history.steps[first]["parents"][seq, way[0][1]])
     before = 0.0 if parent is None else round(float(history.steps[first - 1]["scores"][seq, parent]), 5)
     return Lane(first, parent, before, labels, scores, best.ended, way[-1], fell)
@@ -301,7 +301,7 @@ def lane_of(history: BeamHistory, seq: int, step: int, forced: Any = None) -> La
 def _end_of(
     history: BeamHistory, seq: int, first: int, forced: Any
 ) -> tuple[tuple[int, int], tuple[int, float | None] | None]:
-    """The last place (row, slot) of what has a label in a row, and where and by how much that fell out of the beam."""
+    """The last position (row, slot) of a hypothesis with this label in a row, and where and by how much it was pruned."""
     fields = history.steps[first]
     slots = [
         slot
@@ -326,8 +326,8 @@ def verdict(name: str, plain: Outcome, changed: Outcome, seq: int = 0, lane: Lan
     """Compare a result with that of a change.
 
     Returns:
-        Its labels with a letter for each ("=": as without it), its score, the difference in nats (below 0: less likely), and all of
-        that in a sentence.
+        Its labels with an edit mark for each ("=": unchanged), its score, the difference in nats (below 0: less
+        likely), and a sentence with all of these.
     """
     labels, score = _of(changed, seq)
     before, other = _of(plain, seq)

@@ -1,11 +1,12 @@
-"""Rewound: a search that begins again at one of its steps when it is over, so that a change costs the steps after it and no others.
+"""Rewound: a finished search that is rewound to one of its steps, so that testing a change only costs the later steps.
 
     rewound = Rewound(tries, following, give)
     rewound.run()               # False if the result differs; the caller then reruns the function for each change
 
-The function is called once, and stays in its loop: when no step is left, the inside of the loop (states, beam, what it has stacked, random
-numbers) is put back as it was before a step, and goes on from there. What Python carries beside that is not put back. So before the first
-change of a step the search goes on from there without one, and has to come to the same result, to the last bit.
+The function is called once, and is kept inside its loop: after the last step, the content of the loop (states, beam,
+stacked outputs, random numbers) is restored to that before some step, and the loop continues from there. Other values
+carried by Python code are not restored. So before the first change at a step, the search is repeated from there without
+a change, and must give a bitwise identical result.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _INSIDE = (
 
 
 class Inside:
-    """All that some objects reach in a loop, a search and the steps of a run, as it is now; tensors are not changed in place."""
+    """A snapshot of everything reachable from some objects in a loop, a search and the steps of a run; tensors are not changed in place."""
 
     def __init__(self, *roots: Any):
         self._kept: dict[int, tuple[Any, Any]] = {}
@@ -57,7 +58,7 @@ class Inside:
                 waiting += _parts(content)
 
     def put_back(self) -> None:
-        """Let all be as it was."""
+        """Restore the snapshot."""
         for one, content in self._kept.values():
             if isinstance(one, (list, array)):
                 one[:] = content
@@ -72,7 +73,7 @@ class Inside:
 
 
 def _content(one: Any) -> Any:
-    """A copy of the content of an object, or None if it is of an immutable kind."""
+    """A copy of the content of an object; None for an immutable type."""
     if isinstance(one, (Tensor, Dim)):
         return None
     if isinstance(one, (list, dict, set, array)):
@@ -92,37 +93,37 @@ def _parts(content: Any) -> Iterable[Any]:
 
 
 class Rewound:
-    """The search of a run, made once and gone on with from its steps.
+    """The search of a run, made once and continued from its steps.
 
     Args:
-        following: Gives the step of the loop and the change there that is to be tried next; None: nothing, the function may end.
-        give: Called in the thread of the run with what has come of it; None: it was refused.
+        following: Returns the step of the loop and the change to test next; None to let the function end.
+        give: Called in the thread of the run with the result; None if the change was refused.
 
     Attributes:
-        steps: How many steps of the loop were made.
+        steps: The number of steps made in the loop.
     """
 
     def __init__(self, tries: Tries, following: Following, give: Callable[[Found | None], None]):
         self._tries, self._following, self._give = tries, following, give
         self.steps = 0
         self._loop: Loop | None = None
-        self._keep: Callable[[Later], None] | None = None  # who else keeps its choices
-        self._before: list[tuple[Inside, int, Any]] = []  # each step: the inside, how much was heard, random numbers
+        self._keep: Callable[[Later], None] | None = None  # another receiver of its choices
+        self._before: list[tuple[Inside, int, Any]] = []  # for each step: snapshot, number of events, random numbers
         self._heard: list[tuple[Later, int]] = []  # the choices so far, and their steps
-        self._arrays: list[Mapping[str, np.ndarray]] = []  # of as many as are known
-        self._same: set[int] = set()  # steps from which it comes to the same
+        self._arrays: list[Mapping[str, np.ndarray]] = []  # of the choices with known arrays
+        self._same: set[int] = set()  # steps from which a repetition gave the same result
         self._now: tuple[int, Change | None] | None = None
         self._refused = self._fits = False
 
     def run(self) -> bool:
-        """Make it; False: it cannot be gone on with like this."""
+        """Run it; False if it cannot be continued in this way."""
         tries = self._tries
         first = tries.history.loop_steps[0]
         self._first = tries.whole._holder.tick_of("atlas", first, tries.place.path, tries.place.nth) - first
         try:
             made = tries.again(tries.history.loop_steps[-1], None, (), self._around)
         finally:
-            self._before.clear()  # with all that it keeps
+            self._before.clear()  # with everything they hold
         if self._fits and self._now is not None and self._now[1] is not None and made.error is not None:
             self._now = None
             self._give(None)
@@ -141,7 +142,7 @@ class Rewound:
             self._heard.append((told, self._loop.num_steps - 1))
 
     def goes_on(self, held: HeldStep, loop: Loop, more: bool) -> bool:
-        """Whether a loop makes a further step, where it would make one or not."""
+        """Whether a loop makes another step; overrides the loop's own decision."""
         if self._loop is None:
             holder = self._holder
             is_it = len(holder.steps) == self._first and ".".join(running.names()) == self._tries.place.path
@@ -174,7 +175,7 @@ class Rewound:
         return self._again()
 
     def _again(self) -> bool:
-        """Go back to where the next change is made."""
+        """Rewind to the step of the next change."""
         asked = self._following()
         if asked is None or asked[0] >= len(self._before):
             self._now = None

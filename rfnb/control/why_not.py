@@ -1,12 +1,13 @@
-"""why_not: why a search did not say what was expected, and what would have to change, found by trying.
+"""why_not: why a search did not produce an expected output, and which changes would produce it, found by trying them.
 
-    why = rf.why_not(run, "P AE R AH SH UW T")     # or of a recording, with what that knows
-    print(why)                       # search error or model error, where it fell, label by label, and the repairs
+    why = rf.why_not(run, "P AE R AH SH UW T")     # or of a recording, as far as its data allows
+    print(why)                       # search error or model error, where it was pruned, label by label, and the repairs
     branch = why.branch(0)           # the first repair, as a branch of the run
-    print(why.parts)                 # which letters and labels the margin is due to
+    print(why.parts)                 # the attribution of the margin to letters and labels
 
-The function of the run is run again with what was expected forced, for its score; then with the fewest labels forced after which the
-search goes on to it by itself, and with all weight of an attention on one position where both part.
+The function of the run is rerun with the expected output forced, for its score; then with the fewest labels forced
+after which the search finds the rest unaided, and with all attention weight on one position at the step where both
+outputs diverge.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ _above: dict[str, str] = {}
 
 
 def answers_by(*, parts: str, aligned: str) -> None:
-    """Let functions of a layer above answer, each as "module:function".
+    """Register implementations in a layer above, each as "module:function".
 
     Args:
-        parts: Takes a margin apart: of `Tries` and the labels that were expected.
-        aligned: Answers about a search over alignments: of an `AlignedSearch`, what was expected, and the index of the sequence.
+        parts: Attributes a margin, given `Tries` and the expected labels.
+        aligned: Answers about a search over alignments, given an `AlignedSearch`, the expected output, and the index of the sequence.
     """
     _above.update(parts=parts, aligned=aligned)
 
@@ -53,12 +54,12 @@ def _by_above(what: str, *args: Any) -> Any:
 
 @dataclass(frozen=True)
 class WhyNotStep:
-    """One label of both ways, and how far the expected one is behind after it.
+    """One label of both outputs, and how far the expected one is behind after it.
 
     Attributes:
-        expected, found: Their labels; None past the end of one.
+        expected, found: Their labels; None after the end.
         expected_score, found_score: Their natural-log probabilities; None if unknown.
-        behind: The score of what was expected minus that of what was found, up to here.
+        behind: The score of the expected output minus that of the found one, up to here.
     """
 
     expected: str | None
@@ -70,13 +71,13 @@ class WhyNotStep:
 
 @dataclass(frozen=True)
 class Repair:
-    """One thing that gives what was expected.
+    """A change that produces the expected output.
 
     Attributes:
         kind: "label", "attention", "length" or "beam".
-        words: What to do.
+        words: A description of the change.
         step: The step of the loop before which it applies; None for an option of the search.
-        tried: Whether it was done, and gave what was expected; else it is worked out from the record of the search.
+        tried: Whether it was tested and gave the expected output; else it is derived from the record of the search.
     """
 
     kind: str
@@ -91,19 +92,20 @@ class WhyNot:
 
     Attributes:
         expected, found: Labels, with the end.
-        kind: "found" (it was said), "search error" (the model prefers what was expected, the search lost it), "model error" (the model
-            prefers what was found), "not allowed" (a limit of the search forbids it), "impossible" (the model gives it probability 0),
-            "too long" (the search makes fewer steps), "unknown" (where it was not scored to its end: of a recording, or below a threshold).
-        expected_score, found_score: Natural-log probabilities; None: the first has none.
-        fell: The step of the loop in which it fell out of the beam; None: it never did.
-        rank, margin: There, of how it went on: its place among all candidates that may come, from 1, and its score minus that of the worst
-            that was kept; None where it was forbidden.
-        forbidden: Where it is not allowed, the label that is forbidden, and the step of the loop.
+        kind: "found" (it was produced), "search error" (the model prefers the expected output, but the search pruned
+            it), "model error" (the model prefers the found output), "not allowed" (a limit of the search forbids it),
+            "impossible" (the model gives it probability 0), "too long" (the search makes fewer steps), "unknown" (it was
+            not scored to its end: in a recording, or below a threshold).
+        expected_score, found_score: Natural-log probabilities; the first may be None.
+        fell: The step of the loop in which it was pruned, or None.
+        rank, margin: At that step, the rank of its continuation among all candidates, from 1, and its score minus that
+            of the worst survivor; None if it was forbidden.
+        forbidden: If it is not allowed, the forbidden label, and the step of the loop.
         steps: Label by label.
-        repairs: What gives what was expected, the smallest change first.
+        repairs: Changes that produce the expected output, the smallest first.
     """
 
-    take_apart: Callable[[], Any] | None = None  # where nothing is run again for it
+    take_apart: Callable[[], Any] | None = None  # None if nothing can be rerun for it
     tried = "No length exponent gives it. Nothing else was tried: a recording is not run again, rf.why_not(rf.run(fn), expected) is."
 
     def __init__(
@@ -126,11 +128,11 @@ class WhyNot:
         self.steps, self.repairs = list(steps), list(repairs)
 
     def branch(self, number: int = 0) -> Run:
-        """One of `repairs` as a branch of the run, which runs on.
+        """Make one of `repairs` a branch of the run, which continues.
 
         Raises:
-            IndexError: There is no such repair.
-            ValueError: It is an option of the search, which is set where the search is called.
+            IndexError: If there is no such repair.
+            ValueError: If it is an option of the search, which is set where the search is called.
         """
         if not 0 <= number < len(self.repairs):
             raise index_error(
@@ -154,13 +156,14 @@ class WhyNot:
 
     @cached_property
     def parts(self) -> Any:
-        """The causes of the margin, {step, cause}: positions of the source, labels before, and the baseline; all add up to it.
+        """The attribution of the margin, {step, cause}: positions of the source, earlier labels, and the baseline; all parts sum to it.
 
-        By integrated gradients through the search, with embeddings on their way from the mean one of their table; `.occluded` beside it,
-        and `.disagreements` where both say something else. The function runs again a hundred times or more, once for all.
+        It uses integrated gradients through the search, with embeddings interpolated from the mean of their table;
+        `.occluded` has the result of occlusion, and `.disagreements` the differences. The function is rerun a hundred
+        times or more; the result is cached.
 
         Raises:
-            ValueError: If there is no margin (it was said, is not allowed or impossible), nothing to run again, or no gradients.
+            ValueError: If there is no margin (the output was produced, is not allowed or impossible), nothing to rerun, or no gradients.
         """
         if self.take_apart is not None and self.kind != "found":
             return self.take_apart()
@@ -220,27 +223,28 @@ class WhyNot:
 def why_not(
     source: Run | Trace | BeamHistory | SearchResult | Any, expected: str | Sequence[Any], *, seq: int = 0
 ) -> WhyNot:
-    """The reason why a search did not say what was expected, label by label, and what would give it, found by trying.
+    """Explain why a search did not produce an expected output, label by label, and which changes would produce it, found by trying them.
 
-    The function of a run runs again in the background, some twenty times for a word, and leaves no branch. What is tried: the fewest labels
-    forced in a row after which the search goes on to it by itself; all weight of an attention on one position where both ways part. A
-    length exponent, and the least beam that keeps it where it fell, are worked out from the record. Of a recording nothing is tried.
+    The function of a run is rerun in the background, some twenty times for a word, without leaving a branch. It tests
+    the fewest labels forced in a row after which the search finds the rest unaided, and all attention weight on one
+    position where both outputs diverge. A length exponent, and the smallest beam that keeps it where it was pruned, are
+    derived from the record. For a recording nothing is rerun.
 
     Args:
-        source: A run of a function with a search, from `rf.run`; one that is held is looked at as it would end. Or a recording with one
+        source: A run of a function with a search, from `rf.run`; a held run is continued to its end for this. Or a recording with one
             search, its history, or the result of `rf.beam_search`; or `rf.ctc_output`, `rf.transducer_output`, which are searched, also
             in a run.
-        expected: Labels: a text with spaces between, or a list of texts and indices. The label that ends them may be left out.
+        expected: Labels: a text with spaces between, or a list of texts and indices. The end label may be omitted.
         seq: Index in the batch.
 
     Returns:
-        A `WhyNot`: printed, it is the answer.
+        A `WhyNot`; `print` shows the answer.
 
     Raises:
-        TypeError: If the source is none.
+        TypeError: If the source is of another type.
         IndexError: If there is no such sequence.
-        ValueError: If there is no search, or several, nothing was found, or a label is none of its labels.
-        RuntimeError: If the function leaves something behind each time, so that it is not run again unasked.
+        ValueError: If there is no search, or several, nothing was found, or a label is unknown.
+        RuntimeError: If the function has side effects, so that it is not rerun without permission.
 
     Source: search and model errors: Stahlberg and Byrne 2019, "On NMT Search Errors and Model Errors".
     """
@@ -248,7 +252,7 @@ def why_not(
 
 
 def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable[[Tries], None]) -> WhyNot:
-    """The same; `begun` is called with what is to be tried, which can be stopped."""
+    """See `why_not`; `begun` is called with the running tests, which can be stopped."""
     asked = getattr(source, "__rfnb_why_not__", None)
     if asked is not None:
         answered: WhyNot = asked(expected, seq)
@@ -272,7 +276,7 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
         at_limit = len(tokens) > history.num_steps and history.blank is None
         if (at_limit or tuple(tokens[:-1]) in cut) and (
             made is None or made[0].tokens != tuple(tokens)
-        ):  # by the limit of steps
+        ):  # by the step limit
             tokens = tokens[:-1]
             made = tries.made(history.loop_steps[0], tries.change(0, tokens, len(tokens)))
         if made is not None and history.blank is None and made[0].tokens[:-1][: len(tokens)] == tuple(tokens):
@@ -293,7 +297,7 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
             at = _forbidden_at(tries, tokens)
         forbidden = None if at is None else (texts[0][at], at)
         kind = "not allowed" if forbidden is not None else "too long" if is_short else "impossible"
-        if kind == "impossible" and history.threshold is not None:  # what is forced falls below it, too
+        if kind == "impossible" and history.threshold is not None:  # the forced output also falls below it
             kind = "unknown"
     own = found if diagnosis.kind == "found" else whole
     steps = _both(texts, None if own is None else _gains(scored, seq, own), _gains(history, seq, found))
@@ -322,7 +326,7 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
 
 
 def _aligned_in(run: Run) -> AlignedSearch | None:
-    """The last search over alignments of a run whose loops hold no other search; its function runs again for that."""
+    """The last search over alignments in a run whose loops contain no other search; its function is rerun for that."""
     once_only(run)
     base = plain_end(run).run
     base._gate.until_over()
@@ -344,7 +348,7 @@ def _aligned_in(run: Run) -> AlignedSearch | None:
 
 
 def searched(run: Run, what: str) -> tuple[BeamHistory, StepPlace]:
-    """The search in a run to its end."""
+    """The search in a run, run to its end."""
     once_only(run)
     base = plain_end(run)
     base.run._gate.until_over()
@@ -413,7 +417,7 @@ def _history_of(source: Any) -> BeamHistory:
 
 
 def _tokens(history: BeamHistory, seq: int, expected: str | Sequence[Any], found: Hypothesis) -> list[int]:
-    """The numbers of the labels that were expected, with the end."""
+    """The indices of the expected labels, with the end."""
     out = labels_in(history, expected, found, "why_not")
     end = next((item.tokens[-1] for item in history.finished(seq)), None)
     if end is not None and end not in out:
@@ -429,10 +433,10 @@ def _tokens(history: BeamHistory, seq: int, expected: str | Sequence[Any], found
 
 
 def labels_in(history: BeamHistory, given: str | Sequence[Any], found: Hypothesis, what: str) -> list[int]:
-    """The numbers of labels of a search that are given by their texts or indices, for `what`.
+    """The indices of labels of a search that are given as texts or indices, for `what`.
 
     Raises:
-        ValueError: If one is none of them.
+        ValueError: If a label is unknown.
     """
     known, count = by_text(history.labels_of(0)), history.num_labels[0]
     return numbers_of(
@@ -449,29 +453,29 @@ def labels_in(history: BeamHistory, given: str | Sequence[Any], found: Hypothesi
 
 
 def _gains(history: BeamHistory, seq: int, item: Hypothesis) -> list[float]:
-    """The part of the score that each label of a hypothesis adds."""
+    """The contribution of each label of a hypothesis to its score."""
     return np.diff([0.0, *(float(history.steps[row]["scores"][seq, slot]) for row, slot in item.path)]).tolist()
 
 
 class Tries:
-    """The function run again with changes, of which only its search is looked at."""
+    """Reruns of the function with changes, of which only the search is used."""
 
     def __init__(self, run: Run, place: StepPlace, history: BeamHistory, seq: int, best: Hypothesis):
         self.run, self.place, self.history, self.seq, self.best = run, place, history, seq, best
-        self.whole = plain_end(run).run  # also where the run is held
+        self.whole = plain_end(run).run  # also if the run is held
         self._stopped, self._now = False, None
-        self.attended = False  # whether there was attention to be tried
+        self.attended = False  # whether there was attention to test
 
     _now: Run | None
 
     def change(self, first: int, tokens: Sequence[int], count: int) -> Change:
-        """Force labels from one on, of the hypothesis that has those before it."""
+        """Force labels from one on, for the hypothesis that has the labels before it."""
         label, *then = tokens[first : first + count]
         before = " ".join(self.history.texts(tokens[:first]))
         return lambda at: at.force(label, *then, hypothesis=before if first else 0, seq=self.seq, only=True)
 
     def made(self, step: int, change: Change) -> Found | None:
-        """The best of the search with a change before a step, and all of it; None: it was refused, or nothing was left."""
+        """The best result of the search with a change before a step, and the whole search; None if it was refused, or nothing survived."""
         refused: list[Exception] = []
 
         def do(at: Position) -> None:
@@ -491,7 +495,7 @@ class Tries:
     def again(
         self, step: int, change: Change | None, kinds: str | Sequence[str] = "beams", around: Around | None = None
     ) -> Run:
-        """The function run again to its end, with a change before a step; options as of `quiet`.
+        """Rerun the function to its end, with a change before a step; options are those of `quiet`.
 
         Raises:
             RuntimeError: If this was stopped.
@@ -509,15 +513,15 @@ class Tries:
         return made
 
     def stop(self) -> None:
-        """Let what is tried now end, and nothing else begin; for another thread."""
+        """Stop the running test and start no other; called from another thread."""
         self._stopped = True
         if self._now is not None:
             self._now._gate.stop()
 
     def labels(self, tokens: Sequence[int], texts: Sequence[str]) -> Iterator[Repair]:
-        """The fewest labels in a row after which the search goes on by itself."""
+        """The fewest labels in a row after which the search finds the rest unaided."""
         first = _parts_at(tokens, self.best.tokens)
-        for count in range(1, len(tokens) - first):  # all of them would be no repair
+        for count in range(1, len(tokens) - first):  # forcing all of them would not be a repair
             step = self.history.loop_steps[first]
             made = self.made(step, self.change(first, tokens, count))
             if made is None:
@@ -528,7 +532,7 @@ class Tries:
                 return
 
     def positions(self, tokens: Sequence[int]) -> Iterator[Repair]:
-        """All weight of an attention on one position, in the step where the ways part."""
+        """All attention weight on one position, at the step where the outputs diverge."""
         first = _parts_at(tokens, self.best.tokens)
         step, known = self.history.loop_steps[first], dict[str, Any]()
 
@@ -560,18 +564,18 @@ class Tries:
         return out
 
 
-_FEW = 2  # changes that are made without going back, which has to be tried first
+_FEW = 2  # changes that are made without rewinding, which must be verified first
 _MOST_POSITIONS = 64
 
 
 def _parts_at(one: Sequence[int], other: Sequence[int]) -> int:
-    """The first place in which two sequences differ."""
+    """The first index at which two sequences differ."""
     same = [a == b for a, b in zip(one, other)]
     return same.index(False) if False in same else min(len(one), len(other)) - 1
 
 
 def _end_of(history: BeamHistory, seq: int, expected: Any, found: Hypothesis) -> int:
-    """The label that ends what was expected where nothing ended in the run: then it is unknown until that is forced."""
+    """The label that ends the expected output if nothing ended in the run: unknown until that is forced."""
     ends = (item.tokens[-1] for item in history.finished(seq))
     end = next(ends, None)
     if end is None:
@@ -585,7 +589,9 @@ def _end_of(history: BeamHistory, seq: int, expected: Any, found: Hypothesis) ->
 
 
 def _forbidden_at(tries: Tries, tokens: Sequence[int]) -> int | None:
-    """The place of the label that a limit forbids after those before it, of what cannot be forced; None: the model gives it 0."""
+    """The index of the label that a limit forbids after the previous ones, for an output that cannot be forced; None if
+    the model gives it probability 0.
+    """
     for count in range(len(tokens) - 1, 0, -1):
         made = tries.made(tries.history.loop_steps[0], tries.change(0, tokens, count))
         if made is None:
@@ -600,7 +606,7 @@ def _forbidden_at(tries: Tries, tokens: Sequence[int]) -> int | None:
 
 
 def _where_it_fell(history: BeamHistory, seq: int, tokens: Sequence[int], diagnosis: Diagnosis) -> Verdict | None:
-    """The candidate that was what was expected in the step where that fell."""
+    """The candidate that continued the expected output in the step in which it was pruned."""
     if diagnosis.step is None or diagnosis.step >= len(tokens):
         return None
     slot: int | None = None
@@ -627,7 +633,7 @@ def _both(
 
 
 def _exponents(history: BeamHistory, seq: int, tokens: Sequence[int], score: float) -> Iterator[Repair]:
-    """A length exponent with which it is the best of all that is known."""
+    """A length exponent with which it is the best of all known results."""
     others = {item.tokens: item.score for item in [*history.finished(seq), *history.nbest(seq)] if item.ended}
     others.pop(tuple(tokens), None)
     for exponent in np.arange(0.1, 3.05, 0.1):
