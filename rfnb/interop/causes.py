@@ -533,7 +533,7 @@ def _weight_of(found: Parting, call: TapeCall, weights: set[int]) -> tuple[torch
         weight = of_product[0].transpose(0, 1) if "transpose" in call.name else of_product[0]
         return weight.flatten(1), 1 - call.made[0].ndim
     if (
-        call.name in (*_PRODUCTS, "linear", "addmm")
+        call.name in (*_ATTENTION_PRODUCTS, "linear", "addmm")
         and call.name != "einsum"
         and of_product
         and of_product[0].ndim == 2
@@ -761,13 +761,13 @@ def _turning(own: _Turn, other: _Turn) -> Callable[[torch.Tensor], torch.Tensor]
 
 
 # -- attention ---------------------------------------------------------------------------------------------------------
-_PRODUCTS = ("matmul", "__matmul__", "bmm", "einsum", "scaled_dot_product_attention")
+_ATTENTION_PRODUCTS = ("matmul", "__matmul__", "bmm", "einsum", "scaled_dot_product_attention")
 
 
 def _attention_calls(found: Parting) -> list[TapeCall]:
     at = found.own.path
     calls = [call for call in found.mine.tape.calls if call.path == at or call.path.startswith(f"{at}.")]
-    return calls if any(call.name in _PRODUCTS for call in calls) else found.here
+    return calls if any(call.name in _ATTENTION_PRODUCTS for call in calls) else found.here
 
 
 def _grouped_heads(found: Parting) -> Iterator[Try]:

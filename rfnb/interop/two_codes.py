@@ -20,7 +20,7 @@ from rfnb.interop.beside import relative
 from rfnb.interop.tape import Tape, TapeCall, tensors_in
 
 _CUTS = ("unbind", "chunk", "split", "tensor_split", "select", "narrow", "__getitem__")
-_PRODUCTS = ("linear", "addmm", "matmul", "__matmul__", "__rmatmul__", "mm", "einsum", "bmm", "conv1d")
+_WEIGHT_PRODUCTS = ("linear", "addmm", "matmul", "__matmul__", "__rmatmul__", "mm", "einsum", "bmm", "conv1d")
 
 
 ACTIVATION_NAMES = (
@@ -209,7 +209,7 @@ def _of_loop(mine: OneSide, own: TapeCall, size: int) -> str:
 
 
 def _family(name: str) -> str:
-    return "product" if name in _PRODUCTS else name
+    return "product" if name in _WEIGHT_PRODUCTS else name
 
 
 def meet(mine: OneSide, own: TapeCall, theirs: OneSide, other: TapeCall) -> bool:
