@@ -3,10 +3,10 @@
 run = rf.run(search, word, paused=True)
 run.step(3)                                     # three steps of its loops, then it waits
 run.at.states["h"][{"batch": 0}] = 0.0          # changed by the run itself, before its next step
-run.at.force("AH")                              # this label goes on, whatever its rank
+run.at.force("AH")                              # this label survives, whatever its rank
 run.resume()
 run.result                                      # waits for it; an error is raised as if the cell had raised it
-other = run.from_step(3)                        # the same once more, to go other ways from there
+other = run.from_step(3)                        # a rerun up to this step, to continue differently
 """
 
 from __future__ import annotations

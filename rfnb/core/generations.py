@@ -23,7 +23,7 @@ _apart: ContextVar[int] = ContextVar("rfnb_steps_apart", default=0)  # how many 
 
 @block
 def steps_apart() -> Iterator[None]:
-    """Give every step of a search its own beam dims, so that a value of an older step is detected. Slow: plans are made anew."""
+    """Give every step of a search its own beam dims, so that a value of an older step is detected. Slow: plans are made again."""
     with Setting(_apart, lambda: _apart.set(_apart.get() + 1)):
         yield
 

@@ -2,8 +2,8 @@
 
 A plan is a tuple of numbers, dims, shapes and functions; functions have the same in their closures. So ops need not say how to rebuild a
 plan: dims are replaced wherever they occur, a `Shape` becomes that of the new dims, a `Memo` starts empty, and a function with any of
-these in its closure is created anew with the same code. Anything else that depends on lengths is computed when the function runs. A plan
-that contains anything else (an array, a dict) cannot be taken apart, and is made anew for each batch.
+these in its closure is created again with the same code. Anything else that depends on lengths is computed when the function runs. A plan
+that contains anything else (an array, a dict) cannot be taken apart, and is made again for each batch.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def explain_types(
 ) -> TypeError | DimError | None:
     """The error for the first argument whose type its parameter does not accept; None if there is none.
 
-    Args: as of `call_errors.explain_call`, and
+    Args: as in `call_errors.explain_call`, and
         hints: The type of each parameter.
         error: Of the call that has failed.
         takes: Whether a value is taken for one of a type.

@@ -220,7 +220,7 @@ class Trainer:
     def load(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Resume from a file of `save`; returns its notes.
 
-        A training that was saved on another kind of device goes on with the same weights, steps and batches. Dropout
+        A training that was saved on another kind of device continues with the same weights, steps and batches. Dropout
         then uses the generator of this device, with different numbers; `torch.manual_seed` reseeds it for this step.
 
         Raises:

@@ -67,7 +67,7 @@ def from_kernel(batch: Dims, own: Dims, made: Iterable[tuple[Any, Dim, Dim]], ba
     """A function from [batch, *own] to the axes of `batch` and `own`.
 
     Args:
-        made: The window that the kernel moves along a dim, this, and the one of `own` that comes of it.
+        made: The window that the kernel moves along a dim, this, and the resulting one of `own`.
     """
     shape, reshape, slice_raw = Shape(*batch, *own), backend.reshape_raw, backend.slice_raw
     # A dim is as long as its longest sequence, so of an empty batch it is 0, whatever the padding around would give.

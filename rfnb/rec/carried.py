@@ -4,7 +4,7 @@
     for _ in loop:
         h = rf.tanh(h + loop.unstack(x))        # loop.state.h is meant
 
-`for` runs every step, but a sequence that has ended goes on changing such a value, and a search does not bring it to its hypotheses:
+`for` runs every step, but a sequence that has ended keeps changing such a value, and a search does not bring it to its hypotheses:
 it warns, of tensors only, since numbers are often Python's own business. `with` runs the body once, so every step would get the value
 from before the loop: it refuses whatever the body can be seen to change, names and what they reach (`rfnb/rec/outside.py`).
 """

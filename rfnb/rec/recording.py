@@ -17,13 +17,13 @@ class Recording(NotPicklable):
     """One recorded body.
 
     Attributes:
-        name: Of the loop.
+        name: The name of the loop.
         axis: The dim of the loop; `over_axis`: whether it was given.
         recorder: The ops of the first step.
         states: name -> what the body reads, with a StepTensor for each Tensor.
         next_states: name -> what the body assigned.
         frames: (source, StepTensor) of each `unstack`.
-        index: StepTensor of `iter_idx`, if it was asked for.
+        index: StepTensor of `iter_idx`, if it was requested.
         outputs: (value, last) of each `stack` and `last`, in order.
         end: (condition, include_eos) if there is one.
         quiet: What `second_step` runs the body in.

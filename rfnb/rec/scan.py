@@ -49,7 +49,7 @@ def scan(
         initial: The state of the first step, any nested structure. Where a sequence has ended, it keeps its state, Dims included.
         xs: Nested structure of Tensors {..., spatial_dim}; each step gets their frames.
         ys: Tensors like the outputs of a step; only needed where there may be no step at all.
-        cond: (x, state) -> bool Tensor {cond_dims}: whether a sequence goes on. Read by the host.
+        cond: (x, state) -> bool Tensor {cond_dims}: whether a sequence continues. Read by the host.
         body: (x, state) -> (y, next state); y is any nested structure of Tensors, or None where there is no output.
         return_tensor_arrays: The outputs as they are in each step, not stacked; then their dims may differ (a beam in each step).
         max_seq_len: With `cond`: the maximum number of steps.

@@ -101,8 +101,8 @@ def fused(log_prob: Tensor, fusion: Fusion | None, axis: Dim) -> Tensor:
 
     Raises:
         DimError: For a model over other labels.
-        TypeError: For what is no pair of scores and scale.
-        ValueError: For a scale that is no number.
+        TypeError: For anything but a pair of scores and scale.
+        ValueError: For a scale that is not a number.
     """
     for name, entry in (fusion or {}).items():
         check_fused(name, entry, log_prob, axis)
@@ -112,7 +112,7 @@ def fused(log_prob: Tensor, fusion: Fusion | None, axis: Dim) -> Tensor:
 
 
 def only_end_label(log_prob: Tensor, has_ended: Tensor, axis: Dim, link: Link, label: int) -> Tensor:
-    """A hypothesis that has ended goes on through one label alone, which costs nothing."""
+    """The end label is the only continuation of an ended hypothesis, at no cost."""
     stay = stay_row(log_prob, axis, link, label)
     return where(has_ended, stay, log_prob, allow_broadcast_all_sources=True)
 

@@ -107,7 +107,7 @@ def transducer_beam_search(
         ValueError: If no allowed hypothesis has ended; for a beam size below 1, scores with NaN, or a state that contains Dims.
 
     Probes:
-        beams: one event per step, of a loop `name`; as of `ctc_prefix_beam_search`, but a step is not a frame: the frame of a
+        beams: one event per step, of a loop `name`; as in `ctc_prefix_beam_search`, but a step is not a frame: the frame of a
             hypothesis is the number of its blanks.
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2; Saon et al. 2020, "Alignment-Length
@@ -161,11 +161,11 @@ def transducer_greedy_decode(
         batch dims.
 
     Raises:
-        DimError, IndexError: As of `transducer_beam_search`.
+        DimError, IndexError: As in `transducer_beam_search`.
         ValueError: Scores with NaN, a state that has Dims, or neither limit.
 
     Probes:
-        beams: as of `transducer_beam_search`.
+        beams: as in `transducer_beam_search`.
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.
     """

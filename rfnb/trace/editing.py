@@ -99,7 +99,7 @@ class ValueEdit:
         path: Path of the module.
         part: The part of its call: "" for its result, "input", one of `OF_ATTENTION` or `OF_UNITS`, or the name of one of several
             results.
-        entries, step: As of `EditPlace`.
+        entries, step: See `EditPlace`.
         value: The replacement: a number, an array, a Tensor, or a function of the current value.
         when: Tells whether it applies to the current steps; None: always.
         put: For a Module of rfnb, returns the Tensor with the edit if it applies now; for attention weights it also takes the dim
@@ -107,7 +107,7 @@ class ValueEdit:
         name: Name of one of several attentions computed in a module's own code.
         done: How often it was applied.
         calls: How many calls of the module have begun.
-        turn: As of `EditPlace`.
+        turn: See `EditPlace`.
         turns: How many calls of the module have begun in the outermost call that runs.
     """
 

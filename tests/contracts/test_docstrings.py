@@ -7,7 +7,6 @@ package.
 import ast
 import inspect
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -92,24 +91,33 @@ def test_first_lines_are_sentences_or_nouns_with_their_article():
     assert [line for path in FILES for line in fragments(path)] == []
 
 
-# The dialect of the house: a native reader takes these for riddles. "None if there is none", "as text", "the caller", "listeners" say it.
+# Phrases that read as translated. Write "None if there is none", "as text", "the caller", "listeners", "see `X`", "continues",
+# "requested", "the result", "again", "side by side", "instead of".
 DIALECT = re.compile(
     r"\b(?:[Ss]ome|[Nn]o)body\b|\b[Ww]hoever\b|(?<!\b[Dd]ate )(?<!\b[Dd]ates )(?<!\b[Nn]umbers )\bin words\b"
     r"|\bso many\b(?! \w+ that\b)|\b(?:is|are) told\b"
     r"|\b(?:None|False): (?:nobody|it is|it does|there (?:is|are) none|not known|none|they)\b"
+    r"|\b[Aa]s of [`X]|\b(?:for|of|by|to) who\b|\b(?:goes|go|going|went) on\b|\banew\b|\b(?:is|are|was) said\b|\basked for\b"
+    r"|\bc(?:om|am)es? of (?:it|that)\b|\bonce more\b|\b(?:beside|below|behind) each other\b|\bin the place of\b"
 )
-STILL = {"interop": 11}
 
 
 def test_docstrings_say_it_as_a_native_writer_would():
-    """Rooms outside of `STILL` have none of it; in the others it only gets less."""
-    found = Counter()
+    found, count = [], 0
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                found[path.relative_to(ROOT).parts[0]] += len(DIALECT.findall(ast.get_docstring(node) or ""))
-    assert {room: count for room, count in found.items() if count > STILL.get(room, 0)} == {}
-    assert DIALECT.search("Whether somebody looks; None: there is none.") and len(found) > 20
+                doc = ast.get_docstring(node) or ""
+                found += [
+                    f"{path.relative_to(ROOT)}: {getattr(node, 'name', 'module')}: {m[0]}"
+                    for m in DIALECT.finditer(doc)
+                ]
+                count += bool(doc)
+    assert found == [] and count > 2000
+    assert all(
+        DIALECT.search(text)
+        for text in ("Whether somebody looks.", "None: there is none.", "As of `Rec`.", "for who asks")
+    )
 
 
 # -- public ops and layers ---------------------------------------------------------------------------------------------

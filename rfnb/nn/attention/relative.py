@@ -115,7 +115,7 @@ class RelPosSelfAttention(_RelPosAttention):
         The other arguments are those of `SelfAttentionBase`.
 
     Parameters:
-        qkv, proj: as of `SelfAttentionBase`.
+        qkv, proj: those of `SelfAttentionBase`.
         linear_pos: W, Linear {in, key_dim_total} without bias; {in, key_per_head} if shared by the heads.
         learned_pos_emb: the parameter of this module, with the input features of linear_pos, or its output features without linear_pos.
         pos_bias_u, pos_bias_v: {heads, key_per_head}, Glorot uniform.

@@ -350,7 +350,7 @@ def cut_verdict(
     by_rank: bool = True,
     by: str | None = None,
 ) -> str:
-    """The reason why a candidate did not go on, and by how much, e.g. "cut: rank 6, 0.83 nats behind the last survivor".
+    """The reason why a candidate did not survive, and by how much, e.g. "cut: rank 6, 0.83 nats behind the last survivor".
 
     Args:
         kept: The scores of the survivors, as ranked.

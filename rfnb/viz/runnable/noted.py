@@ -131,7 +131,7 @@ class Notes(Hold):
         return ("outer", *found[1:]) if self._step is not None and found[0] == "value" else found
 
     def _numbered(self, value: Tensor) -> int:
-        """The number of a constant; those that each step of a loop makes anew are one."""
+        """The number of a constant; those created again in each step of a loop share one."""
         array = None
         for number in self._of_steps if self._step is not None else ():
             other = self.constants[number]
@@ -454,7 +454,7 @@ def _signature(fn: Any) -> inspect.Signature:
 
 
 def _refuse_ragged(name: str, given: Mapping[str, Any]) -> None:
-    """Refuse what looks at a dim as a whole, if hypotheses or sequences have different lengths of it: a page has no padding."""
+    """Refuse an op that reads a dim as a whole, if hypotheses or sequences have different lengths of it: a page has no padding."""
     if name in POSITIONS:
         return
     leaves_of = list(values_in(given))
