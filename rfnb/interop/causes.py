@@ -113,7 +113,7 @@ def _expected(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     """A Bernoulli mask that keeps everything; kept values are divided by the keep probability."""
     made = func(*args, **kwargs)
     share = args[1] if len(args) > 1 else kwargs.get("p", args[0])
-    return made.copy_(torch.as_tensor(share))
+    return made.copy_(torch.as_tensor(share, device=made.device))
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------
