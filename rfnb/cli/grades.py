@@ -14,7 +14,7 @@ HELP = "read the results of submitted notebooks"
 ABOUT = """
 Read what submitted notebooks of the course say of themselves: exercises passed, predictions, explanations. Nothing is run.
 
-What a notebook says can be edited. With --check the answers are checked anew: the cells of exercises alone, each in a process of its
+The outputs of a notebook can be edited. With --check the answers are checked again: the cells of exercises alone, each in a process of its
 own with limits of time and memory. That is no sandbox: answers run with your rights. Answers of two students that are alike are shown.
 
 A file named as a lesson belongs to the student whose folder it is in, another one to whom its name says.
@@ -23,7 +23,7 @@ EXAMPLES = """
 examples:
   rfnb grades submitted/*/07_search.ipynb          a table, one line for each notebook
   rfnb grades --csv submitted/*/07_search.ipynb    one line for each answer
-  rfnb grades --check submitted                    all notebooks in a folder, checked anew, with reasons
+  rfnb grades --check submitted                    all notebooks in a folder, checked again, with reasons
   rfnb grades --check --csv submitted > grades.csv
 
 exit status: 0 if all were read, 1 if one is not there or holds no lesson, 2 for wrong usage.
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "notebook", metavar="NOTEBOOK", nargs="+", type=Path, help="a notebook that was handed in, or a folder of them"
     )
-    parser.add_argument("--check", action="store_true", help="run the checks anew, each answer in a process of its own")
+    parser.add_argument("--check", action="store_true", help="run the checks again, each answer in its own process")
     parser.add_argument(
         "--seconds", type=_above_0, default=30.0,
         help="processor time that one answer may take, in seconds (default 30); by the clock ten times as much",

@@ -17,7 +17,7 @@ HELP = "open the course in JupyterLab"
 ABOUT = """
 Open the course in JupyterLab at its table of contents: a tour, and lessons with exercises that check themselves.
 
-You work on a copy, in which checks and solutions are sealed: lessons use them, and nobody reads an answer by chance. With --teacher
+You work on a copy, in which checks and solutions are sealed: lessons use them, and no answer is read by accident. With --teacher
 they are as they are, with the pages for teachers. Files that are in the folder already are never changed, so your answers stay when
 you run this again, and after an update of rfnb. In a checkout of rfnb without FOLDER, the notebooks of the checkout are opened,
 without a copy.

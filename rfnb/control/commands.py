@@ -429,7 +429,7 @@ def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES, name: TEX
             error = made.exception() if made.done() else None
             if error is None and new.drifted:
                 why = f"{new.name}: its way to step {step} is another one than when {run.name} went it: {new.drifted}."
-                error = _Wrong(f"{why} Nothing was changed. What runs anew from its begin can be changed again.")
+                error = _Wrong(f"{why} Nothing was changed. A run that starts again from the beginning can be changed.")
             if answer.done() or not (made.done() or error):
                 return
             if error is None:
@@ -446,7 +446,7 @@ def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES, name: TEX
     def here() -> None:
         now = _standing(run._gate.here)
         if now.tick != at.tick:
-            raise _Wrong("The run has gone on meanwhile, and nothing was changed.")
+            raise _Wrong("The run has continued in the meantime, and nothing was changed.")
         do(now)
 
     return CommandResult(run._gate.ask(here))

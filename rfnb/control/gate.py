@@ -285,6 +285,6 @@ def _over() -> RuntimeError:
     return runtime_error(
         "run: it is over.",
         [],
-        "What it has left is run.result. From one of its steps it goes on again as another run:",
+        "What it has left is run.result. Another run can continue from one of its steps:",
         "branch = run.from_step(3)",
     )

@@ -150,7 +150,7 @@ class Ghost:
             if error is not None:
                 told["refused"] = f"With {self.name} it fails: {type(error).__name__}: {str(error).splitlines()[0]}"
             elif why:
-                told |= {"refused": f"What would come of {self.name} is not known: {why.rstrip('.')}.", "lane": None}
+                told |= {"refused": f"The effect of {self.name} is unknown: {why.rstrip('.')}.", "lane": None}
             elif self._base is not None:
                 told |= verdict(self.name, self._base.outcome, result_of(self.run, history), self.seq, lane)
         return told
@@ -199,7 +199,7 @@ def once_only(run: Run) -> None:
         raise runtime_error(
             f"{run.name}: it would run again, and changes {left[0]} each time.",
             [("changes", ", ".join(left[:_FEW]))],
-            "What would come of a change is shown of functions that leave nothing behind. A branch runs it all the same:",
+            "The effect of a change is previewed only for functions without side effects. A branch runs it anyway:",
             f"branch = run.from_step({run.steps[-1][1]})" if run.steps else None,
         )
 

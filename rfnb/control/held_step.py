@@ -164,7 +164,7 @@ class HeldStep(StepAround):
                 value_error(
                     f"{decided.kind}: nothing but the first label.",
                     [("then", repr(decided.label))],
-                    "A step chooses several times in this search: what comes of a label after the first choice is another one.",
+                    "A step chooses several times in this search: after the first choice, a label may be replaced.",
                 )
             )
         else:

@@ -72,13 +72,13 @@ def change_length(
     which &= host
     if not which.any():
         raise value_error(
-            f"go_on: {name} has not ended.", [("seq", seq), ("hypothesis", hypothesis)], "It goes on by itself."
+            f"go_on: {name} has not ended.", [("seq", seq), ("hypothesis", hypothesis)], "It continues by itself."
         )
     if not ends.goes_on_from(which):
         raise value_error(
             f"go_on: {name} has ended earlier.",
             [("seq", seq), ("hypothesis", hypothesis)],
-            "What has ended in the step before goes on. Earlier ones lack the steps in between. From its end it goes on as a branch:",
+            "Only one that ended in the previous step can continue: others lack the steps since. A branch can continue from its end:",
             f"run.from_step(..., lambda at: at.go_on({seq}))",
         )
     ends.go_on(which)

@@ -86,7 +86,7 @@ class HeldPast:
         raise value_error(
             f'look: state "{name}" is that of a step that was made.',
             [("step", self._step)],
-            "What was is not changed. From there the run goes on another way as a branch:",
+            "The past cannot be changed. A branch can continue differently from there:",
             f"branch = run.from_step({self._step})",
         )
 

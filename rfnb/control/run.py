@@ -194,7 +194,7 @@ class Run(OfRun, NearNames):
         limit = limit_of("step", timeout)
         if (whole(steps) or 0) < 1:
             raise value_error(
-                f"step: {steps!r} steps.", [("steps", repr(steps))], "A run goes on by one step or more.", "run.step()"
+                f"step: {steps!r} steps.", [("steps", repr(steps))], "A run advances by one step or more.", "run.step()"
             )
         self._need_on("step")
         self._is_to_hold = True
@@ -404,7 +404,7 @@ class Run(OfRun, NearNames):
                 raise runtime_error(
                     f"{self.name}: it is paused, and has no result yet.",
                     [("before", repr(at)), ("because", reason)],
-                    "It goes on when it is told to.",
+                    "It continues when it is resumed.",
                     "run.resume()\nrun.result",
                 )
         return self._outcome()
@@ -578,8 +578,8 @@ class Run(OfRun, NearNames):
         """The rule and the line to type, for a request to a run that is over."""
         if self.steps:
             again = f"branch = run.from_step({self.steps[-1][1]})"
-            return "From one of its steps it goes on again as another run:", again
-        return "It had no step that is held, so it runs once more:", "run = rf.run(fn, paused=True)"
+            return "Another run can continue from one of its steps:", again
+        return "It had no step that can be held, so run it again:", "run = rf.run(fn, paused=True)"
 
     def _arrived(self, limit: float | None) -> Run:
         if not self._gate.is_worker:

@@ -96,7 +96,7 @@ def _check_keywords(fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
             raise type_error(
                 f'run: there is no argument "{keyword}".',
                 [("fn", getattr(fn, "__name__", type(fn).__name__)), ("takes", ", ".join(takes) or "nothing")],
-                "Keywords that run does not have go on to the function, which has none of this name either.",
+                "Keywords that run does not have are passed to the function, which has none with this name either.",
                 f"rf.run(fn, {near[0]}={kwargs[keyword]!r})",
             )
 

@@ -204,7 +204,7 @@ class StateValue(OfPosition, Reduced):
             raise index_error(
                 f"{self._what}: these entries are padding.",
                 [("state", shape_of(self.tensor))],
-                "Nothing comes of what is in padding. A sequence has as many frames as it is long.",
+                "Padding has no effect. A sequence has as many frames as its length.",
             )
 
     def _filled(self, chosen: Chosen, value: Any) -> Tensor:

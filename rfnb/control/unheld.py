@@ -24,7 +24,7 @@ def nothing_held(name: str, fn: Callable[..., Any], result: Any, loops: Sequence
     rule, line = _RULE, "for step, batch in enumerate(batches): rf.gate(step)"
     if inspect.isgenerator(result):
         rule, line = (
-            "What it gave is a generator, which runs where somebody goes through it.",
+            "It returned a generator, which runs only when it is iterated.",
             "rf.run(lambda: list(fn(...)))",
         )
     elif called == "generate":

@@ -507,9 +507,7 @@ class Tries:
                 made._gate.stop()
             made._gate.until_over()
         if self._stopped:
-            raise runtime_error(
-                "why_not: it was stopped.", [("run", self.run.name)], "Nobody looks at its answer any more."
-            )
+            raise runtime_error("why_not: it was stopped.", [("run", self.run.name)], "Its answer is no longer needed.")
         return made
 
     def stop(self) -> None:

@@ -105,7 +105,7 @@ def _made_twice(
     return dim_error(
         f"{what}: the same dim, made twice, would be in the result two times.",
         [(each, dims_text(dims, labels)) for each, dims in operands],
-        f"{plain[new]} was made anew after {plain[old]}, as when a cell runs again. A Dim is itself only, whatever its name.\n"
+        f"{plain[new]} was made again after {plain[old]}, as when a cell runs again. A Dim is itself only, whatever its name.\n"
         "If they are the same axis, make both tensors with one, or replace one first; if they are two, give one another name:",
         f"{replace_code(label, label_dims, other, dim, name)}\n"
         f'{other.name if other.name.isidentifier() else "dim"} = Dim(..., name="other_{other.name}")',

@@ -48,7 +48,7 @@ class Format(NamedTuple):
             ("read here", f"{reads}, by rfnb {RELEASE}"),
         ]
         if type(found) is not int or found < 1:
-            return rows, "A version is a number from 1 on: the file is damaged. Write it anew.", ""
+            return rows, "A version is a number from 1 on: the file is damaged. Write it again.", ""
         if found > self.now:
             return (
                 rows,

@@ -72,7 +72,7 @@ def _named(x: Any, names: Any, lengths: Any, given: dict[str, Any], sparse_dim: 
         raise type_error(
             "named: x has dims already.",
             [("x", shape_of(x))],
-            "Names are for arrays without dims. Another dim in the place of one:",
+            "Names are for arrays without dims. To replace a dim by another:",
             "x, _ = rf.replace_dim(x, in_dim=x.dims[0], out_dim=...)",
         )
     if foreign.is_many(x):

@@ -76,7 +76,7 @@ def check_unique(dims: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
         raise dim_error(
             f"{what}: single_step_dim is no axis.",
             [("dims", dims_text(dims))],
-            "It says that there is one step and no axis for it. Leave it out.",
+            "It means a single step without an axis. Leave it out.",
         )
     if len(set(dims)) != len(dims):
         twice = next(dim for dim in dims if dims.count(dim) > 1)

@@ -214,7 +214,7 @@ def _prompts(inputs: dict[str, Any]) -> Any:
         raise value_error(
             "hf_search_options: a decoder alone without input_ids.",
             [("given", ", ".join(inputs))],
-            "It goes on from its prompts; at least the first label.",
+            "It continues its prompts, which need at least the first label.",
             "rf.hf_search_options(model, input_ids=ids, attention_mask=mask)",
         )
     return prompts

@@ -92,7 +92,7 @@ def logit_lens(
     ids = best.indices.cpu().numpy()
     cells = np.vectorize(text, otypes=[object])(ids[..., 0])
     columns = _columns(inputs, probs.shape, text) if tokens is None else tokens
-    name = "probability of what is said in the end" if token is None else f"probability of {text(token)}"
+    name = "probability of the final prediction" if token is None else f"probability of {text(token)}"
     single = len(probs) == 1
     over = ("position", columns[0] if single and isinstance(columns[0], list) else columns)
     labels_of_rows = ["input", *paths]

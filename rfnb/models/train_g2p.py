@@ -55,7 +55,7 @@ def _main(options: argparse.Namespace, processes: Processes) -> int:
             run(options, load_cmudict(), processes)
         except KeyboardInterrupt:
             _say(
-                f"\nStopped. The same command goes on from the last state in {options.out / 'state.pt'}, with the same result."
+                f"\nStopped. The same command resumes from the last state in {options.out / 'state.pt'}, with the same result."
             )
             return 130
     if options.install and not processes.rank:

@@ -245,6 +245,6 @@ def _check_labels(texts: Sequence[str], unknown: str | None) -> None:
         raise value_error(
             f'KenLmState: the label "{unknown}" is not in the vocabulary.',
             [("labels", len(texts))],
-            "vocab_unknown_label is the label for what is unknown. Name it, or say that there is none:",
+            "vocab_unknown_label is the label for unknown words. Name it, or pass None:",
             "rf.KenLmState(..., vocab_unknown_label=None)",
         )

@@ -194,7 +194,7 @@ def _warn_of_short(
         row += f" and {many(needed[first] - labels[first], 'blank')} between equal ones"
     count = f"{len(short)} of {len(frames)} sequences {'is' if len(short) == 1 else 'are'}"
     if what == "ctc_loss":
-        rule = "They have no alignment, so they cost 0 and nothing is learned from them. Say what is meant, and nobody warns:"
+        rule = "They have no alignment, so they cost 0 and nothing is learned from them. State the intention to silence this warning:"
         fix = "rf.ctc_loss(..., zero_infinity=True)     # False: they cost infinity, with gradient 0"
     else:
         rule, fix = "They have no alignment, so their path is all blank.", None

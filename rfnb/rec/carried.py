@@ -62,7 +62,7 @@ class CarriedByFor:
             text = message(
                 f'Loop "{self._loop_name}": {name}, assigned in {os.path.basename(file)}:{line}, is carried by Python.',
                 [("before", _text(old)), ("after step 0", _text(new))],
-                "It goes on changing where a sequence has ended, and does not follow the hypotheses of a search; `with loop:` refuses it.\n"
+                "It keeps changing after a sequence has ended, and does not follow the hypotheses of a search; `with loop:` refuses it.\n"
                 "What a step gets from the step before is a state of the loop:",
                 _fix(name, old),
             )

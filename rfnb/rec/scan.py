@@ -308,7 +308,7 @@ class _WhileCond(_GoingOn):
             raise type_error(
                 f"scan, step {self.index}: cond gives no bool Tensor.",
                 [("cond", got)],
-                "It says for each sequence whether it goes on.",
+                "It says for each sequence whether it continues.",
                 "cond=lambda x, state: state.length < limit",
             )
         if not self._know_dims:

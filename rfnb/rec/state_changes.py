@@ -98,7 +98,7 @@ def check_same_device(state: Tensor, parents: Tensor) -> None:
     raise of_devices(
         "choice: a state is on another device than the scores.",
         rows_of([("state", state), ("parents", parents)]),
-        "The states that go on are picked by the scores, so both are on one device. In the step:",
+        "The scores select the surviving states, so both must be on one device. In the step:",
         [f'{label} = rf.copy_to_device({label}, "{target}")'],
     ) from None
 

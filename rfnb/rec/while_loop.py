@@ -93,7 +93,7 @@ def _fix(name: str, a: Any, b: Any) -> str | None:
             return f"{name} = rf.expand_dim({name}, dim={added[0].name}){where}"
         gone = [dim for dim in a.dims if dim not in b.dims]
         if len(gone) == len(added) == 1 and (added[0].made_by or added[0].name == gone[0].name):
-            return f'state = {{..., "dim": {added[0].name}}}    # a Dim that each step makes anew is part of the state, too'
+            return f'state = {{..., "dim": {added[0].name}}}    # a Dim that each step makes again is part of the state, too'
         return None
     if kind_of_dtype(a.dtype) != kind_of_dtype(b.dtype):
         return f'{name} = rf.cast({name}, "{b.dtype}"){where}'

@@ -175,7 +175,7 @@ def check_end_label(end_label: int, axis: Dim, loop: Loop) -> None:
         raise value_error(
             f"{place_of(loop)}: no such end_label.",
             [("end_label", end_label), ("labels", axis.short_repr())],
-            "An ended hypothesis goes on through one of the labels.",
+            "An ended hypothesis continues through one of the labels.",
             f"rf.choice(scores, end_label={axis.extent - 1}, ...)",
         )
 

@@ -262,7 +262,7 @@ def check_beam_size(what: str, beam_size: int) -> None:
     """Raise a ValueError for a beam size below 1."""
     if beam_size < 1:
         raise ValueError(
-            f"{what}: beam_size {beam_size}.\nAt least one hypothesis goes on.\n    rf.{what}(..., beam_size=5)"
+            f"{what}: beam_size {beam_size}.\nAt least one hypothesis must survive.\n    rf.{what}(..., beam_size=5)"
         )
 
 

@@ -79,7 +79,7 @@ def check(decided: Decided, batch: Sequence[Dim], beam: Dim | None, ended: Ended
         raise value_error(
             f"{decided.kind}: this hypothesis has ended.",
             [("seq", decided.seq), ("hypothesis", decided.hypothesis)],
-            "What has ended takes no further label. Take one that goes on, or an earlier step.",
+            "An ended hypothesis takes no further label. Choose one that continues, or an earlier step.",
         )
 
 
@@ -119,7 +119,7 @@ def _check_forced(one: Decided, score: float, number: int, count: int) -> None:
 def more_than_go_on(number: int, count: int) -> ValueError:
     """The error for forcing more labels than there are places."""
     return value_error(
-        "force: more than go on.",
+        "force: more labels than hypotheses survive.",
         [("forced", number), ("beam", count)],
         "What is forced takes a place in the beam each.",
     )

@@ -121,7 +121,7 @@ class ChoiceOptions(NamedTuple):
             raise value_error(
                 f"choice: {'no beam_size' if self.beam_size is None else f'beam_size {self.beam_size!r}'}.",
                 [("beam_size", repr(self.beam_size))],
-                "At least one hypothesis goes on.",
+                "At least one hypothesis must survive.",
                 "rf.choice(scores, beam_size=5)",
             )
         self._check_limits()

@@ -97,7 +97,7 @@ def beam_search_step(
         raise dim_error(
             "beam_search_step: out_beam_dim has another size.",
             [("beam_size", beam_size), ("out_beam_dim", out_beam_dim.short_repr())],
-            "It is the dim of the hypotheses that go on.",
+            "It is the dim of the surviving hypotheses.",
         )
     if base is not None and length_normalization:
         before = math.maximum(cast(step, base.dtype), 1.0) if isinstance(step, Tensor) else max(step, 1)

@@ -23,7 +23,7 @@ from rfnb.teaching.lesson import Lesson
 from rfnb.teaching.sources import source_with_needs
 
 # The text that nbgrader puts in place of a solution: the `...` above it stays, and marks the exercise as unsolved.
-_STUB = "# Write your answer in the place of the dots."
+_STUB = "# Write your answer in place of the dots."
 _CONFIG = f"""c = get_config()
 c.CourseDirectory.course_id = "rfnb"
 c.ClearSolutions.code_stub = {{"python": {_STUB!r}}}

@@ -24,7 +24,9 @@ def folders() -> list[Path]:
 
 
 SEALED = ".sealed"  # extension that replaces .py in a copy for students
-_MARK = "Sealed by rfnb, so that nobody reads an answer by chance. Nothing in it is secret to who wants to break it.\n"
+_MARK = (
+    "Sealed by rfnb, so that no answer is read by accident. It is not encryption: anyone who wants to can undo it.\n"
+)
 
 
 def seal(source: str) -> bytes:

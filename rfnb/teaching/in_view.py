@@ -65,7 +65,7 @@ class InView(Answer):
             return False, "Nothing is picked yet."
         message = f"Step {at}: {found[at].message}"
         if not wrong and len(found) < len(steps):
-            message += f"\n{len(found)} of {len(steps)} steps are right; go on with the next one."
+            message += f"\n{len(found)} of {len(steps)} steps are right; continue with the next one."
         return not wrong and len(found) == len(steps), message
 
     def commit(self, value: Any) -> None:

@@ -128,11 +128,13 @@ class Lesson:
         self._exercise(name)
         path = self._solutions_file
         if course.is_sealed(path):
-            said = "The solutions are sealed in this copy. Ask who gave it to you; lesson.use goes on with them all the same."
+            said = "The solutions are sealed in this copy. Ask the person who gave it to you; lesson.use still works with them."
             return self._said("solution", name, f"{name}: the solution is not shown here.", said)
         source = source_in(course.source_of(path) or "", name)
         if not source:
-            return self._said("solution", name, f"{name}: the solution is not here.", "Ask who gave you this notebook.")
+            return self._said(
+                "solution", name, f"{name}: the solution is not here.", "Ask the person who gave you this notebook."
+            )
         self._solved.add(name)
         return self._said("solution", name, f"Solution: {name}", "\n".join("  " + line for line in source.splitlines()))
 

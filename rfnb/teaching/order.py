@@ -64,7 +64,7 @@ class Order:
         if not above:
             return message(
                 f'"{name}" is made by a cell further down.', rows,
-                f"Cells are run from top to bottom. If this one was moved, move it back. To begin anew: {_RESTART}.",
+                f"Cells are run from top to bottom. If this one was moved, move it back. To start again: {_RESTART}.",
             )  # fmt: skip
         how = self.ended.get(maker.source.strip())
         state = {

@@ -191,7 +191,7 @@ def check_steps(steps: Sequence[Mapping[str, np.ndarray]], num_blockers: int) ->
             going = parents[np.asarray(steps[index - 1]["ended"])[seqs, parents] == 0]
             if going.size and going.max() >= rows:
                 raise _not_a_step(
-                    index, fields, "next_tokens has too few rows", "It has one for each hypothesis that goes on"
+                    index, fields, "next_tokens has too few rows", "It has one for each surviving hypothesis"
                 )
         before = fields["tokens"].shape[1]
 

@@ -43,7 +43,7 @@ def smaller(history: BeamHistory, seq: int, beam_size: int) -> SmallerBeam:
         raise value_error(
             "BeamHistory.smaller: no size of a beam.",
             [("beam_size", repr(beam_size))],
-            "At least one hypothesis goes on.",
+            "At least one hypothesis must survive.",
         )
     slots: list[tuple[int, ...]] = []
     exact_until = None

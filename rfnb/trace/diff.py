@@ -339,7 +339,7 @@ def _nothing_in_common(a: Trace, b: Trace, names: tuple[str, str]) -> ValueError
     return value_error(
         "diff: the two recordings have no event in common.",
         [(names[0], content(a)), (names[1], content(b))],
-        "Events are matched by kind, path and step. Paths begin at the model that the recording is told of:",
+        "Events are matched by kind, path and step. Paths begin at the model passed to the recording:",
         "with rf.record(model=model, values=True) as trace:",
     )
 

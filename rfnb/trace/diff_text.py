@@ -194,7 +194,7 @@ def next_line(diff: Diff) -> str:
             "    with rf.record(values=True) as trace:    # in both runs"
         )
     if row.status == "hypotheses":
-        return "Both searches beside each other:\n    rf.show(d)"
+        return "Both searches side by side:\n    rf.show(d)"
     step = "" if row.step is None else f", step={row.step}"
     named = 0 < len(row.path) <= _LONGEST
     call = f"d.pair(d.find({row.path!r}, {row.name!r}{step}))" if named else "d.pair(d.first)"

@@ -131,7 +131,7 @@ def _slice_filter(steps: slice) -> Callable[[int], bool]:
         raise value_error(
             "Steps cannot be counted from the end.",
             [("steps", f"{steps!r}")],
-            "While a loop runs, nobody knows how many steps it will have.",
+            "While a loop runs, its number of steps is unknown.",
             "trace.attention[path]    # record all, then take the last ones",
         )
 

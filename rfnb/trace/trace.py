@@ -315,7 +315,7 @@ class Trace(NearNames):
         except Exception as error:  # a view must never break the run that it looks at
             self.unsubscribe(fn)
             warn_user(
-                f"A subscriber of a trace raised {type(error).__name__}: {error}\nIt gets no more events. The run goes on."
+                f"A subscriber of a trace raised {type(error).__name__}: {error}\nIt gets no more events. The run continues."
             )
 
     def _warn(self) -> None:
@@ -324,7 +324,7 @@ class Trace(NearNames):
         step = "" if cut.step is None else f", step {cut.step}"
         warn_user(
             message(
-                "record: the limit is reached. What came before is kept, the run goes on.",
+                "record: the limit is reached. Earlier events are kept, and the run continues.",
                 [
                     ("kept", f"{len(self.events)} events, {self.num_bytes} bytes"),
                     ("not kept", f"{cut.kind} at {cut.path}{step}, and what follows"),

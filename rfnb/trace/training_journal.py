@@ -115,7 +115,7 @@ class Journal:
                 self._file.write(_example(each))
         except (OSError, TypeError) as error:
             self._stop()
-            self._warn("goes on without its file", error)
+            self._warn("continues without its file", error)
 
     def close(self, _: Any = None) -> None:
         """Convert the file into an ordinary one at the end of the training."""
@@ -135,7 +135,7 @@ class Journal:
 
     def _warn(self, what: str, error: Exception) -> None:
         rows: list[tuple[str, object]] = [("file", self.path), ("cause", str(error).splitlines()[0])]
-        rule = "What the file has so far is read as always. All that there is, to another place:"
+        rule = "The file can be read up to here. To save everything to another file:"
         warn_user(message(f"watch: the training {what}.", rows, rule, 'watch.save("/another/disk/training.rfnb")'))
 
 

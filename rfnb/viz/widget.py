@@ -109,7 +109,7 @@ _carrier: Carrier | None = None
 _NOBODY = {  # the answer to a page whose view is gone: no values, and the reason
     "exact": {"rfnb": "exact"},
     "whole": {"rfnb": "whole"},
-    "do": {"rfnb": "did", "said": "Nobody has this run any more."},
+    "do": {"rfnb": "did", "said": "This run no longer exists."},
 }
 Hear = Callable[[dict[str, Any], Callable[..., None]], None]
 

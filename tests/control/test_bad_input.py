@@ -124,7 +124,7 @@ def test_a_run_in_a_run_is_refused():
 def test_no_number_of_steps_is_refused(run, steps):
     with raises_message(
         ValueError,
-        f"step: {steps!r} steps.\n  steps  {steps!r}\nA run goes on by one step or more.\n    run.step()",
+        f"step: {steps!r} steps.\n  steps  {steps!r}\nA run advances by one step or more.\n    run.step()",
     ):
         run.step(steps)
 
@@ -244,7 +244,7 @@ def test_what_is_over_is_told_nothing_any_more():
     for what in ("step", "resume"):
         with raises_message(
             RuntimeError,
-            f"{what}: it is over.\n  state  done\nFrom one of its steps it goes on again as another run:\n"
+            f"{what}: it is over.\n  state  done\nAnother run can continue from one of its steps:\n"
             "    branch = run.from_step(6)",
         ):
             getattr(run, what)()

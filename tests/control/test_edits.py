@@ -404,7 +404,7 @@ def test_entries_that_are_padding_are_not_set():
         run.at.states["h"][{"batch": 1, "inner": 1}] = 1.0
     assert str(error.value) == (
         'state "h": these entries are padding.\n  state  [batch=3, inner<=3]\n'
-        "Nothing comes of what is in padding. A sequence has as many frames as it is long."
+        "Padding has no effect. A sequence has as many frames as its length."
     )
     run.at.states["h"][{"inner": 1}] = 1.0  # of two sequences
     run.stop()

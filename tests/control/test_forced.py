@@ -379,7 +379,7 @@ def test_what_cannot_come_is_not_forced():
     run.step()
     assert (
         run.reason
-        == "force: more than go on.\n  forced  3\n  beam    2\nWhat is forced takes a place in the beam each."
+        == "force: more labels than hypotheses survive.\n  forced  3\n  beam    2\nWhat is forced takes a place in the beam each."
     )
     run.stop()
 

@@ -219,7 +219,7 @@ def test_nothing_is_asked_of_one_that_is_over(gate):
     with pytest.raises(RuntimeError) as error:
         gate.ask(lambda: None)
     assert str(error.value) == (
-        "run: it is over.\nWhat it has left is run.result. From one of its steps it goes on again as another run:\n"
+        "run: it is over.\nWhat it has left is run.result. Another run can continue from one of its steps:\n"
         "    branch = run.from_step(3)"
     )
 

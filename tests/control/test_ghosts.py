@@ -200,7 +200,7 @@ def test_of_a_model_that_has_changed_since_nothing_is_told_and_nothing_is_made()
     weight.assign(weight + 0.5)
     said = told(run, 1, [force("EY")], "EY at 1")
     assert said["refused"].startswith(
-        "What would come of EY at 1 is not known: this is not what the run it branches from did: "
+        "The effect of EY at 1 is unknown: this is not what the run it branches from did: "
     )
     assert 'changed since: parameter "model.decoder.lstm.bias"' in said["refused"] and said["lane"] is None
     answers = []
@@ -232,7 +232,7 @@ def test_a_label_that_cannot_come_is_a_sentence_and_no_ghost_waits_for_a_person(
     run = rf.run(search, paused=True, name="search")
     run.step(2)
     said = told(run, 1, [force("b")], "b at 1")
-    assert said["refused"].startswith("What would come of b at 1 is not known: ") and "b" in said["refused"]
+    assert said["refused"].startswith("The effect of b at 1 is unknown: ") and "b" in said["refused"]
     assert said["lane"] is None and run.branches == []
     run.stop()
 

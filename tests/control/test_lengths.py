@@ -184,7 +184,7 @@ def test_a_hypothesis_that_has_ended_in_the_step_before_goes_on():
     with pytest.raises(ValueError) as error:
         run.at.go_on(0, 1)
     assert str(error.value) == (
-        "go_on: hypothesis 1 of sequence 0 has not ended.\n  seq         0\n  hypothesis  1\nIt goes on by itself."
+        "go_on: hypothesis 1 of sequence 0 has not ended.\n  seq         0\n  hypothesis  1\nIt continues by itself."
     )
     place = next(at for at in range(3) if run.at.states["label"].numpy().reshape(-1)[at] == 0)
     run.at.go_on(0, place)
@@ -274,7 +274,7 @@ REFUSED = {
     "ended long ago": (
         counting("for"), 4, lambda at: at.go_on(0), ValueError,
         "go_on: sequence 0 has ended earlier.\n  seq         0\n  hypothesis  None\n"
-        "What has ended in the step before goes on. Earlier ones lack the steps in between. From its end it goes on as a branch:\n"
+        "Only one that ended in the previous step can continue: others lack the steps since. A branch can continue from its end:\n"
         "    run.from_step(..., lambda at: at.go_on(0))",
     ),
     "one condition": (

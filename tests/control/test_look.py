@@ -140,7 +140,7 @@ def test_what_was_is_read_and_not_changed():
     assert str(error.value) == (
         'look: state "h" is that of a step that was made.\n'
         "  step  3\n"
-        "What was is not changed. From there the run goes on another way as a branch:\n"
+        "The past cannot be changed. A branch can continue differently from there:\n"
         "    branch = run.from_step(3)"
     )
     with pytest.raises(IndexError) as error:

@@ -130,7 +130,7 @@ def test_a_stopped_run_has_no_result_and_goes_on_as_a_branch():
         _ = run.result
     assert str(error.value) == (
         f"{run.name}: it was stopped after 3 steps, and has no result.\n"
-        "From one of its steps it goes on again as another run:\n    branch = run.from_step(2)"
+        "Another run can continue from one of its steps:\n    branch = run.from_step(2)"
     )
     branch = run.from_step(2, paused=False)
     assert_same(branch.result[1], sums()()[1])

@@ -69,7 +69,7 @@ def test_a_stop_before_any_step_leaves_nothing_behind(name):
         step = run.steps[-1][1]
         assert str(error.value) == (
             f"{run.name}: it was stopped after {tick + 1} steps, and has no result.\n"
-            f"From one of its steps it goes on again as another run:\n    branch = run.from_step({step})"
+            f"Another run can continue from one of its steps:\n    branch = run.from_step({step})"
         )
         kind, loop, now, gradients = seen[0]
         assert (kind, loop, gradients) == (Stopped, None, True) and now.items() <= whole[0][2].items()

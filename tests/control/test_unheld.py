@@ -56,7 +56,7 @@ UNHELD = {
         lambda: later(),
         "<lambda>",
         "none",
-        "What it gave is a generator, which runs where somebody goes through it.",
+        "It returned a generator, which runs only when it is iterated.",
         "    rf.run(lambda: list(fn(...)))",
     ),
     "generate of a model that is not recorded": (
@@ -105,7 +105,7 @@ def test_a_run_that_nobody_wants_to_hold_says_nothing(options):
 def test_what_is_asked_of_it_afterwards_is_refused_with_a_line_that_works(what):
     run = rf.run(plain, name="it")
     run.wait()
-    fix = "It had no step that is held, so it runs once more:\n    run = rf.run(fn, paused=True)"
+    fix = "It had no step that can be held, so run it again:\n    run = rf.run(fn, paused=True)"
     asked = {"step": run.step, "resume": run.resume, "break_when": lambda: run.break_when(3), "at": lambda: run.at}
     expected = f"{what}: it is over.\n  state  done\n{fix}"
     if what == "at":

@@ -108,7 +108,7 @@ ERRORS = {
         """
         full: single_step_dim is no axis.
           dims  [batch=3, single_step=?]
-        It says that there is one step and no axis for it. Leave it out.
+        It means a single step without an axis. Leave it out.
         """,
     ),
     "a dim twice": (

@@ -138,7 +138,7 @@ ERRORS = {
         mul: the same dim, made twice, would be in the result two times.
           a  [batch#1=2, time<=3, feat=5]
           b  [batch#2=2, feat=5]
-        batch#2 was made anew after batch#1, as when a cell runs again. A Dim is itself only, whatever its name.
+        batch#2 was made again after batch#1, as when a cell runs again. A Dim is itself only, whatever its name.
         If they are the same axis, make both tensors with one, or replace one first; if they are two, give one another name:
             b, _ = rf.replace_dim(b, in_dim=b.dims[0], out_dim=a.dims[0])
             batch = Dim(..., name="other_batch")
@@ -150,7 +150,7 @@ ERRORS = {
         matmul: the same dim, made twice, would be in the result two times.
           a  [batch#1=2, feat=5]
           b  [batch#2=2, time<=3, feat=5]
-        batch#1 was made anew after batch#2, as when a cell runs again. A Dim is itself only, whatever its name.
+        batch#1 was made again after batch#2, as when a cell runs again. A Dim is itself only, whatever its name.
         If they are the same axis, make both tensors with one, or replace one first; if they are two, give one another name:
             b, _ = rf.replace_dim(b, in_dim=b.dims[0], out_dim=a.dims[0])
             batch = Dim(..., name="other_batch")

@@ -128,7 +128,7 @@ def test_scores_of_a_search_on_another_device_than_a_state(state, scores, label)
         choice: a state is on another device than the scores.
           state    [batch=2, beam=2] float32 on {state}
           parents  [batch=2, beam'=2] int64 on {scores}
-        The states that go on are picked by the scores, so both are on one device. In the step:
+        The scores select the surviving states, so both must be on one device. In the step:
             {label} = rf.copy_to_device({label}, "sim:0")
         """,
     ):

@@ -165,7 +165,7 @@ def test_inputs_without_prompts():
         """
         hf_search_options: a decoder alone without input_ids.
           given  labels
-        It goes on from its prompts; at least the first label.
+        It continues its prompts, which need at least the first label.
             rf.hf_search_options(model, input_ids=ids, attention_mask=mask)
         """,
     ):

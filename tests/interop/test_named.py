@@ -562,7 +562,7 @@ def test_every_dtype_stays(dtype):
         (lambda: rf.named([1, 2], "time"), "a", """
             TypeError: named: x has dims already.
               x  [time=2]
-            Names are for arrays without dims. Another dim in the place of one:
+            Names are for arrays without dims. To replace a dim by another:
                 x, _ = rf.replace_dim(x, in_dim=x.dims[0], out_dim=...)
          """),
     ],

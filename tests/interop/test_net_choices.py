@@ -291,7 +291,7 @@ ERRORS = {
         {"beam_size": None},
         'Layer "output/rec/output" of class "choice": no beam_size.\n'
         "  search  True\n"
-        "A search says how many hypotheses go on.\n"
+        "A search needs the number of hypotheses that survive.\n"
         '    "output": {..., "beam_size": 12}',
     ),
     "cheating": (

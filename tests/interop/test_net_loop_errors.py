@@ -150,7 +150,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output/rec/l": no initial value of its labels.\n'
         "  layer    [batch=2], sparse over classes:labels=6\n"
         '  read as  "prev:l"\n'
-        "Which label is there before the first step, nobody can guess.\n"
+        "The label before the first step cannot be guessed.\n"
         '    "l": {..., "initial_output": 0}',
     ),
     "init_of_cell": (

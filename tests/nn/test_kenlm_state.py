@@ -210,7 +210,7 @@ def test_a_label_for_what_is_unknown_has_to_be_there():
         """
         KenLmState: the label "UNK" is not in the vocabulary.
           labels  2
-        vocab_unknown_label is the label for what is unknown. Name it, or say that there is none:
+        vocab_unknown_label is the label for unknown words. Name it, or pass None:
             rf.KenLmState(..., vocab_unknown_label=None)
         """,
     ):

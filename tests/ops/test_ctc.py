@@ -159,7 +159,7 @@ def test_a_sequence_that_is_too_short_is_not_lost_without_a_word():
           logits   [batch=4, short<=3, classes=3]
           targets  [batch=4, long<=2]
           first    sequence 0: 2 frames for 2 labels and 1 blank between equal ones
-        They have no alignment, so they cost 0 and nothing is learned from them. Say what is meant, and nobody warns:
+        They have no alignment, so they cost 0 and nothing is learned from them. State the intention to silence this warning:
             rf.ctc_loss(..., zero_infinity=True)     # False: they cost infinity, with gradient 0""")]  # fmt: skip
     for options in ({"zero_infinity": True}, {"zero_infinity": False}):
         assert warned(lambda options=options: loss(x, ids, **dims, **options))[1] == []

@@ -58,7 +58,7 @@ def test_for_warns_of_a_forgotten_state():
         f'Loop "loop": h, assigned in test_carried.py:{line}, is carried by Python.\n'
         "  before        [batch=2] float32\n"
         "  after step 0  [batch=2] float32\n"
-        "It goes on changing where a sequence has ended, and does not follow the hypotheses of a search; `with loop:` refuses it.\n"
+        "It keeps changing after a sequence has ended, and does not follow the hypotheses of a search; `with loop:` refuses it.\n"
         "What a step gets from the step before is a state of the loop:\n"
         "    loop.state.h = h      # before the loop\n"
         "    loop.state.h = ...      # in its body, from loop.state.h in place of h"

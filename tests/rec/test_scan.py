@@ -379,7 +379,7 @@ ERRORS = {
         """
         scan, step 0: cond gives no bool Tensor.
           cond  [batch=3] float32
-        It says for each sequence whether it goes on.
+        It says for each sequence whether it continues.
             cond=lambda x, state: state.length < limit
         """,
     ),

@@ -281,7 +281,7 @@ def test_a_beam_larger_than_the_vocabulary(face, options):
 @pytest.mark.parametrize("beam_size", [None, 0, -1, 2.5, "4", True])
 def test_a_beam_size_that_is_none(beam_size):
     what = "no beam_size" if beam_size is None else f"beam_size {beam_size!r}"
-    text = f"choice: {what}.\n  beam_size  {beam_size!r}\nAt least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"
+    text = f"choice: {what}.\n  beam_size  {beam_size!r}\nAt least one hypothesis must survive.\n    rf.choice(scores, beam_size=5)"
     fails(ValueError, text, 0, lambda: search(Markov(num_seqs=2), beam_size=beam_size))
 
 

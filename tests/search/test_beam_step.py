@@ -192,7 +192,7 @@ def test_a_beam_of_another_size():
         beam_search_step: out_beam_dim has another size.
           beam_size     2
           out_beam_dim  beam=4
-        It is the dim of the hypotheses that go on.
+        It is the dim of the surviving hypotheses.
         """,
     ):
         rf.beam_search_step(rf.zeros([vocab]), beam_size=2, axis=vocab, out_beam_dim=beam)

@@ -387,7 +387,7 @@ def test_choice_without_hypotheses():
         """
         choice: beam_size 0.
           beam_size  0
-        At least one hypothesis goes on.
+        At least one hypothesis must survive.
             rf.choice(scores, beam_size=5)
         """,
     ):

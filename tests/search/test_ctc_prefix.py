@@ -285,7 +285,7 @@ def test_a_beam_of_nothing():
         ValueError,
         """
         ctc_prefix_beam_search: beam_size 0.
-        At least one hypothesis goes on.
+        At least one hypothesis must survive.
             rf.ctc_prefix_beam_search(..., beam_size=5)
         """,
     ):

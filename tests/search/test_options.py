@@ -463,7 +463,7 @@ def tensor_of(raw, *dims):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "choice: no beam_size.\n  beam_size  None\nAt least one hypothesis goes on.\n    rf.choice(scores, beam_size=5)"),
+        ({}, "choice: no beam_size.\n  beam_size  None\nAt least one hypothesis must survive.\n    rf.choice(scores, beam_size=5)"),
         ({"beam_size": 2, "cheating": "always"}, "choice: cheating='always'.\n  known  False, True, \"exclusive\"\nIt is one of these.\n    cheating=\"exclusive\""),
         ({"beam_size": 2, "cheating": True}, "choice: cheating without target.\nThe reference label is put into the beam, of a single source.\n    rf.choice(scores, beam_size=5, cheating=True, target=labels)"),
         ({"beam_size": 2, "input_type": "regression"}, "choice: regression with beam_size 2.\nA value that is no label has one continuation: itself.\n    rf.choice(value, input_type=\"regression\", beam_size=1)"),
@@ -474,7 +474,7 @@ def tensor_of(raw, *dims):
         ({"beam_size": 2, "prob_scale": float("nan")}, "choice: prob_scale=nan.\nA scale is a finite number."),
         ({"beam_size": 2, "source_beam_sizes": [2]}, "choice: source_beam_sizes of a single source.\nThey are for a list of scores.\n    rf.choice([a, b], source_beam_sizes=[4, 2], ...)"),
         ({"beam_size": 2, "banned": [9]}, "choice: a banned label is none.\n  banned  9\n  labels  vocab=4\nLabels are whole numbers, counted from 0.\n    banned=[0, 2]"),
-        ({"beam_size": 2, "end_label": 4}, 'choice in loop "search", step 0: no such end_label.\n  end_label  4\n  labels     vocab=4\nAn ended hypothesis goes on through one of the labels.\n    rf.choice(scores, end_label=3, ...)'),
+        ({"beam_size": 2, "end_label": 4}, 'choice in loop "search", step 0: no such end_label.\n  end_label  4\n  labels     vocab=4\nAn ended hypothesis continues through one of the labels.\n    rf.choice(scores, end_label=3, ...)'),
         ({"beam_size": 2, "banned": [0, 1, 2, 3]}, 'choice in loop "search", step 0: no hypothesis is left.\n  scores  [batch=2, vocab=4]\n  first   batch 0\nAll labels of all hypotheses have probability 0, or are banned. What was found so far is in a trace:\n    with rf.record() as trace: ...   # the same search; then rf.show(trace)'),
     ],
 )  # fmt: skip

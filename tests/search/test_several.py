@@ -270,7 +270,7 @@ def test_an_end_label_that_a_source_does_not_have():
         choice in loop "search", step 0: no such end_label.
           end_label  3
           labels     tag=3
-        An ended hypothesis goes on through one of the labels.
+        An ended hypothesis continues through one of the labels.
             rf.choice(scores, end_label=2, ...)
         """,
     ):

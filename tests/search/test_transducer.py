@@ -234,7 +234,7 @@ def test_a_beam_of_nothing():
         ValueError,
         """
         transducer_beam_search: beam_size 0.
-        At least one hypothesis goes on.
+        At least one hypothesis must survive.
             rf.transducer_beam_search(..., beam_size=5)
         """,
     ):

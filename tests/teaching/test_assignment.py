@@ -114,7 +114,7 @@ def test_nbgrader_hands_out_and_grades(folder, capsys):
     nbgrader("generate_assignment", "99_small", "--create")
     released = folder / "course/release/99_small"
     code = sources(released / "99_small.ipynb")
-    assert 'def add(a, b):\n    ...\n\n# Write your answer in the place of the dots.\nlesson.check("add", add)' in code
+    assert 'def add(a, b):\n    ...\n\n# Write your answer in place of the dots.\nlesson.check("add", add)' in code
     assert "return a + b" not in "\n".join(code)
 
     for student, answer in (("ada", "return a + b"), ("bob", "return a - b"), ("eve", "...")):

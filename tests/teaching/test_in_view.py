@@ -171,7 +171,7 @@ def test_the_beam_is_answered_by_lane_and_label_step_by_step(beam):
     assert not beam.passed and "Step 0: Wrong in 2 places:" in repr(beam)
     beam.answer = [["a", "b"]]
     assert not beam.passed
-    assert repr(beam).endswith("1 of 2 steps are right; go on with the next one.")
+    assert repr(beam).endswith("1 of 2 steps are right; continue with the next one.")
     assert repr(beam).startswith("●") and not beam.passed  # no cross while all is right
     beam.answer = [["b", "a"], [(0, "b"), (0, "c")]]
     assert beam.passed and beam.answer == [[[0, "a"], [0, "b"]], [[0, "b"], [0, "c"]]]

@@ -72,7 +72,7 @@ def test_a_name_that_was_deleted_and_one_from_further_down(kernel):
         "early" is made by a cell further down.
           cell    number 7 of the cells of code, under "Build: a sum"
           begins  early = 1
-        Cells are run from top to bottom. If this one was moved, move it back. To begin anew: Kernel > Restart Kernel.
+        Cells are run from top to bottom. If this one was moved, move it back. To start again: Kernel > Restart Kernel.
         """
     )
     kernel.run("early = 1")

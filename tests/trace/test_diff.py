@@ -355,7 +355,7 @@ def test_recordings_with_nothing_in_common_say_what_each_has(dims):
         "diff: the two recordings have no event in common.\n"
         "  a  value at no path\n"
         "  b  loss at no path\n"
-        "Events are matched by kind, path and step. Paths begin at the model that the recording is told of:\n"
+        "Events are matched by kind, path and step. Paths begin at the model passed to the recording:\n"
         "    with rf.record(model=model, values=True) as trace:",
     ):
         rf.diff(recorded({"x": of(np.ones((2, 3)), *dims)}), other)

@@ -186,7 +186,7 @@ def test_at_the_limit_everything_before_is_kept_and_the_run_goes_on(probe_steps)
     cut = trace.truncated
     assert (cut.kind, cut.path, cut.step, cut.dropped) == ("states", "loop", 3, 3)
     assert [str(warning.message) for warning in caught] == [
-        "record: the limit is reached. What came before is kept, the run goes on.\n"
+        "record: the limit is reached. Earlier events are kept, and the run continues.\n"
         "  kept      3 events, 3072 bytes\n"
         "  not kept  states at loop, step 3, and what follows\n"
         "  limit     6149 bytes, 1024 per event and its values\n"
@@ -238,7 +238,7 @@ def test_steps_from_the_end_are_refused():
         """
         Steps cannot be counted from the end.
           steps  slice(-2, None, None)
-        While a loop runs, nobody knows how many steps it will have.
+        While a loop runs, its number of steps is unknown.
             trace.attention[path]    # record all, then take the last ones
         """,
     ):

@@ -188,7 +188,7 @@ def test_a_subscriber_that_raises_is_taken_off_and_the_run_goes_on():
             probe("a")
         probe("b")
     assert str(caught[0].message) == (
-        "A subscriber of a trace raised KeyError: 'view'\nIt gets no more events. The run goes on."
+        "A subscriber of a trace raised KeyError: 'view'\nIt gets no more events. The run continues."
     )
     assert (len(calls), len(trace)) == (1, 2)
 

@@ -273,7 +273,7 @@ def test_what_is_no_recording_is_refused():
         """
         flow: this is no recording.
           given  Linear
-        The view draws the calls that were made while somebody recorded:
+        The view draws the calls made during a recording:
             with rf.record(ops=True) as trace:
                 model(x)
             rf.viz.flow(trace)

@@ -153,7 +153,7 @@ def test_what_is_no_mask_is_refused_in_words():
         "  cells    4160\n"
         "  at most  4096\n"
         "It is answered by hand, so it is as small as a hand can draw.\n"
-        "    take fewer positions, as of a shorter sequence"
+        "    take fewer positions, e.g. a shorter sequence"
     )
     with pytest.raises(rf.ShapeError, match="^draw_mask: this is more than one grid.\n  maps       2"):
         mask_spec("heads", np.ones((2, 3, 3)))

@@ -172,7 +172,7 @@ class ChoiceLayer(Layer):
             raise value_error(
                 f"{self.what}: no beam_size.",
                 [("search", True)],
-                "A search says how many hypotheses go on.",
+                "A search needs the number of hypotheses that survive.",
                 f'"{self.name}": {{..., "beam_size": 12}}',
             )
         options = {name: self.opts[name] for name in _PASSED_ON if self.opts.get(name) is not None}

@@ -63,7 +63,7 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
                     ("layer", f"{shape_of(template)}, sparse over {template.sparse_dim.short_repr()}"),
                     ("read as", f'"prev:{layer.name}"'),
                 ],
-                "Which label is there before the first step, nobody can guess.",
+                "The label before the first step cannot be guessed.",
                 f'"{layer.name}": {{..., "initial_output": 0}}',
             )
         kind = 0

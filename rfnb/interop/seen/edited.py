@@ -577,7 +577,7 @@ def _is_in_reentrant_checkpoint() -> bool:
 def refuse_checkpoint(edit: ValueEdit, where: str) -> None:
     """Raise an error if a value would be recomputed in the backward pass."""
     raise runtime_error(
-        f'edit: "{edit.text}" is computed once more in the backward pass.',
+        f'edit: "{edit.text}" is computed again in the backward pass.',
         [("checkpoints in", where)],
         "Gradients would be those of the model without the edit. Keep what it computes:",
         "model.gradient_checkpointing_disable()    # or without torch.utils.checkpoint",

@@ -130,7 +130,7 @@ def _generate(module: Any, original: Any, names: Callable[[], Names]) -> Any:
 def _warn(path: str, reason: str) -> None:
     warn_user(
         message(
-            "record: the steps of this generate could not be seen; it goes on as it is.",
+            "record: the steps of this generate could not be recorded; it continues unchanged.",
             [("model", path or "the model"), ("reason", reason)],
             "Greedy search, sampling and beam search are. A search with all that is seen of it is also:",
             "rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)",

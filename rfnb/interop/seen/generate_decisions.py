@@ -91,7 +91,7 @@ class Decisions:
             raise value_error(
                 "force: generate keeps what ranks best.",
                 [("label", self._text(label)), ("hypothesis", decided.hypothesis), ("seq", decided.seq)],
-                "In its beam search a label is forced by letting nothing else of the sequence go on:",
+                "In its beam search, forcing a label means that nothing else of the sequence survives:",
                 f"run.at.force({decided.label!r}, hypothesis={decided.hypothesis!r}, seq={decided.seq}, only=True)",
             )
         return decided._replace(label=label, then=then, hypothesis=self._place(decided))

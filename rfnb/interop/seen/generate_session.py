@@ -94,7 +94,7 @@ class Session:
         if self._search is None:
             self._first(input_ids)
         elif self._scores is not None or self._expected is None or not torch.equal(self._expected, input_ids):
-            self.fault = f"after step {self.step} it goes on with other hypotheses than by its scores"
+            self.fault = f"after step {self.step} it continues other hypotheses than its scores select"
             return
         self.step = 0 if self.step is None else self.step + 1
         self._ids = input_ids
@@ -208,7 +208,7 @@ class Session:
         alike = (looked[:, :, None] == looked[:, None]).all(-1).tril(-1).sum(-1)
         nth = (same.cumsum(-1) - 1 == alike[:, :, None]) & same
         if not bool(nth.any(-1).all()):
-            raise ValueError("a hypothesis that goes on was not there before")
+            raise ValueError("a surviving hypothesis did not exist before")
         given = Continuations(nth.int().argmax(-1), looked[:, :, -1], hits.view(batch, -1))
         fields = search.step(scores, own, given=given)
         self._expected = looked.gather(1, search.went[:, :, None].expand(-1, -1, ids.shape[-1])).flatten(0, 1)

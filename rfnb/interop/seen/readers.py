@@ -101,7 +101,7 @@ def say_unseen(call: Call, kinds: tuple[str, ...], reason: str, key: str = "") -
     with trace_context.module(call.path):
         probe("unseen", module=module, reason=reason)
     warn_user(message(
-            "record: a call of this module could not be seen into; the run goes on.",
+            "record: a call of this module could not be recorded; the run continues.",
             [("module", module), ("reason", reason)],
             "What its code knows it can offer by itself:",
             'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',

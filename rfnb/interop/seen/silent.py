@@ -156,6 +156,6 @@ def say_transformed(path: str, names: Any) -> None:
 
 
 def _say(path: str, module: Any, rule: str, fix: str, what: str = "") -> None:
-    what = what or "record: this module cannot be seen into; the run goes on, and the rest is recorded."
+    what = what or "record: this module cannot be recorded; the run continues, and the rest is recorded."
     rows = [("module", f"{path or 'the model'}, a {type(module).__name__}")]
     warn_user(message(what, rows, rule, fix))

@@ -87,7 +87,7 @@ def say_changed(what: str, path: str, gone: str, kept: Any) -> None:
     """Warn that values cannot be computed any more."""
     warn_user(
         message(
-            f"record: {what} were changed in place before somebody looked at the {gone}.",
+            f"record: {what} were changed in place before they were read for the {gone}.",
             [("module", path or "the model"), ("there is", kept)],
             "They are computed of what the module got, when they are looked at. Look at them before, or let nothing change:",
             "trace.states[path]    # before optimizer.step()",

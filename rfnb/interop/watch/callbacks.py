@@ -159,7 +159,7 @@ class EventFiles:
         except OSError as error:
             self._training._subscribers.remove(self.write)
             warn_user(
-                f"watch: the training goes on without event files of TensorBoard. {type(error).__name__}: {error}"
+                f"watch: the training continues without event files for TensorBoard. {type(error).__name__}: {error}"
             )
 
     def close(self, _: Any = None) -> None:

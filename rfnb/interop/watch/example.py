@@ -70,7 +70,9 @@ class ExampleRun:
         except Exception as error:
             if not self._warned:
                 self._warned = True
-                warn_user(f"watch: the example could not be run, the training goes on. {type(error).__name__}: {error}")
+                warn_user(
+                    f"watch: the example could not be run; the training continues. {type(error).__name__}: {error}"
+                )
             return None
         finally:
             torch.backends.mha.set_fastpath_enabled(fast)

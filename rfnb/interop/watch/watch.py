@@ -75,7 +75,7 @@ class Watch(Training):
             raise value_error(
                 "watch: this model is watched already.",
                 [("model", type(inner(model)).__name__), ("by", repr(other))],
-                "A training is watched once at a time. End that first, or go on with it:",
+                "A training can be watched only once at a time. End that first, or use it:",
                 "watch.close()",
             )
         super().__init__(title or type(inner(model)).__name__, "epoch" if every == "epoch" else "update")

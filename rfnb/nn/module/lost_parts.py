@@ -92,7 +92,7 @@ def check_replaced(module: Module, name: str, parameter: Parameter, value: Any) 
                 ("parameter", shape_of(parameter)),
                 ("value", f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}"),
             ],
-            "The parameter stays the same object, so that an optimizer goes on; it gets new values:",
+            "The parameter stays the same object, so that an optimizer keeps working; it gets new values:",
             f"{own}.{name}.assign(value)",
         )
 

@@ -252,7 +252,9 @@ class Parameter(Tensor):
             rule = "The value has dims that the parameter lacks."
             if what == "assign_key":
                 operands.insert(1, ("places", shape_of(Tensor("places", dims))))
-                rule = "The value has dims that the places lack; key_dim names the dim in the place of each axis."
+                rule = (
+                    "The value has dims that the indexed entries lack; key_dim names the dim that replaces each axis."
+                )
             raise dim_error(f"Parameter.{what}: other dims.", operands, rule)
         if not _holds(self.dtype, value.dtype):
             raise self._other_kind(what, value.dtype)

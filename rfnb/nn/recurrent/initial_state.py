@@ -124,7 +124,7 @@ class InitialState(Module):
             raise value_error(
                 f'{self.what}: the state "{part}" that was kept is of another batch.',
                 [("kept", shape_of(value)), ("needed", shape_of(zero))],
-                "Sequence b of a call goes on with sequence b of the call before. To start anew:",
+                "Sequence b of a call continues sequence b of the previous call. To start again:",
                 "rec.initial_state.reset()",
             )
         for old, new in zip(value.dims, zero.dims):

@@ -125,7 +125,7 @@ class LinearRecurrent(Module):
                 raise type_error(
                     f"{name}: one step without a state.",
                     [("source", shape_of(source))],
-                    "A step goes on from the state of the step before. The first one is made by:",
+                    "A step continues from the state of the previous step. The first state is made by:",
                     "state = layer.default_initial_state(batch_dims=[batch])",
                 )
             batch = [dim for dim in source.dims if dim is not self.in_dim and dim is not spatial_dim]

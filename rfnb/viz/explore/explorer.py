@@ -123,7 +123,7 @@ class Explorer(NotPicklable):
             raise runtime_error(
                 "explore: the run is paused.",
                 [("values", values_words(self._values)), ("run", repr(self.run))],
-                "It goes on when it is told to, or when a value is changed.",
+                "It continues when it is resumed, or when a value is changed.",
                 "explorer.run.resume()",
             )
         return over

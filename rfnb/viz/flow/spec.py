@@ -84,7 +84,7 @@ def _events(trace: Any) -> list[Any]:
     raise type_error(
         "flow: this is no recording.",
         [("given", type(trace).__name__)],
-        "The view draws the calls that were made while somebody recorded:",
+        "The view draws the calls made during a recording:",
         "with rf.record(ops=True) as trace:\n    model(x)\nrf.viz.flow(trace)",
     )
 

@@ -81,7 +81,7 @@ def spec(
             f'{TITLES[form]}: "{name}" has {count or "no"} cells to answer in.',
             [("cells", count), ("at most", MOST_CELLS)],
             "It is answered by hand, so it is as small as a hand can draw.",
-            "take fewer positions, as of a shorter sequence",
+            "take fewer positions, e.g. a shorter sequence",
         )
     head = {
         "title": asked, "live": False, "form": form, "name": name, "asked": asked,

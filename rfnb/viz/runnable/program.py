@@ -453,7 +453,7 @@ def _of_torch(found: Sequence[tuple[str, str]]) -> TypeError:
     return type_error(
         f"A page cannot run {name} of torch.",
         rows,
-        "A page repeats ops of rfnb, whose axes have names: of an array of torch nobody knows which axis gets longer with the text.\n"
+        "A page repeats ops of rfnb, whose axes have names: for a torch array it is unknown which axis grows with the text.\n"
         "A module of rfnb takes the weights of one of torch:",
         "linear = rf.Linear(in_dim, out_dim)\nlinear.weight.assign(module.weight.T.detach())      # rfnb: {in, out}",
     )

@@ -148,7 +148,7 @@ def test_beams_are_forced_with_nothing_else_only():
     run = held(make("gpt2"), **BEAMS)
     expected = (
         "force: generate keeps what ranks best.\n  label       5\n  hypothesis  0\n  seq         1\n"
-        "In its beam search a label is forced by letting nothing else of the sequence go on:\n"
+        "In its beam search, forcing a label means that nothing else of the sequence survives:\n"
         "    run.at.force(5, hypothesis=0, seq=1, only=True)"
     )
     with raises_message(ValueError, expected):

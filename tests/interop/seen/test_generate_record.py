@@ -224,7 +224,7 @@ def test_a_search_of_another_kind_is_said(recwarn):
     said = [str(warning.message) for warning in recwarn if "steps of this generate" in str(warning.message)]
     assert torch.equal(out, plain) and not trace.by_path("beams")
     assert said == [
-        "record: the steps of this generate could not be seen; it goes on as it is.\n"
+        "record: the steps of this generate could not be recorded; it continues unchanged.\n"
         "  model   the model\n  reason  assisted generation, whose steps are others\n"
         "Greedy search, sampling and beam search are. A search with all that is seen of it is also:\n"
         "    rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)"

@@ -321,7 +321,7 @@ def test_a_scripted_module_says_what_is_missing():
         model(ids())
         scripted(torch.randn(3, 4))
     assert [str(each.message) for each in said if "record" in str(each.message)] == [
-        "record: this module cannot be seen into; the run goes on, and the rest is recorded.\n"
+        "record: this module cannot be recorded; the run continues, and the rest is recorded.\n"
         "  module  scripted, a RecursiveScriptModule\n"
         "Code of torch.jit is not Python any more. Record the module that it was made of:\n"
         "    rf.record(model=module)    # before torch.jit.script(module)"
@@ -334,7 +334,7 @@ def test_a_compiled_module_says_which_one_to_record():
     with pytest.warns(UserWarning) as said, rf.record(model=compiled) as trace:
         compiled(torch.randn(3, 4))
     assert [str(each.message) for each in said if "record" in str(each.message)] == [
-        "record: this module cannot be seen into; the run goes on, and the rest is recorded.\n"
+        "record: this module cannot be recorded; the run continues, and the rest is recorded.\n"
         "  module  the model, a OptimizedModule\n"
         "torch.compile runs what it has made of the code. Record and call the module itself, which has the same weights:\n"
         "    with rf.record(model=model._orig_mod) as trace: model._orig_mod(x)"

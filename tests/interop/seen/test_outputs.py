@@ -92,7 +92,7 @@ def test_scores_that_are_changed_in_place_are_said():
     with pytest.warns(UserWarning) as said:
         values = dict(trace.by_path("outputs")["last"][0].values)
     assert "logits" not in values
-    assert str(said[0].message).startswith("record: scores were changed in place before somebody looked at the output.")
+    assert str(said[0].message).startswith("record: scores were changed in place before they were read for the output.")
 
 
 def test_scores_of_inference_mode_are_those_before_a_change_in_place():

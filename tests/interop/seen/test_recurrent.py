@@ -234,7 +234,7 @@ def test_weights_that_change_outside_of_training_are_said():
     with pytest.warns(UserWarning) as said:
         states = trace.states["rnn"]
     assert str(said[0].message) == (
-        "record: weights or inputs were changed in place before somebody looked at the gates.\n"
+        "record: weights or inputs were changed in place before they were read for the gates.\n"
         "  module    rnn\n"
         "  there is  h of the last layer\n"
         "They are computed of what the module got, when they are looked at. Look at them before, or let nothing change:\n"

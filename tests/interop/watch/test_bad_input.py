@@ -66,7 +66,7 @@ def test_a_model_that_is_watched_already():
             "watch: this model is watched already.",
             "  model  Tagger",
             "  by     <Watch: Tagger, 0 updates, 0 examples, running>",
-            "A training is watched once at a time. End that first, or go on with it:",
+            "A training can be watched only once at a time. End that first, or use it:",
             "    watch.close()",
         ]
     rf.watch(model, sgd(model)).close()  # after the first
@@ -143,7 +143,7 @@ def test_an_example_that_fails_is_said_once_and_the_training_goes_on():
         with rf.watch(model, optimizer, example=(torch.zeros(3),), every=1) as watch:
             train(model, optimizer, batches(2))
     (message,) = [str(each.message) for each in said]
-    assert message.startswith("watch: the example could not be run, the training goes on.")
+    assert message.startswith("watch: the example could not be run; the training continues.")
     assert watch.counts["updates"] == 2 and watch.examples == [] and model.training
 
 

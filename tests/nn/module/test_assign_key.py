@@ -120,7 +120,7 @@ def test_a_value_with_the_axis_itself():
           parameter  [a=3, b=5]
           places     [n=2, b=5]
           value      [a=3, b=5]
-        The value has dims that the places lack; key_dim names the dim in the place of each axis.
+        The value has dims that the indexed entries lack; key_dim names the dim that replaces each axis.
         """):  # fmt: skip
         table().assign_key(A, slice(0, 2), N, randn(A, B))
 

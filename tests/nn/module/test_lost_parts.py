@@ -339,7 +339,7 @@ def test_a_raw_array_in_the_place_of_a_parameter_is_refused():
         Linear.weight: a raw array is no parameter.
           parameter  [in=3, out=5]
           value      torch.Tensor (3, 5)
-        The parameter stays the same object, so that an optimizer goes on; it gets new values:
+        The parameter stays the same object, so that an optimizer keeps working; it gets new values:
             linear.weight.assign(value)
         """):  # fmt: skip
         net.out.weight = torch.zeros(3, 5)

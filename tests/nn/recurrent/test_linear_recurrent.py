@@ -179,7 +179,7 @@ def test_one_step_without_a_state_is_refused(layer):
         TypeError,
         f"""{name}: one step without a state.
   source  [batch=3, in=5]
-A step goes on from the state of the step before. The first one is made by:
+A step continues from the state of the previous step. The first state is made by:
     state = layer.default_initial_state(batch_dims=[batch])""",
     ):
         layer(x, spatial_dim=rf.single_step_dim)

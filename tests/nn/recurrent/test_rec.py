@@ -241,7 +241,7 @@ def test_the_state_is_kept_for_the_next_call_of_the_epoch(time):
             Rec: the state "c" that was kept is of another batch.
               kept    [batch=3, out=4]
               needed  [batch=2, out=4]
-            Sequence b of a call goes on with sequence b of the call before. To start anew:
+            Sequence b of a call continues sequence b of the previous call. To start again:
                 rec.initial_state.reset()
         """):  # fmt: skip
             rec(randn(more, frames, d_in), axis=frames)
