@@ -197,10 +197,10 @@ class Looked:
         if not same(tensors(run.result), tensors(plain)):
             return self.no("held", "Results differ where it is held.")
         if not steps and _said(caught, "has run through without a step"):
-            self.why["held"] = "It makes no step that can be held, which is told."
+            self.why["held"] = "It reports that it has no step that can be held."
             return "named"
         if said := _said(caught, "could not be seen"):
-            self.why["held"] = f"After {steps} steps it is not held any more, which is told: {said}"
+            self.why["held"] = f"After {steps} steps it reports that it is no longer held: {said}"
             return "named"
         return steps if steps == TOKENS else self.no("held", f"It waited {steps} times for {TOKENS} labels.")
 

@@ -11,29 +11,29 @@ FOUND, PAGE = HERE / "found.json", HERE.parents[1] / "docs" / "menagerie.md"
 COLUMNS = ("bits", "attention", "states", "beams", "held", "edited", "diff")
 _HEAD = """# Menagerie
 
-What rfnb sees of the classes of `transformers` {version}: each made tiny from its configuration, with random weights, run on a CPU. Made by
+What rfnb records of the classes of `transformers` {version}: each made tiny from its configuration, with random weights, run on a CPU. This command makes it:
 
 ```bash
 PYTHONPATH=tests python -m menagerie --cache FILE
 ```
 
-which goes on where it was stopped. {others}
+If interrupted, it resumes where it stopped. {others}
 
 | figure | |
 |---|---|
 {figures}
 
-| column | says |
+| column | meaning |
 |---|---|
 | bits | outputs are the same to the last bit while it is recorded |
-| attention | how many maps were recorded. Each is within 1e-5 of one that the model makes with `attn_implementation="eager"`, and each that it returns with `output_attentions=True` is among them. "named": it is told which modules are not seen |
-| states | places with states; turns of layers that are gone through several times are none of their own |
+| attention | how many maps were recorded. Each is within 1e-5 of one that the model makes with `attn_implementation="eager"`, and each that it returns with `output_attentions=True` is among them. "named": the modules without a recorded map are named |
+| states | places with states; the turns of a looped layer count as one |
 | beams | greedy search and a beam of 2 are recorded, with the same results; "greedy": it has no beam search |
-| held | labels that a held `generate` has waited for, with the same results |
-| edited | a head (else a state) is taken away: it is away in the recording, results are others, and as before afterwards |
-| diff | two equal runs are the same, and an edited one parts where it was edited |
+| held | labels that a held `generate` has stopped at, with the same results |
+| edited | a head (else a state) is removed: the recording lacks it, the results differ, and they are as before afterwards |
+| diff | two equal runs have no difference, and an edited one differs from the edit on |
 
-An empty cell: there is none.
+An empty cell: not applicable.
 
 {tables}
 """  # noqa: E501
@@ -51,10 +51,8 @@ def figures(rows: dict[str, dict[str, Any]], generating: set[str]) -> dict[str, 
         "classes with `generate`": len(own),
         "of these built": sum(row["built"] for row in own),
         "of these right in all columns": sum(map(is_right, own)),
-        "of these right without that something is only named": sum(
-            is_right(row) and "named" not in str(row) for row in own
-        ),
-        "other classes that were run": len(others),
+        "of these right with nothing only named": sum(is_right(row) and "named" not in str(row) for row in own),
+        "other classes run": len(others),
         "of these built ": sum(row["built"] for row in others),
         "of these right in all columns ": sum(map(is_right, others)),
     }
