@@ -1,4 +1,4 @@
-// A view never is an error of its page: what goes wrong in one is a sentence in it, and the others go on.
+// A view never fails its page: an error in one view becomes a sentence in it, and the other views continue.
 
 import { h } from "./dom";
 

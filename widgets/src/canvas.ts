@@ -76,7 +76,7 @@ export function image(
   return canvas;
 }
 
-/** Draws within a rectangle only; what is set meanwhile is as before afterwards. */
+/** Draws only within a rectangle; settings made inside are restored afterwards. */
 export function within(
   g: CanvasRenderingContext2D,
   x: number,
@@ -111,7 +111,7 @@ export function write(
   g.fillText(shown(text), x, y, most);
 }
 
-export const DOTTED = [2, 3]; // of what nobody has made
+export const DOTTED = [2, 3]; // for paths that no run has taken
 export const DASH = [4, 3]; // for what a linked view points at
 
 /** The frame of a rectangle. */

@@ -17,7 +17,7 @@ export interface Context {
   readonly run: HeldRun | null; // the run that is shown, where a kernel holds it and answers; else null (a saved page, a plain trace)
 }
 
-/** A view in the page. A frame of its kind has heads of type H, as Python writes them; what is missing is said in a sentence. */
+/** A view in the page. A frame of its kind has heads of type H, as written by Python; missing data is explained in a sentence. */
 export interface Rendered<H> {
   update(frame: Frame<H>): void;
   destroy(): void;

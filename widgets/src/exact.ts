@@ -55,7 +55,7 @@ export class Exact {
     this.forget();
   }
 
-  /** What is known already; null if it has to be asked for. */
+  /** The known values; null if they must be requested. */
   now(asked: Asked): Float32Array | null {
     return this.known.get(keyOf(asked)) ?? null;
   }

@@ -1,4 +1,4 @@
-// Ghosts: what would come of a change, while a person rests on it. The run makes them in its kernel (rfnb/control/ghosts.py); none is kept.
+// Ghosts: previews of the outcome of a change, while the pointer rests on it. The run makes them in its kernel (rfnb/control/ghosts.py); none is kept.
 
 import type { Context } from "./context";
 import type { Place } from "./hands";
@@ -31,7 +31,7 @@ const begun = (
 
 export class Ghosts {
   private readonly there = new Map<string, { ghost: Ghost; end: () => void }>();
-  private waits: { key: string; timer: ReturnType<typeof setTimeout> } | null = null; // for the time that somebody rests
+  private waits: { key: string; timer: ReturnType<typeof setTimeout> } | null = null; // started while the pointer rests
 
   /** `changed` is called when there is more to show, or less. */
   constructor(
@@ -43,7 +43,7 @@ export class Ghosts {
     return [...this.there.values()].map(({ ghost }) => ghost);
   }
 
-  /** Somebody points at a change: if that lasts, its ghost comes in the place of all others. null: at none. */
+  /** The pointer is on a change: after a while, its ghost replaces all others. null: on none. */
   rest(change: Change | null): void {
     if (change && (keyOf(change) === this.waits?.key || this.there.has(keyOf(change)))) return;
     this.wait(null);
@@ -90,9 +90,9 @@ export class Ghosts {
   }
 }
 
-const AHEAD = 2; // of a change that goes on: one is computed, and while its answer is on its way, the other
+const AHEAD = 2; // for a continuing change: one is computed, and the other requested while its answer is on its way
 
-/** What would come of a change that goes on being made, as by dragging: one ghost after another, of those that come meanwhile the newest. */
+/** The outcome of a continuing change, such as a drag: one ghost after another; of those requested in the meantime only the newest. */
 export class Trial {
   private readonly ends = new Set<() => void>();
   private next: Change | null = null;
@@ -130,7 +130,7 @@ export class Trial {
     if (end) ends.add(end);
   }
 
-  /** A grip that asks anew with each move. `over` is called at its end; `keep` then gets the last change, where that was dropped. */
+  /** A grip that requests a preview at each move. `over` is called at its end; `keep` then gets the last change, if it was dropped. */
   grip(change: (right: number, down: number) => Change, over: () => void, keep: (change: Change) => void): Grip {
     let last: Change | null = null;
     return {

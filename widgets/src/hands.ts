@@ -137,7 +137,7 @@ export class Hands {
     return state === "paused" && at?.path === place?.path && at?.step === place?.step && at?.nth === place?.nth;
   }
 
-  /** A button that makes a change at the place that is chosen. A sentence in the place of commands says why there is none. */
+  /** A button that makes a change at the chosen place. A sentence in place of commands says why there is none. */
   act(text: string, commands: () => Command[] | string, name?: string): HTMLButtonElement {
     return button(text, () => this.apply(commands(), name));
   }

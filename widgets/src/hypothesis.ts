@@ -29,7 +29,7 @@ interface BestHead extends AnyHead {
 /** In front of a block's name: what a kernel has besides, by the name of the block, is of the best hypothesis. */
 const OWN = "hypothesis/";
 
-/** Of the best hypothesis only: what is said of its rows. */
+/** Only for the best hypothesis: the text of its rows. */
 const OF_THE_BEST = ["notes", "says", "looks", "norms", "remark", "sums"];
 
 /** Whether a view shows a hypothesis, and so could show another one. */

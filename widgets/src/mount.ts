@@ -15,7 +15,7 @@ import { onTheme, palette } from "./theme";
 import { safe } from "./visible";
 import { views } from "./views";
 
-const PAUSE = 1000; // ms without a frame, until more is asked for
+const PAUSE = 1000; // ms without a frame, until more is requested
 
 /** Whether the kernel has more than a page, of a view or of a part of it. */
 const isThinned = ({ thinned, parts = [] }: AnyHead & { parts?: { head: AnyHead }[] }): boolean =>

@@ -115,7 +115,7 @@ export class Pane {
 
   private grab(event: PointerEvent, at: Spot): void {
     this.dropped = false;
-    if (!at.touch) this.handlers.hover(at); // the page may have moved below a pointer that rests: what is said is of what is pressed
+    if (!at.touch) this.handlers.hover(at); // the page may have moved below a resting pointer: the text is for the pressed place
     const grip = event.button ? null : this.handlers.grab?.(at);
     this.held = grip ? { grip, x: event.clientX, y: event.clientY, moved: false } : null;
   }

@@ -29,7 +29,7 @@ interface PanedHead extends AnyHead {
 interface Options {
   name: string; // of the kind
   title: string; // where the head has none
-  hint: string; // in the place of the value under the cursor
+  hint: string; // instead of the value under the cursor
   mostHeight: number;
 }
 
@@ -49,7 +49,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   private started = false;
   private ended = false;
   private near = true; // to what is on the screen
-  private behind = false; // what is said and drawn has not followed yet
+  private behind = false; // text and drawing have not been updated yet
   private offered: P | null = null; // the place that hands are of
   protected readonly unlisten: (() => void)[] = [];
 
@@ -184,7 +184,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.unlisten.push(bus.listen((selection, origin) => origin !== this && this.drawable && heard(selection)));
   }
 
-  /** Whether the picture ends with the sequence: not where what is after its end is wrong, or was asked for. */
+  /** Whether the picture ends with the sequence: not if values after its end have a problem, or were requested. */
   protected ends(padded: boolean, wrong: boolean): boolean {
     this.paddingButton.hidden = !padded || wrong;
     set(this.paddingButton, "aria-pressed", this.padding);
@@ -233,7 +233,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     return null;
   }
 
-  /** What is said where the cursor is nowhere. */
+  /** The text without a cursor. */
   protected get hint(): string {
     return this.options.hint;
   }
@@ -269,7 +269,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.ctx.bus.point({ step: at && this.stepOf(at) }, this);
   }
 
-  /** The cursor moved: what is said and drawn follows. */
+  /** The cursor moved: update text and drawing. */
   protected point(): void {
     const { at } = this.cursor;
     this.behind = false;
@@ -293,7 +293,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.mark(selection);
     if (seq !== null && seq !== this.seq) this.choose(seq, true);
     if (this.near) this.point();
-    else this.behind = true; // of many linked views only those work that somebody may see
+    else this.behind = true; // of many linked views only the visible ones work
   }
 
   /** Marks the step that a linked view points at, if it is one of the hypothesis that is drawn. */

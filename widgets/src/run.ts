@@ -26,7 +26,7 @@ export interface RunState extends AnyHead {
     wrong: boolean;
     causes: string;
     repairs: [words: string, makes: boolean][];
-  } | null; // what was asked for
+  } | null; // the request
 }
 /** A run of the tree of branches. */
 export interface Entry {
@@ -43,7 +43,7 @@ export interface Entry {
   results?: Result[]; // by sequence
   lanes?: (Lane | null)[]; // by sequence
 }
-/** What has come of a change. */
+/** The outcome of a change. */
 export interface Result {
   labels: string[];
   edits?: string; // of each label: "=" is as without the change
@@ -62,7 +62,7 @@ export interface Lane {
   ended: boolean;
   fell: [step: number, behind: number | null] | null;
 }
-/** What is told of a change that is not made. */
+/** The preview of a change that is not made. */
 export interface Told extends Partial<Result> {
   name: string;
   over: boolean;
@@ -89,7 +89,7 @@ export interface HeldRun {
   show(told: readonly Told[]): void;
   /** Asks for something; null when it is done, else the sentence that says why not. */
   do(command: Command): Promise<string | null>;
-  /** Asks what would come of a change, and calls `told` with more and more of it; returns the function that ends that. */
+  /** Requests the outcome of a change, and calls `told` with a growing answer; returns the function that stops it. */
   ghost(command: Record<string, unknown>, told: (told: Told) => void): () => void;
   /** Calls `changed` when the state is another one; returns the function that ends that. */
   listen(changed: () => void): () => void;
@@ -150,7 +150,7 @@ export class Held implements HeldRun {
     return this.kernel === "gone" ? Promise.resolve(GONE) : this.ask(command);
   }
 
-  /** Asks whether there is a kernel, several times: what is said before JupyterLab has a subshell for it waits for the cells that run. */
+  /** Asks whether there is a kernel, several times: before JupyterLab has a subshell, a message waits for the running cells. */
   private look(tries = 0): void {
     clearTimeout(this.looks);
     void this.ask({ do: "look" });

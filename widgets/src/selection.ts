@@ -37,7 +37,7 @@ const groups = ((globalThis as { [ours]?: Map<string, Group> })[ours] ??= new Ma
 /** What a view has in its hand: the sequence of its group, and the step on its axis. */
 export interface Bus {
   readonly now: Selection;
-  readonly order: Set<string>; // the views of the group as they came: a host may open the page anew, and nothing is to jump then
+  readonly order: Set<string>; // the views of the group in order of arrival: a host may reopen the page, and nothing should jump then
   point(change: Partial<Selection>, origin: object): void;
   listen(listener: Listener): () => void;
 }

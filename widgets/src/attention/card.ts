@@ -127,7 +127,7 @@ export class Card {
     ];
   }
 
-  /** The same row in the heads of this layer, one below the other; what is there is only filled anew: a button that is used keeps the focus. */
+  /** The same row in the heads of this layer, one below the other; it is updated in place, so that a used button keeps the focus. */
   private fillHeads(matrix: Matrix, row: number | null, around: Around): void {
     const others =
       row === null

@@ -19,7 +19,7 @@ import { withRow } from "./matrix";
 import { withWeight } from "./row";
 
 const FULL = 110; // pixels from a weight of 0 to one of 1
-/** Pixels beside a map, for the labels that come of a drag. */
+/** Pixels beside a map, for the labels that result from a drag. */
 export const BESIDE = 116;
 
 interface Given {

@@ -1,4 +1,4 @@
-// All maps at a glance: which are beside each other, in which order, and where. Pure geometry in CSS pixels, no page.
+// All maps at a glance: which are side by side, in which order, and where. Pure geometry in CSS pixels, no page.
 
 import type { Block } from "../block";
 import type { Frame } from "../frame";
@@ -44,7 +44,7 @@ const layersOf = (head: Head): string[] => head.layers ?? [""];
 const headsOf = (head: Head): string[] => head.heads ?? head.maps.map(({ label }) => label);
 export const placeOf = (entry: MapEntry, index: number): [number, number] => entry.at ?? [0, index];
 
-/** The maps of a place; those that a mean is of: none where their axes are others, as of self- and cross-attention. */
+/** The maps at a place over which a mean is taken: none if their axes differ, as in self- and cross-attention. */
 export function mapsAt({ head, blocks }: Frame<Head>, { layer, head: column, step }: Omit<Choice, "seq">): number[] {
   const [layers, heads] = [layersOf(head).length, headsOf(head).length];
   const found = head.maps.flatMap((entry, index) => {
@@ -192,7 +192,7 @@ function inPlace(frame: Frame<Head>, chosen: Choice, by: By, item: (choice: Choi
     title,
     items: columns.map((column) => item({ ...chosen, head: column, ...change })),
   }));
-  const without = by === "layer" && !lines.at(-1)?.items.some(Boolean) ? layers.length : lines.length; // a mean that there is not
+  const without = by === "layer" && !lines.at(-1)?.items.some(Boolean) ? layers.length : lines.length; // a mean that does not exist
   return { cols: columns.map((column) => heads[column] ?? "mean"), lines: lines.slice(0, without) };
 }
 

@@ -1,4 +1,4 @@
-// What may be done by hand with a row of an attention: drawn anew, sharpened, put on one position; in its own step or in the next one.
+// Edits of a row of attention by hand: redrawn, sharpened, put on one position; in its own step or in the next one.
 
 import { h } from "../dom";
 import type { Context } from "../context";

@@ -25,7 +25,7 @@ export interface MapEntry {
   notes?: Record<string, string>;
   remark?: string;
   held?: HeldMap; // of a run that is held
-  effects?: Effects[]; // by sequence: what comes of a change, not weights
+  effects?: Effects[]; // by sequence: results of a change, not weights
 }
 /** The cells of a map of effects, by row and column. */
 export interface Effects {
@@ -96,7 +96,7 @@ export interface Matrix {
   causal: "" | "given" | "seen";
   masked: boolean; // whether anything is hidden by a mask
   blanks: boolean; // whether each other row, from the first on, is one of blanks
-  about: boolean; // whether values are rounded, or several share one; what is said of them says so
+  about: boolean; // whether values are rounded, or several share one; texts then say so
   blocks: string[]; // one, or those that this is the mean of
   at: number; // the sequence in the block
   stored: Stored;
@@ -307,7 +307,7 @@ export const shared = ({ about, stored }: Matrix): [rows: number, cols: number] 
 export const largest = (matrix: Matrix, row: number, count: number): number[] =>
   strongest(matrix.colLen, count, (col) => (matrix.hidden(row, col) ? NaN : matrix.value(row, col)), shared(matrix)[1]);
 
-/** Where the largest of so many values are, the first of equal ones; one pass, since it is asked for at every move. */
+/** The positions of the `count` largest values, the first of ties; one pass, since it is called at every move. */
 export function strongest(length: number, count: number, value: (at: number) => number, each = 1): number[] {
   const found: number[] = [],
     values: number[] = [];

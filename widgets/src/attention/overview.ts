@@ -24,7 +24,7 @@ const ORDERS: [Order, string][] = [
   ["low", "lowest first"],
   ["looks", "by where they look"],
 ];
-/** What the badges mean, for people who have not read the documentation. */
+/** The meaning of the badges, for people who have not read the documentation. */
 const MEANINGS: Record<string, string> = {
   entropy: "entropy of a row, as a share of that of uniform weights",
   diagonal: "how much nearer to the diagonal than uniform weights: 1 on it, 0 no nearer",
@@ -292,7 +292,7 @@ export class Overview {
   private matrixAt(item: Item): Matrix | null {
     let made = this.matrices.get(item);
     if (made === undefined) {
-      const known = this.images.has(this.keyOf(item)); // then only the sizes are asked for
+      const known = this.images.has(this.keyOf(item)); // then only the sizes are requested
       const [first] = item.maps as [number];
       made =
         item.maps.length === 1 || known

@@ -70,7 +70,7 @@ const onPadding = (value: number, matrix: Matrix): string =>
       ? `, with ${Number.isNaN(value) ? "NaN" : told(matrix, value)} on it`
       : "";
 
-/** What comes of the change of a cell, in a map of effects; "" in others. */
+/** The result of a cell's change, in a map of effects; "" in others. */
 const comesOf = ({ effects, value }: Matrix, { row, col }: Position): string =>
   effects
     ? (effects.said[row]?.[col] ?? "") ||

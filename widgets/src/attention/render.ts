@@ -33,7 +33,7 @@ import { line } from "../visible";
 
 const MOST_HEIGHT = 620,
   BESIDE_HEIGHT = 284, // of one of the views of two runs
-  LEAST_MAIN = 420; // of the column of the map, so that what is said below it has room
+  LEAST_MAIN = 420; // of the column of the map, so that the text below it has room
 const MODES = { map: "Map", text: "Text", arcs: "Arcs", table: "Table" };
 type Mode = keyof typeof MODES;
 
@@ -53,7 +53,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   private linkedCol: number | null = null;
   private focusOn: ((col: number) => void) | null = null; // in the row that is edited
   private readonly drag: Drag;
-  private whole: Matrix | null = null; // what is drawn in the place of, while a weight is dragged
+  private whole: Matrix | null = null; // shown instead of the drawn map while a weight is dragged
   private ghosts: GhostRow[] = []; // below the map
   private readonly cols: Bus | null; // the axis of the sources
 
@@ -377,7 +377,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     });
   }
 
-  /** The map with the exact values of a row, if they are there; else they are asked for, and what is said follows. */
+  /** The map with the exact values of a row, if available; otherwise they are requested, and the text follows. */
   private exactly(row: number): Matrix {
     const { matrix, frame, ctx } = this;
     if (!matrix.about || row >= matrix.rows) return matrix;

@@ -74,7 +74,7 @@ export class HeadScale {
     this.button.textContent = this.factor ? `${this.name} × ${this.factor}` : `Without ${this.name}`;
   }
 
-  /** What would come of it: in words here, as rows below the map. */
+  /** The preview of its effect: a sentence here, and rows below the map. */
   private tell(): void {
     const told = this.ghosts.shown.flatMap(({ told }) => (told ? [told] : []));
     this.said.textContent = told.map(({ refused, words }) => line(refused ?? words ?? "")).join("");

@@ -132,7 +132,7 @@ function partsTable(tree: Tree, path: Piece[]): HTMLElement {
   );
 }
 
-/** Each token with its probability; under the pointer, and for who cannot see it, the sum so far. Of very long ones the begin is one term. */
+/** Each token with its probability; under the pointer, and for screen readers, the sum so far. In very long ones the beginning is one term. */
 function tokens(path: Piece[], score: number, sums: boolean): HTMLElement {
   const before = path.slice(0, -MOST_TOKENS),
     shown = path.slice(-MOST_TOKENS);
@@ -191,7 +191,7 @@ function next(tree: Tree, node: Node, live: boolean): HTMLElement {
 const label = (token: string, number: string, fate: string): HTMLElement =>
   h("span.rfnb-beams-next", h("b", shorten(token, LONGEST)), ` ${number} ${fate}`);
 
-/** The best labels of the vocabulary in a step for what continues `parent`, and who took each; `here` is the one that is pointed at. */
+/** The best labels of the vocabulary in a step for the continuations of `parent`, and which hypothesis took each; `here` is under the pointer. */
 function labels(tree: Tree, parent: Node | null, step: number, here: Node | Cut | null): HTMLElement[] | null {
   const { next, taken } = tree.spec.steps[step] ?? {},
     best = next?.["all"] ?? next?.[parent?.slot ?? 0],

@@ -46,7 +46,7 @@ export function dots(
   g.globalAlpha = 1;
 }
 
-/** In an overview, tokens in the place of dots, where they fit between the edges. */
+/** In an overview, tokens instead of dots, where they fit between the edges. */
 export function tokens(g: CanvasRenderingContext2D, nodes: PlacedNode[], scene: Scene, palette: Palette): void {
   g.textAlign = "center";
   g.textBaseline = "middle";

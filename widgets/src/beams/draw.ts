@@ -24,7 +24,7 @@ export interface Scene {
   axis: string; // what the steps are
   hands: Set<number>; // steps that were changed by hand
   reference: { path: Set<Node>; last: Node | null; fell: string } | null; // where it went, and where it fell
-  inside: ((node: Node) => boolean) | null; // whether a smaller beam would have kept it; null: nobody asks
+  inside: ((node: Node) => boolean) | null; // whether a smaller beam would have kept it; null: not requested
   arms: Arms | undefined; // of two searches in one
   smaller: { lost: Node | null; best: Node[]; words: string } | null; // where that loses the winner, and what it finds
 }

@@ -39,7 +39,7 @@ function refusal({ held, loopSteps }: Offered, row: number, after: Node | null):
   );
 }
 
-/** The change that lets a candidate go on that was cut: alone, or as one of the beam. null: there is none. */
+/** The change that lets a cut candidate survive: alone, or as one of the beam; null if there is none. */
 export function changeOf(offered: Offered, cut: Cut, alone = true): Change | null {
   const { held, seq, loopSteps } = offered,
     place = held && placeOf(held, cut.step);
@@ -94,7 +94,7 @@ export function offer(offered: Offered, place: Place | null): void {
 
 const isComplete = ({ state, left }: Node): boolean => left || ["ended", "carried", "dropped"].includes(state);
 
-/** With a choice whether anything else goes on: what is forced alone answers what would have come of it. */
+/** With a choice whether other hypotheses survive: forcing a label alone shows its own outcome. */
 function forcing(
   seq: number,
   hypothesis: number,

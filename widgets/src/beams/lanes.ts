@@ -1,5 +1,5 @@
-// Lanes: ways that a search could go, or has gone in a branch, below its tree: dotted where nobody has made them, solid where a branch has.
-// The tree stays as it is; what is longer than it goes on to the right.
+// Lanes: paths that a search could take, or took in a branch, below its tree: dotted for previews, solid for branches.
+// The tree does not change; a longer lane extends to the right of it.
 
 import { fixed } from "../number";
 import type { Lane } from "../run";
@@ -14,7 +14,7 @@ const HEIGHT = 40, // of one
   CLOSE = 7, // the least gap, where more would lead out of sight
   LEAST = 26,
   AROUND = 18,
-  END = 60; // the least room for what is said at the end
+  END = 60; // the least room for the text at the end
 
 /** A way to draw: of a ghost (null: nothing is known yet), or of a branch. */
 export interface Way {
@@ -181,7 +181,7 @@ function draw(g: CanvasRenderingContext2D, { way, y, begin, stops }: PlacedWay, 
   g.fill();
 }
 
-/** The end of a lane that goes on to the right of the part in sight: its last label and what is said there, at the edge. */
+/** The end of a lane that extends beyond the visible part: its last label and its text, at the edge. */
 function endOutOfSight(g: CanvasRenderingContext2D, way: Way, end: Stop, { left, width }: Sight, palette: Palette) {
   const right = left + width - 4;
   g.font = `bold 11px ${palette.font}`;
@@ -190,7 +190,7 @@ function endOutOfSight(g: CanvasRenderingContext2D, way: Way, end: Stop, { left,
   return { text, x: right - g.measureText(text).width };
 }
 
-/** What is said at the end of a lane. */
+/** The text at the end of a lane. */
 function ended({ lane, over, difference }: Way): string {
   if (lane!.fell) return `fell out at ${lane!.fell[0]}`;
   if (!over) return "…";

@@ -40,7 +40,7 @@ export interface PlacedCut {
   bendFrom: number;
   bendTo: number;
   width: number; // of its text, from x
-  join: { x: number; y: number } | null; // the left end of the hypothesis that it became a part of, in the place of a stub
+  join: { x: number; y: number } | null; // the left end of the hypothesis that it was merged into, instead of a stub
 }
 export interface Layout {
   labels: boolean; // pills with text

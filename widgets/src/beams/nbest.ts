@@ -148,7 +148,7 @@ export function showNbest(
     h("thead", h("tr", ...heads.map((head) => (head ? h("th", { scope: "col" }, head) : h("td"))))),
     h("tbody", ...rows, ...more),
   );
-  if (held >= 0) table.querySelectorAll("button")[held]?.focus(); // who has chosen a row stays on it
+  if (held >= 0) table.querySelectorAll("button")[held]?.focus(); // the chosen row keeps the focus
 }
 
 /** That a search was over before its winner had ended. */

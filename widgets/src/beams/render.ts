@@ -52,7 +52,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private ranks = new Map<Node, number>();
   private base: { made: Layout; key: string; layer: HTMLCanvasElement } | null = null;
   private followed: string | null = null; // the place whose hypothesis linked views show; null: the best one
-  private readonly cursor = new Cursor<string>(() => this.moved()); // keys of places; without one, the winner is told about
+  private readonly cursor = new Cursor<string>(() => this.moved()); // keys of places; without one, the card describes the winner
 
   private readonly status = h("span.rfnb-quiet.rfnb-beams-status");
   private readonly seqSelect = select("sequence", (seq) => {
@@ -223,7 +223,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private get shownCuts(): number {
     return this.beside ? 0 : CUTS[this.cuts]![1];
   }
-  /** Whether it is one of the views that two runs have on one screen: then a hypothesis is told about when it is chosen. */
+  /** Whether it is one of two runs on one screen: a hypothesis is then described when it is chosen. */
   private get beside(): boolean {
     return !!this.head.compact;
   }
@@ -301,7 +301,7 @@ class BeamsView implements Rendered<BeamsHead> {
     this.rerank();
   }
 
-  /** What is said of the picture, and the buttons for another one: a page that is resized may have the other. */
+  /** The text of the picture, and the buttons for another one: after a resize the page may show the other. */
   private dress(): void {
     const { nodes, cuts } = this.tree;
     this.cutButton.textContent = `Cut candidates: ${CUTS[this.cuts]![0]}`;

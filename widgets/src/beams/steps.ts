@@ -1,4 +1,4 @@
-// The picture as a table: a row for each step, a column for each place of the beam, for those who do not see the picture.
+// The picture as a table: a row for each step, a column for each slot of the beam, for screen readers.
 
 import { table } from "../dom";
 import { times } from "../list";

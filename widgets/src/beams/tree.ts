@@ -227,7 +227,7 @@ export function nbest(nodes: (Node | null)[][], lengthExponent: number, arms?: A
 
 const NONE: number[] = [];
 
-/** There may be tens of thousands: each is one object, and what is said of it is found when somebody points at it. */
+/** There may be tens of thousands: each is one object, whose text is made when it is under the pointer. */
 function link({ steps, blank, arms }: SeqSpec): (Node | null)[][] {
   const rows: (Node | null)[][] = [];
   steps.forEach((spec, step) => {

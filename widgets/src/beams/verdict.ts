@@ -1,4 +1,4 @@
-// What became of a hypothesis or a candidate, in the words of rfnb/viz/beams/tree.py; found when somebody asks.
+// The fate of a hypothesis or a candidate, in the words of rfnb/viz/beams/tree.py; computed on demand.
 
 import { visible } from "../visible";
 import type { Place } from "./cursor";

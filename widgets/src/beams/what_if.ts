@@ -1,4 +1,4 @@
-// What if: the ghosts of candidates that were cut, the way of a branch that was kept, what is said of them, and what else a hand changes.
+// What if: the ghosts of cut candidates, the path of a kept branch, their texts, and other edits by hand.
 
 import type { Context } from "../context";
 import { h, quiet, steady } from "../dom";
@@ -65,7 +65,7 @@ export class WhatIf {
     drawLanes(g, made, this.lanes, sight, palette);
   }
 
-  /** Somebody points at a place, or has the cursor there: if that lasts, it is told what would come of it. */
+  /** The pointer or the cursor rests on a place: after a while, its outcome is requested. */
   rest(key: string | null): void {
     if (this.ctx.run) this.ghosts.rest(this.changeAt(key));
   }
@@ -149,7 +149,7 @@ export class WhatIf {
     if (head.held) ctx.run?.show(over);
     el.dataset["ghosts"] = String(this.ghosts.shown.filter(({ told }) => told?.over).length);
     el.dataset["lanes"] = ways.map(({ lane }) => lane?.labels.length ?? 0).join(" "); // how far each is known
-    // The run tells of each of its steps: the tree is laid out anew only for other lanes.
+    // The run reports each of its steps: the tree is laid out again only if its lanes change.
     const drawn = JSON.stringify([ways, !!ctx.run]);
     if (drawn === this.drawnWays) return;
     this.drawnWays = drawn;

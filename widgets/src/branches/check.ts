@@ -37,7 +37,7 @@ export interface PartHead extends AnyHead {
   side?: number;
   pair?: Two;
   same?: boolean;
-  folded?: boolean; // whether it is closed until somebody opens it
+  folded?: boolean; // whether it is closed at first
 }
 export interface Head extends AnyHead {
   branches: Branch[];

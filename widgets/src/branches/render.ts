@@ -1,4 +1,4 @@
-// The branches view: all runs of a tree as lines over their steps, any two of them beside each other.
+// The branches view: all runs of a tree as lines over their steps, any two of them side by side.
 
 import type { Context, Render, Rendered } from "../context";
 import { button, h, on, set } from "../dom";
@@ -90,7 +90,7 @@ class BranchesView implements Rendered<Head> {
   private missing(): string {
     const [a, b] = this.order.map((row) => JSON.stringify(this.frame.head.branches[row]!.name));
     if (b === undefined) return "There is nothing to compare yet: a branch is made by branch = run.from_step(3).";
-    return `This page has not these two beside each other: rf.show(rf.compare_runs(tree[${a}], tree[${b}]))`;
+    return `This page does not have these two side by side: rf.show(rf.compare_runs(tree[${a}], tree[${b}]))`;
   }
 
   private drawTree(of: Two): void {

@@ -20,7 +20,7 @@ export function whyNot(act: Act, { state, title, loops }: RunState): string {
 /** The keys of the toolbar, where the focus is in it and in no field. */
 export const KEYS: Record<string, Act> = { p: "pause", r: "resume", s: "step", n: "steps", x: "stop", b: "branch" };
 
-/** What is said of the kernel, where there is something to say. */
+/** A note about the kernel, if there is any. */
 export function ofKernel(kernel: Held["kernel"] | null, { live }: RunState): string {
   if (kernel === "gone") return "The kernel has gone, and the run with it. This is what it was.";
   if (kernel === "late")

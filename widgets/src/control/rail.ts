@@ -40,7 +40,7 @@ export class Rail {
   private wide = GRAPH; // of the lines
   private readonly unwatch: () => void;
 
-  /** `ask` sends a command; `chosen` is told which branch is pointed at. */
+  /** `ask` sends a command; `chosen` is called with the branch under the pointer. */
   constructor(
     private readonly ctx: Context,
     private readonly ask: (command: Command) => void,

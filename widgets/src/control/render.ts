@@ -19,7 +19,7 @@ const GLYPHS: Record<RunState["state"], string> = {
   failed: "!",
   stopped: "■",
 };
-let focused: { run: number; act: string } | null = null; // the button: a host makes the view anew when the run ends
+let focused: { run: number; act: string } | null = null; // the button: a host recreates the view when the run ends
 
 class Toolbar implements Rendered<RunState> {
   private readonly name = h("b.rfnb-title");
@@ -224,7 +224,7 @@ class Toolbar implements Rendered<RunState> {
     });
   }
 
-  /** A host makes the view anew when the output is replaced: who works by keyboard goes on where the focus was. */
+  /** A host recreates the view when the output is replaced: the keyboard focus is restored. */
   private refocus(): void {
     if (focused?.run === this.now.run && document.activeElement === document.body)
       this.el.querySelector<HTMLElement>(`[data-do="${focused.act}"]`)?.focus();
@@ -239,7 +239,7 @@ class Toolbar implements Rendered<RunState> {
 const field = (label: string, type: string, more: Record<string, string | number>): HTMLInputElement =>
   h("input.rfnb-run-field", { type, "aria-label": label, ...more });
 
-/** Sets a text where it is another one: what is said aloud is said once. */
+/** Sets a text only if it changes, so that a screen reader reads it once. */
 function put(element: HTMLElement, text: string): void {
   if (element.textContent !== text) element.textContent = text;
   element.hidden = !text;

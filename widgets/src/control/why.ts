@@ -9,7 +9,7 @@ import { visible } from "../visible";
 const MOST = 12; // labels to choose from
 let count = 0;
 
-/** What may be typed in the place of the label that is begun: all that is there with each label that begins so. */
+/** Completions for the label that is being typed: the text so far with each label that begins so. */
 export function completions(typed: string, vocab: string[]): string[] {
   const [, before = "", begun = ""] = /^(.*\s)?(\S*)$/s.exec(typed) ?? [];
   const fits = vocab.filter((label) => label !== begun && label.toLowerCase().startsWith(begun.toLowerCase()));
@@ -56,7 +56,7 @@ export class WhyNot {
     this.list.replaceChildren(...completions(this.field.value, this.vocab).map((value) => h("option", { value })));
   }
 
-  /** @param can Whether somebody answers: a saved page has the last answer alone. */
+  /** @param can Whether questions are answered: a saved page has only the last answer. */
   update({ vocab, why }: RunState, can: boolean): void {
     this.element.hidden = can ? !vocab : !why?.text;
     this.form.hidden = !can;

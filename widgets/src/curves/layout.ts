@@ -182,7 +182,7 @@ export function panelsOf(curves: Curve[], apart = false): Curve[][] {
 /** So many curves are told apart by colour, dash and mark; of more one at a time stands out from the others, which are grey. */
 export const STYLED = 8;
 
-/** How many panels are beside each other. */
+/** How many panels are side by side. */
 export const abreast = (panels: number, room: number, apart: boolean, shared = false): number =>
   apart || (panels > 6 && !shared) ? Math.min(panels, Math.max(1, Math.min(3, Math.floor(room / 230)))) : 1;
 

@@ -276,7 +276,7 @@ export class Panel {
     all.append(marks);
     this.groups.set(curve, marks);
     if (since >= 0 && !alone) {
-      // The others go on.
+      // The others continue.
       const at = pointAt(curve, curve.x[since]!) - 1;
       if (at >= 0 && Number.isFinite(curve.y[at]!))
         marks.append(

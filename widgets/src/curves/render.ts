@@ -31,7 +31,7 @@ import { table } from "./table";
 const HINT =
   "Point at a curve, or focus the curves and use the arrow keys, Home and End. Drag over a range to zoom, or + and −; 0 shows all.";
 const CHOOSE = " Up and down choose a curve.";
-const MOST = 24; // panels at first, and four times as many lines in each; of more series the next ones come when asked for
+const MOST = 24; // panels at first, and four times as many lines in each; further series are added on request
 const GUTTER = 70,
   BESIDE = 16, // between panels
   WIDTH_UNKNOWN = 640;

@@ -95,7 +95,7 @@ class DimsView {
     this.fit();
   }
 
-  /** Many rows are cut off, so that the wheel goes on down the page; all of them at a click, or where a key leads. */
+  /** Many rows are cut off, so that the wheel scrolls the page; all of them are shown at a click, or when a key leads there. */
   private unfold(whole: boolean): void {
     this.box.classList.toggle("rfnb-dims-whole", whole);
     set(this.all, "aria-pressed", whole);

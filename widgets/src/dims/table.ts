@@ -78,7 +78,7 @@ const devices = (rows: Row[]): string[] => [...new Set(rows.flatMap((row) => row
 
 const dtypes = (rows: Row[]): string[] => [...new Set(rows.flatMap((row) => row.dtype || []))];
 
-/** Where all tensors are on one device, it is said once; of many rows also the dtype that all have, which takes a column. */
+/** If all tensors are on one device, it is given once; with many rows also a dtype that all share, which would take a column. */
 export function saidOnce(rows: Row[]): HTMLElement[] {
   const [device, dtype] = [devices(rows), dtypes(rows)];
   const said = [
@@ -88,7 +88,7 @@ export function saidOnce(rows: Row[]): HTMLElement[] {
   return said.length ? [quiet(said.join(","))] : [];
 }
 
-/** The dims; of many the chips in the rows say most, and what is said of each of them is closed. */
+/** The dims; if there are many, the chips in the rows suffice, and the description of each is folded. */
 export function legendOf(chips: Chip[]): HTMLElement {
   const list = h("ul.rfnb-dims-legend", { "aria-label": "dims" }, ...chips.map(legendItem)),
     alarm = chips.some(({ clash }) => clash);

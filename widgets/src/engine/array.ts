@@ -71,7 +71,7 @@ export function each(
   }
 }
 
-/** The same values with axes in this order; an axis that the array does not have is new, as long as is said. */
+/** The same values with axes in this order; an axis that the array lacks is new, with the given size. */
 export function ordered(array: Named, dims: Axis[], shape = shapeOf(dims, [array])): Named {
   if (dims.length === array.dims.length && dims.every((axis, at) => axis === array.dims[at])) return array;
   const long = dims.filter((_, at) => shape[at] !== 1),

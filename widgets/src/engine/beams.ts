@@ -69,7 +69,7 @@ function statesOf(steps: readonly Decided[]): (State | null)[][] {
   return states;
 }
 
-/** The best candidates that did not go on. */
+/** The best cut candidates. */
 function cutsOf({ parents, labels, scores, total, width }: Decided, name: (label: number) => string): CutSpec[] {
   const kept = Array.from(scores),
     survived = kept.filter(Number.isFinite),
@@ -99,7 +99,7 @@ function verdictOf(behind: number, rank: number): string {
     : `cut: rank ${rank}, although ${words(-behind)} ahead of the last survivor`;
 }
 
-/** By slot of the step before the best labels that its hypothesis could go on with: following.py. */
+/** By slot of the previous step, the best labels that could continue its hypothesis: following.py. */
 function nextOf(
   { parents, scores, logs, width }: Decided,
   cuts: CutSpec[],

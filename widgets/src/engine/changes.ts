@@ -47,7 +47,7 @@ export class Decisions {
     }
   }
 
-  /** The best places, with what was forced in the place of the last ones. */
+  /** The best places, with the forced ones replacing the last. */
   best(total: Float32Array, count: number): Int32Array {
     const kept = bestOf(total, count),
       places = [...kept.keys()].filter((slot) => !this.forced.includes(kept[slot]!));

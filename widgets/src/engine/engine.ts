@@ -74,7 +74,7 @@ export class Engine {
     );
   }
 
-  /** The names of ops that a program needs and that there are none of. */
+  /** The names of ops that a program needs and that are not implemented. */
   get missing(): string[] {
     const names = this.spec.blocks.flatMap((block) => (isLoop(block) ? block.ops : [block])).map(({ op }) => op);
     return [...new Set(names)].filter(
@@ -416,7 +416,7 @@ class StepRun {
     throw new Error(`there is no ${kind} in a step`);
   }
 
-  /** Brings values from before the choice to the hypotheses that go on, where others are from after it. */
+  /** Gathers values from before the choice for the surviving hypotheses, if others are from after it. */
   together(given: Record<string, unknown>): Record<string, unknown> {
     const { turn } = this;
     if (!turn) return given;

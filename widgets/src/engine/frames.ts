@@ -51,7 +51,7 @@ export interface Searched {
   steps: Decided[];
   vocab: string[] | null;
   name(label: number): string;
-  end: number; // the label that what is complete goes on with
+  end: number; // the label that continues a complete hypothesis
   ends: boolean; // whether something can be complete before the last step
   exponent: number; // of the length, by which results are ranked
   most: number; // steps

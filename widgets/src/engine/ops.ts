@@ -28,7 +28,7 @@ export interface Call {
   size(axis: Axis): number;
   /** The product with one of the weights, or of two arrays. */
   kernel: Kernel;
-  /** Shows what is computed inside of an op, by its name in a recording; gives what it goes on with. */
+  /** Records a value computed inside an op, by its name in a recording; returns the value to continue with. */
   offer(name: string, value: Named): Named;
 }
 export type Run = (call: Call) => Named[];
@@ -155,7 +155,7 @@ function begins(source: Named, axis: Axis): number[] {
   return found;
 }
 
-/** One value in the place of each line along axes. */
+/** Reduces each line along axes to one value. */
 function reduced(source: Named, axes: Axis[], make: (line: Float64Array) => number, whole: boolean): Named {
   let found = source;
   const rest = source.dims.filter((axis) => !axes.includes(axis)),

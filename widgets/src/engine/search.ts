@@ -1,9 +1,9 @@
-// One step of a search: which continuations go on. Equal to rf.choice with the same options (rfnb/search/choose.py).
+// One step of a search: which continuations survive. Equal to rf.choice with the same options (rfnb/search/choose.py).
 
 import type { Axis, Named } from "./array";
 import { lengthOf, named, ordered, sizeOf } from "./array";
 
-/** What became of one step: for each hypothesis that goes on its parent, its label and its score. */
+/** The result of one step: for each surviving hypothesis its parent, its label and its score. */
 export interface Decided {
   parents: Int32Array;
   labels: Int32Array;
@@ -14,7 +14,7 @@ export interface Decided {
   threshold?: { least: number; total: Float32Array };
   /** Natural-log probabilities of the labels alone, {hypotheses, labels}. */
   logs: Float32Array;
-  /** By hypothesis that goes on, whether it is complete. */
+  /** By surviving hypothesis, whether it is complete. */
   ended: boolean[];
   width: number; // labels
   dims: Axis[]; // of sequences

@@ -141,7 +141,7 @@ export function walk({ nodes, edges }: Graph, from: string, key: string): string
   return to[key] ?? null;
 }
 
-/** What is said of a node: itself, and who reads it. */
+/** The text of a node: itself, and its readers. */
 export function sentence({ nodes, edges }: Graph, id: string): string {
   const named = new Map(nodes.map((node) => [node.id, node.lines[0] ?? node.id]));
   const readers = [...new Set(edges.filter((edge) => edge.from === id).map((edge) => named.get(edge.to)!))];

@@ -30,7 +30,7 @@ interface PartHead extends AnyHead {
   held?: object; // which step a command names, in a held run
   batch?: string;
   axis?: string;
-  folded?: boolean; // whether it is closed until somebody opens it
+  folded?: boolean; // whether it is closed at first
   seqs?: { label?: string; result?: string; note?: string }[];
   maps?: Entry[];
   tracks?: Entry[];
@@ -149,7 +149,7 @@ class GroupView implements Rendered<Head> {
     return labels.slice(0, seq.row_len ?? seq.len ?? labels.length);
   }
 
-  /** Draws the parts anew: on the stage some of them is hidden. */
+  /** Redraws the parts: on the stage some of them are hidden. */
   private refresh(): void {
     this.frames.forEach((frame, index) => {
       const part = this.parts.get(keyOf(frame.kind, frame.head, index));
@@ -182,7 +182,7 @@ class GroupView implements Rendered<Head> {
     const keys = frames.map(({ kind, head }, index) => keyOf(kind, head, index));
     this.frames = frames;
     this.lived ||= !!head.live;
-    const grows = (this.lived || this.bus.order.size > 0) && !head.ordered; // or it is opened anew when it has grown
+    const grows = (this.lived || this.bus.order.size > 0) && !head.ordered; // or it is reopened when it has grown
     for (const [key, { root, box, shown }] of this.parts)
       if (!keys.includes(key) || (!grows && (root !== box) !== !!frames[keys.indexOf(key)]!.head.folded)) {
         shown.destroy();
@@ -255,7 +255,7 @@ class GroupView implements Rendered<Head> {
     }
   }
 
-  /** Of many views their names, each of which leads there: who reads the first does not know of the last. */
+  /** The names of many views as links: a reader of the first may not know of the last. */
   private list(shut: boolean, names: [title: string, key: string][]): void {
     const shown = names.filter(([, key]) => !key.startsWith("control "));
     this.contents.hidden = shut || shown.length < LISTED; // the views of a run fit on a screen

@@ -27,7 +27,7 @@ interface Show {
   axis(): string; // of the steps
   labels(): string[]; // of each step, of the hypothesis that is shown
   hypothesis(by: number | null): void; // the next one, or the one before; null: the best
-  refresh(): void; // the views are drawn anew: what is hidden has changed
+  refresh(): void; // the views are redrawn: the hidden ones have changed
 }
 
 /** What an address asks for: `#step=4&hyp=2`, with `&view=1` or `&stage`. */
@@ -169,7 +169,7 @@ export class Stage {
     this.fitSoon();
   }
 
-  /** A tick was clicked. They are made anew, so the keys would be lost with it. */
+  /** A tick was clicked. Ticks are recreated, which would lose the keyboard focus. */
   private point(step: number): void {
     this.go(step);
     this.el.focus({ preventScroll: true });
@@ -331,7 +331,7 @@ export class Stage {
           for (const pane of root.querySelectorAll(".rfnb-pane")) pane.dispatchEvent(new Event("scroll"));
           return void (box.dataset["fitted"] = "true");
         }
-        if (fits) return shrink(tries, still + 1); // the view may draw once more
+        if (fits) return shrink(tries, still + 1); // the view may draw again
         zoom = Math.max(least, zoom / Math.min(1.35, Math.sqrt(over) * 1.01));
         put(zoom);
         requestAnimationFrame(() => shrink(tries - 1));

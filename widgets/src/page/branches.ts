@@ -25,7 +25,7 @@ function outcomeOf(seq: SeqSpec | null): { labels: string[]; score: number | nul
   return { labels: best ? tokensOf(pathOf(best)) : [], score: best?.score ?? null };
 }
 
-/** What has come of a change, beside what was without it. */
+/** The outcome of a change, beside the one without it. */
 export function verdict(name: string, before: SeqSpec | null, after: SeqSpec | null, lane: Lane | null): Outcome {
   const old = outcomeOf(before),
     { labels, score } = outcomeOf(after),

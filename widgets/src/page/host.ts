@@ -45,7 +45,7 @@ export class Host {
   private shown: Branch | null = null;
   private beside: Branch | null = null; // another one, with which it is compared
   private why: Why | null = null; // what was asked about the one that is shown
-  private readonly gone = new Set<unknown>(); // ghosts that nobody looks at any more
+  private readonly gone = new Set<unknown>(); // ghosts that are no longer shown
   private work = Promise.resolve(); // one thing after another
   private running = Promise.resolve();
   private asking = Promise.resolve();
@@ -240,7 +240,7 @@ export class Host {
     return found;
   }
 
-  /** What would come of a change. */
+  /** The outcome of a change. */
   private async ghost(from: Branch, asked: Asked, id: unknown, answer: (said: null) => void): Promise<void> {
     const { step, path, then, name = "" } = asked;
     if (this.gone.delete(id)) return answer(null);
@@ -322,7 +322,7 @@ export class Host {
   }
 }
 
-class Over extends Error {} // nobody looks at the answer any more
+class Over extends Error {} // the answer is no longer needed
 
 const NOT_HERE: Record<string, string> = {
   branch: "A run in a page is over at once: change something in a view, and a branch of it is made.",

@@ -234,7 +234,7 @@ interface Fell {
 }
 type Loss = "rank" | "below" | "blocked"; // cut by its rank, below the threshold, forbidden by a limit
 
-/** Why a label that did not go on is lost, in a slot. */
+/** Why a label that did not survive is lost, in a slot. */
 function lossOf({ total, threshold, logs, width }: Decided, label: number, slot = 0): Loss {
   const place = slot * width + label;
   if (total[place] !== -Infinity || !Number.isFinite(logs[place])) return "rank";

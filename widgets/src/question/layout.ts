@@ -9,8 +9,8 @@ export interface Step {
   rows: string[]; // labels
   names: string[]; // of rows, in sentences
   solution: Board;
-  says: string[][]; // what is said of a wrong cell
-  right: string; // what is said where none is wrong
+  says: string[][]; // the message for a wrong cell
+  right: string; // the message if none is wrong
   known: [board: Board, message: string][]; // usual mistakes
   // Of a step of a search: texts of cells, before and after it is answered; which are as good as the last that stays; how many stay.
   texts?: string[][];

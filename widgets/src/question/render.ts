@@ -169,7 +169,7 @@ class Question implements Rendered<QuestionHead> {
     this.cellAt(0, 0)?.focus();
   }
 
-  /** What is said of the board; of the first that is wrong less than of others. */
+  /** The feedback on the board; less for the first wrong answer than for others. */
   private judge(): Judged {
     const { frame, at, board, missed } = this,
       before = missed[at],

@@ -23,7 +23,7 @@ export const putting = (held: HeldTrack, entries: Record<string, unknown>, more:
   held.gate === undefined
     ? { do: "set", state: held.state, entries, ...more }
     : { do: "put", place: held.gate, entries, ...more };
-/** Takes the place of a click; false: nobody waits for one any more. */
+/** Replaces the action of a click; false: not expected any more. */
 export type Taker = (from: Position) => boolean;
 interface Offered {
   hands: Hands;

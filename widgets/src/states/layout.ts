@@ -1,5 +1,5 @@
 // From a scene to positions: pinned units, then per track a strip of units by steps and a line below, all over the same axis of steps.
-// Where steps are few, tracks are beside each other, each with the axis above it.
+// If there are few steps, tracks are side by side, each with the axis above it.
 
 import { times } from "../list";
 import type { Columns } from "../axis";

@@ -58,7 +58,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
   private strips: (HTMLCanvasElement | null)[] | null = null;
   private readonly fold = new Map<string, boolean>(); // by label: whether the person has opened or closed it
   private tall = 1;
-  private order: string | null = null; // the name of one; "": as they are numbered; null: nobody has chosen
+  private order: string | null = null; // the name of one; "": as numbered; null: not chosen
   private orders: OrderEntry[] = [];
   private unsorted = false; // the kernel that could sort has not answered
   private pinned: { label: string; unit: number }[] = [];
@@ -375,7 +375,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     return words(this.scene, at, this.exactly(at), number);
   }
 
-  /** The exact values of a step, if they are there; else they are asked for, and what is said follows. */
+  /** The exact values of a step, if available; otherwise they are requested, and the text follows. */
   private exactly({ track, unit, step }: Position): Float32Array | null {
     const { block, about } = this.scene.tracks[track]!,
       values = this.frame.blocks[block]!;
@@ -487,7 +487,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     this.el.dataset["brush"] = this.brush ? `${this.brush.start}-${this.brush.stop - 1}` : "";
   }
 
-  /** Looks anew: the range, the threshold or the values are others. */
+  /** Recomputes: the range, the threshold or the values have changed. */
   private rebrush(): void {
     const track = this.brush && this.scene.tracks[this.brush.track];
     if (!this.brush || !track || this.brush.stop > this.scene.len) return this.unbrush();

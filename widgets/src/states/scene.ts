@@ -250,7 +250,7 @@ export function ordered(track: Track, pairs: ArrayLike<number> | null): Track {
   return { ...track, order, numbers, rows: units };
 }
 
-/** The tracks that are their line alone at first: of many units, and made in a step, as gates are, beside the state that comes of them. */
+/** The tracks drawn only as a line at first: those with many units that a step computes, such as gates, beside the resulting state. */
 export function asides(tracks: Track[]): boolean[] {
   const made = tracks.map(({ label }) => /(gate|cell_input)$/i.test(label));
   return tracks.map(({ units }, at) => made[at]! && units > MOST_ROWS && made.includes(false));
