@@ -48,8 +48,11 @@ def relative(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if not (a.is_floating_point() or a.is_complex() or b.is_floating_point() or b.is_complex()):
         return (a != b).double()
     wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
-    a, b = a.to(wide), b.to(wide)
+    a, b = a.detach().to(wide), b.detach().to(wide)
     size = torch.maximum(a.abs(), b.abs())
+    if size.numel() and float(size.max()) < 1e30:  # NaN is not less
+        far = (a - b).abs().div_((size + size.mean()).clamp_min_(1e-30))
+        return far.masked_fill_(size < 1e-13, 0.0)
     finite = torch.isfinite(size) & (size < 1e30)
     typical = size[finite].mean() if bool(finite.any()) else size.new_ones(())
     far = (a - b).abs() / (size + typical).clamp_min(1e-30)
@@ -79,9 +82,11 @@ def apart(a: torch.Tensor, b: torch.Tensor, options: Options, tolerance: float, 
     if found is None:
         return None
     most, far, way, part = found
+    if most <= tolerance:
+        return Apart(most, {}, (), (0.0, 0.0))
     cell, place = _first_cell(far, way, tolerance)
     values = [each[place] for each in (part, b)] if place else [part.reshape(-1)[0], b.reshape(-1)[0]]
-    numbers = [float(each.abs() if each.is_complex() else each) for each in values]
+    numbers = [float(each.abs() if each.is_complex() else each.detach()) for each in values]
     there = tuple(index if each.cells is None else int(each.cells[index]) for index, each in zip(place, way))
     return Apart(most, cell, there, (numbers[0], numbers[1]))
 

@@ -3,17 +3,19 @@
     rf.check_batch(model, {"input_ids": ids, "attention_mask": mask})
     rf.check_batch(model, x, lengths=[7, 5, 4])
 
-Each sequence runs alone and in the batch, in float64, where rounding is below 1e-12 and a leak keeps its size. Each
-torch call of one run is matched with that of the other (`tape.py`, `beside.py`): the leak begins in the first call with
-equal inputs in the real cells but a different result, if that difference propagates to the output. Other differences
-(the tables of rotary positions, padded on the left) are not leaks.
+Each sequence runs alone and in the batch, in float64, where rounding is below 1e-12 and a leak keeps its size. Only results
+are kept until one differs. Then both runs are repeated, and each torch call of one is matched with that of the other
+(`tape.py`, `beside.py`): the leak begins in the first call with equal inputs in the real cells but a different result, if
+that difference propagates to the output. Other differences (the tables of rotary positions, padded on the left) are not
+leaks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -43,8 +45,8 @@ def check_batch(
         check.verdict, check.first.path, check.first.source
 
     Each sequence runs alone, in the batch, padded on the other side, and with a cache if the model has one, in float64:
-    one pass per sequence, at most ten more, and five with a cache. A copy of the model runs, so the model is not
-    changed. A loss is checked with more padding and with other values in it.
+    one pass per sequence, at most ten more, three for a loss, and five with a cache. A copy of the model runs, so the
+    model is not changed. A loss is checked with more padding and with other values in it.
 
     Args:
         model: A torch.nn.Module, e.g. a model of transformers; for a Module of rfnb `rf.as_torch(module)`. It must be
@@ -83,36 +85,40 @@ class _Check:
         self.tolerance = _TOLERANCE[dtype]
         self.fine = copied(model, dtype)
         self.passes = self.cached = 0
+        self.lowers = True  # whether its code asks for a lower precision by itself, which only a tape keeps it from
         self.remarks: list[str] = []
 
     def run(self) -> BatchCheck:
-        base, given = self._tape(self.inputs)
-        self._deterministic(given)
+        given = self._output(self.inputs)
         side = self.padded.stream.side
-        ways = [Way("batch", [])]
-        other = self._other_side()
-        if other is not None:
-            ways.append(Way("left" if side == "right" else "right", [], given=False))
-        compared = False
-        for row in range(self.padded.batch):
-            alone, said = self._tape(self.padded.alone(row))
-            for way, (tape, output) in zip(ways, [(base, given), *([] if other is None else [other])]):
-                options = self._options(row, side if way.given else way.name)
-                far = self._outputs(output, said, options)
-                compared |= far is not None
-                way.apart.append(math.nan if far is None else far)
-                if far is not None and far > self.tolerance and way.leak is None:
-                    way.leak = self._leak(tape, alone, output, said, options, row, way)
+        alone = [self._output(self.padded.alone(row)) for row in range(self.padded.batch)]
+        ways, other = [self._apart(Way("batch", []), given, alone)], None
+        known = bool(self._leaking(ways[0]))  # then tapes are needed
+        moved = self._other_side(keep=known)
+        if moved is not None:
+            other = Way("left" if side == "right" else "right", [], given=False)
+            ways.append(self._apart(other, moved[1], alone))
+            known = known or bool(self._leaking(other))
+        compared = any(not math.isnan(far) for way in ways for far in way.apart)
         scalars = [each for each in tensors_in(given) if not each.ndim and each.is_floating_point()]
-        if scalars:
-            ways += self._scalars(base, given)
-        elif not compared:
+        losses = self._scalars(given, keep=known) if scalars else []
+        keep = any(self._leaking(way) for way in (ways[0], *(way for way, *_ in losses)))
+        base = self._deterministic(given, keep=keep)
+        if not scalars and not compared:
             raise value_error(
                 "check_batch: what the model returns cannot be compared.",
                 [("returned", type(given).__name__), ("shapes", [tuple(each.shape) for each in tensors_in(given)])],
                 "A sequence alone gives a part of what it gives in the batch: results have an axis of the batch.",
             )
-        cached = self._cached(other is not None and ways[1].leak is None)
+        single: dict[int, tuple[Tape, Any]] = {}  # the tapes of sequences alone
+        self._locate(ways[0], base, single)
+        if other is not None and moved is not None:
+            self._locate(other, moved, single)
+        for way, make, further, tape in losses:
+            if self._leaking(way):
+                way.leak = self._leak_of_loss(base, tape or self._tape(make())[0], further)
+        ways += [way for way, *_ in losses]
+        cached = self._cached(other is not None and other.leak is None)
         ways += [] if cached is None else [cached]
         rounded, finite = self._rounded()
         for way in ways:
@@ -125,19 +131,20 @@ class _Check:
         )  # fmt: skip
 
     # -- runs ----------------------------------------------------------------------------------------------------------
-    def _tape(self, inputs: Any, *, cached: bool = False, **more: Any) -> tuple[Tape, Any]:
+    def _tape(self, inputs: Any, *, cached: bool = False, keep: bool = True, **more: Any) -> tuple[Tape, Any]:
         with torch.no_grad():
-            return self.taped(inputs, cached=cached, **more)
+            return self.taped(inputs, cached=cached, keep=keep, **more)
 
-    def taped(self, inputs: Any, *, cached: bool = False, **more: Any) -> tuple[Tape, Any]:
-        """A pass of the copy, and its output."""
+    def taped(self, inputs: Any, *, cached: bool = False, keep: bool = True, **more: Any) -> tuple[Tape, Any]:
+        """A pass of the copy, with its calls if they are kept, and its output."""
         self.passes += not cached
         self.cached += cached
         inputs = raised(inputs, self.dtype)
         if more:
             inputs = {**inputs, **more}
         try:
-            with Tape(self.fine, self.dtype) as tape:
+            tape = Tape(self.fine, self.dtype, keep=keep)
+            with tape if keep or self.lowers else contextlib.nullcontext():
                 output = called(self.fine, inputs)
         except (RuntimeError, NotImplementedError) as error:
             if self.passes > 1 and "not implemented" not in str(error):
@@ -151,15 +158,33 @@ class _Check:
             ) from error
         return tape, output
 
-    def _deterministic(self, given: Any) -> None:
-        """Raise an error if the same pass gives different results."""
-        with torch.no_grad():
-            again = (
-                called(self.fine, raised(self.inputs, self.dtype))
-                if self.dtype == torch.float32
-                else self._tape(self.inputs)[1]
-            )
-        self.passes += self.dtype == torch.float32
+    def _output(self, inputs: Any) -> Any:
+        """The output of a pass of which nothing else is kept."""
+        tape, output = self._tape(inputs, keep=False)
+        self.lowers = self.lowers and tape.lowered
+        return output
+
+    def _apart(self, way: Way, output: Any, alone: list[Any]) -> Way:
+        """Fill in the distance of a way from each sequence alone."""
+        side = self.padded.stream.side if way.given else way.name
+        for row, said in enumerate(alone):
+            far = self._outputs(output, said, self._options(row, side))
+            way.apart.append(math.nan if far is None else far)
+        return way
+
+    def _leaking(self, way: Way) -> list[int]:
+        """The sequences with a different result in this way."""
+        return [row for row, far in enumerate(way.apart) if far > self.tolerance]
+
+    def _deterministic(self, given: Any, keep: bool) -> tuple[Tape | None, Any]:
+        """The same pass again: its tape if it is kept, and its output; raise an error if that differs."""
+        tape = None
+        if keep or self.dtype != torch.float32:
+            tape, again = self._tape(self.inputs, keep=keep)
+        else:
+            with torch.no_grad():
+                again = called(self.fine, raised(self.inputs, self.dtype))
+            self.passes += 1
         far = self._outputs(given, again, as_they_are)
         if far is not None and far > self.tolerance:
             leaves = [
@@ -175,14 +200,16 @@ class _Check:
                 "What differs between two equal runs cannot be told from a leak.",
                 "model.eval()" if training else "torch.manual_seed(0)    # in the model, where it draws",
             )
+        return (tape if keep else None), again
 
-    def _other_side(self) -> tuple[Tape, Any] | None:
+    def _other_side(self, keep: bool) -> tuple[Tape | None, Any] | None:
         """The batch padded on the other side; None if the inputs do not support it."""
         if not any(_is_mask(each, self.padded) for each in tensors_in(self.inputs)) or self.padded.told:
             self.remarks.append("Not tried on the other side: only a mask says where padding is there.")
             return None
         try:
-            return self._tape(self.padded.moved())
+            tape, output = self._tape(self.padded.moved(), keep=keep)
+            return (tape if keep else None), output
         except (RuntimeError, ValueError, IndexError) as error:
             self.remarks.append(f"Not tried on the other side: {_short(error)}.")
             return None
@@ -214,14 +241,29 @@ class _Check:
         found = [apart(a, b, options, self.tolerance) for a, b in zip(_compared(output), _compared(other))]
         return max((each for each in found if each is not None), key=lambda each: each.most, default=None)
 
+    def _locate(self, way: Way, made: tuple[Tape | None, Any], single: dict[int, tuple[Tape, Any]]) -> None:
+        """Find where the leak of a way begins, of one sequence that it gives another result for."""
+        rows, (tape, output) = self._leaking(way), made
+        for row in sorted(rows, key=lambda row: row not in single):
+            if tape is None:
+                tape, output = self._tape(self.padded.moved())
+            if row not in single:
+                single[row] = self._tape(self.padded.alone(row))
+            alone, said = single[row]
+            options = self._options(row, self.padded.stream.side if way.given else way.name)
+            way.apart[row] = self._outputs(output, said, options) or 0.0
+            if way.apart[row] > self.tolerance:  # else code of the sequence alone has asked for a lower precision
+                way.leak = self._leak(tape, output, alone, said, options, row, way)
+                break
+
     def _leak(
-        self, tape: Tape, alone: Tape, output: Any, said: Any, options: Options, row: int, way: Way
+        self, tape: Tape, output: Any, alone: Tape, said: Any, options: Options, row: int, way: Way
     ) -> Leak | None:
         beside = TapePair(tape, alone, options, self.tolerance)
         call = beside.origin(tape.maker(each) for each in _compared(output))
         if call is None:
             return self._unplaced(self._far(output, said, options))
-        if (counted := self._counted(tape, call, alone, options, way)) is not None:
+        if (counted := self._counted(call, alone, options, row, way)) is not None:
             return counted
         blamed = beside.blamed(call)
         if blamed is not None:
@@ -233,7 +275,7 @@ class _Check:
             tape, born or call, beside.apart(born or call) or beside.apart(call), inputs, side, row, born is not None
         )
 
-    def _counted(self, tape: Tape, call: TapeCall, alone: Tape, options: Options, way: Way) -> Leak | None:
+    def _counted(self, call: TapeCall, alone: Tape, options: Options, row: int, way: Way) -> Leak | None:
         """The leak that remains without position ids that count padding; None if they are the cause, or cannot be given."""
         stream = self.padded.stream
         side = stream.side if way.given else way.name
@@ -254,9 +296,7 @@ class _Check:
         found = beside.origin(again.maker(each) for each in _compared(output))
         if found is None:
             return None
-        return self._told(
-            again, found, beside.apart(found), {**whole, "position_ids": positions.to(device)}, side, len(way.apart) - 1
-        )
+        return self._told(again, found, beside.apart(found), {**whole, "position_ids": positions.to(device)}, side, row)
 
     def _told_of_caller(
         self, tape: Tape, beside: TapePair, call: TapeCall, blamed: tuple[TapeCall, Apart | None], row: int, way: Way
@@ -291,16 +331,17 @@ class _Check:
         cell, values = ({}, (math.nan, math.nan)) if far is None else (far.cell, far.values)
         return Leak("", type(self.model).__name__, "its result", None, cell, values[1], values[0], None)
 
-    def _scalars(self, base: Tape, given: Any) -> list[Way]:
-        """The checks of a loss: the same batch with more padding, and with other values in it."""
-        ways = []
+    def _scalars(self, given: Any, keep: bool) -> list[tuple[Way, Callable[[], Any], int, Tape | None]]:
+        """The checks of a loss: the same batch with more padding, and with other values in it; each with a function that makes
+        its inputs, their additional length, and its tape if that is kept."""
+        ways: list[tuple[Way, Callable[[], Any], int, Tape | None]] = []
         more = 3
         for name, make, further in (
             ("padding refilled", self.padded.refilled, 0),
             ("padded further", lambda: self.padded.longer(more), more),
         ):
             try:
-                tape, output = self._tape(make())
+                tape, output = self._tape(make(), keep=keep)
             except (RuntimeError, ValueError, IndexError) as error:
                 self.remarks.append(f"Not tried with {name}: {_short(error)}.")
                 continue
@@ -310,19 +351,19 @@ class _Check:
                 if not a.ndim and not b.ndim
             ]
             way = Way(name, [max(far, default=math.nan)])
-            if far and max(far) > self.tolerance:
-                beside = PaddingBeside(base, tape, self.padded, further, self.tolerance)
-                call = beside.origin(base.maker(each) for each in tensors_in(given) if not each.ndim)
-                side = self.padded.stream.side
-                way.leak = (
-                    self._unplaced()
-                    if call is None
-                    else self._told(base, call, beside.apart(call), self.inputs, side, None)
-                )
-            ways.append(way)
-            if way.leak is not None:
+            ways.append((way, make, further, tape if keep else None))
+            if self._leaking(way):
                 break
         return ways
+
+    def _leak_of_loss(self, base: tuple[Tape | None, Any], tape: Tape, further: int) -> Leak:
+        whole, given = base
+        assert whole is not None
+        beside = PaddingBeside(whole, tape, self.padded, further, self.tolerance)
+        call = beside.origin(whole.maker(each) for each in tensors_in(given) if not each.ndim)
+        if call is None:
+            return self._unplaced()
+        return self._told(whole, call, beside.apart(call), self.inputs, self.padded.stream.side, None)
 
     # -- with a cache --------------------------------------------------------------------------------------------------
     def _cached(self, left: bool) -> Way | None:
@@ -341,10 +382,10 @@ class _Check:
             return None
         extra = {"use_cache": True} if "use_cache" in inspect.signature(self.model.forward).parameters else {}
         try:
-            tape, output = self._tape(own, cached=True, **extra)
+            output = self._tape(own, cached=True, keep=False, **extra)[1]
             begin = size - _STEPS
             part = _positions(own, size, 0, begin)
-            cache = _cache_in(self._tape(part, cached=True, **extra)[1], name)
+            cache = _cache_in(self._tape(part, cached=True, keep=False, **extra)[1], name)
             if cache is None:
                 return None
             way = Way("cached", [])
@@ -355,6 +396,7 @@ class _Check:
                 far = self._outputs(output, said, options)
                 way.apart.append(math.nan if far is None else far)
                 if far is not None and far > self.tolerance and way.leak is None:
+                    tape, output = self._tape(own, cached=True, **extra)
                     beside = TapePair(tape, step, options, self.tolerance)
                     call = beside.origin(tape.maker(each) for each in _compared(output))
                     if call is None:

@@ -13,6 +13,8 @@ before each call.
 from __future__ import annotations
 
 import copy
+import functools
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
@@ -61,9 +63,14 @@ class TapeCall:
 
 
 def copied(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
-    """A copy of a model in another dtype, for use with a tape."""
-    made = copy.deepcopy(model)
-    return made.to(dtype)
+    """A copy of a model in another dtype, for use with a tape, without gradients."""
+    memo: dict[int, Any] = {}
+    of_rfnb = any(getattr(each, "bridged", None) is not None for each in model.modules())  # has its own dtypes
+    for own in () if of_rfnb else itertools.chain(model.parameters(), model.buffers()):
+        if type(own) in (torch.Tensor, torch.nn.Parameter) and own.is_floating_point():
+            raw = own.detach().to(dtype, copy=True)
+            memo[id(own)] = torch.nn.Parameter(raw, own.requires_grad) if isinstance(own, torch.nn.Parameter) else raw
+    return copy.deepcopy(model, memo).to(dtype)
 
 
 def kind_of(model: torch.nn.Module, path: str) -> str:
@@ -96,6 +103,17 @@ def opened(value: Any) -> Any:
     return dict(vars(value)) if of_names and hasattr(value, "__dict__") else value
 
 
+@functools.lru_cache(4096)
+def _about(func: Any) -> tuple[str, bool, bool]:
+    """The name of a torch function, whether it only reads tensor metadata, and whether it works in place."""
+    name = getattr(func, "__name__", str(func))
+    if name == "__get__":  # x.T, x.mT, x.real create tensors; x.shape and the like are read everywhere
+        name = (resolve_name(func) or "").rpartition(".")[0].rpartition(".")[2] or name
+        if name in ("shape", "dtype", "device", "is_cuda", "ndim", "requires_grad", "grad_fn", "layout"):
+            return name, True, False
+    return name, False, name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
+
+
 class Tape(TorchFunctionMode):
     """Records the calls of a copy of a model while its block is open.
 
@@ -103,7 +121,10 @@ class Tape(TorchFunctionMode):
         model: The modules whose calls are distinguished; a copy, whose `forward`s are temporarily replaced.
         dtype: The dtype to which lower-precision floats created by the code are converted, or None.
         changes: Called before each call.
-        keep: Whether to keep the results of calls.
+        keep: Whether to record calls and keep their results; otherwise only dtype and changes apply.
+
+    Attributes:
+        lowered: Whether the code requested a lower precision.
     """
 
     def __init__(
@@ -116,6 +137,7 @@ class Tape(TorchFunctionMode):
         super().__init__()
         self._model, self._dtype, self._changes, self._keep = model, dtype, changes, keep
         self.calls: list[TapeCall] = []
+        self.lowered = False
         self.modules: dict[tuple[str, int], tuple[Any, Any]] = {}  # inputs and outputs of each module call
         self._ear = Ear(lambda kind, place, values: None, lambda kind: False)
         self._at: list[tuple[str, int]] = [("", 0)]
@@ -129,7 +151,7 @@ class Tape(TorchFunctionMode):
 
     def __enter__(self) -> Tape:
         self._own: list[tuple[Any, Any]] = []  # forwards defined on instances
-        for path, module in self._model.named_modules():
+        for path, module in self._model.named_modules() if self._keep or self._changes is not None else ():
             if getattr(module, "bridged", None) is not None:
                 self._bridged.add(path)
             if path:
@@ -156,7 +178,8 @@ class Tape(TorchFunctionMode):
                 made = forward(*args, **kwargs)
             finally:
                 self._at.pop()
-            self.modules[path, turn] = ((args, kwargs), made)
+            if self._keep:
+                self.modules[path, turn] = ((args, kwargs), made)
             return made
 
         return call
@@ -177,25 +200,22 @@ class Tape(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        name = getattr(func, "__name__", str(func))
-        if name == "__get__":  # x.T, x.mT, x.real create tensors; x.shape and the like are read everywhere
-            name = (resolve_name(func) or "").rpartition(".")[0].rpartition(".")[2] or name
-            if name in ("shape", "dtype", "device", "is_cuda", "ndim", "requires_grad", "grad_fn", "layout"):
-                return func(*args, **kwargs)
+        name, reads_only, in_place = _about(func)
+        if reads_only:
+            return func(*args, **kwargs)
         if self._dtype is not None:
             func, args, kwargs = self._in_double(func, name, args, kwargs)
+        in_place = in_place or kwargs.get("inplace", False)
+        if not self._keep and self._changes is None:
+            made = func(*args, **kwargs)
+            return made if in_place or self._dtype is None else self._raised(made)
         at = self._here()
         nth = self._counts.get((*at, name), 0)
         call = TapeCall(len(self.calls), at, name, nth)
-        for tensor in tensors_in([args, kwargs]):
-            index = self._makers.get(id(tensor))
-            if index is None:
-                call.given.append(tensor)
-            elif index not in call.reads:
-                call.reads.append(index)
-        in_place = name in _IN_PLACE or (name.endswith("_") and not name.endswith("__")) or kwargs.get("inplace")
-        if in_place and args and isinstance(args[0], torch.Tensor):
-            self._save(args[0])
+        if self._keep:
+            self._read(call, args, kwargs)
+            if in_place and args and isinstance(args[0], torch.Tensor):
+                self._save(args[0])
         made = NotImplemented if self._changes is None else self._changes(call, func, args, kwargs)
         if made is NotImplemented:
             made = func(*args, **kwargs)
@@ -203,11 +223,20 @@ class Tape(TorchFunctionMode):
             made = self._raised(made)
         results = [args[0]] if name == "__setitem__" else list(tensors_in(made))
         if results:
-            self._note(call, at, results)
+            self._counts[(*at, name)] = nth + 1
+            if self._keep:
+                self._note(call, results)
         return made
 
-    def _note(self, call: TapeCall, at: tuple[str, int], results: list[torch.Tensor]) -> None:
-        self._counts[(*at, call.name)] = call.nth + 1
+    def _read(self, call: TapeCall, args: Any, kwargs: Any) -> None:
+        for tensor in tensors_in([args, kwargs]):
+            index = self._makers.get(id(tensor))
+            if index is None:
+                call.given.append(tensor)
+            elif index not in call.reads:
+                call.reads.append(index)
+
+    def _note(self, call: TapeCall, results: list[torch.Tensor]) -> None:
         call.index = len(self.calls)
         for number, tensor in enumerate(results):
             self._makers[id(tensor)] = call.index, number
@@ -216,16 +245,15 @@ class Tape(TorchFunctionMode):
                 self._makers[id(base)] = call.index, number
                 self._alive.append(base)
         self._alive.append(results)
-        if self._keep:
-            call.made = list(results)
-            for tensor in results:
-                if tensor.layout == torch.strided:
-                    self._by_storage.setdefault(tensor.untyped_storage().data_ptr(), []).append(call)
+        call.made = list(results)
+        for tensor in results:
+            if tensor.layout == torch.strided:
+                self._by_storage.setdefault(tensor.untyped_storage().data_ptr(), []).append(call)
         self.calls.append(call)
 
     def _save(self, target: torch.Tensor) -> None:
         """Copy results stored in this memory before it is overwritten."""
-        if self._keep and target.layout == torch.strided:
+        if target.layout == torch.strided:
             where = target.untyped_storage().data_ptr()
             with torch._C.DisableTorchFunction():
                 for call in self._by_storage.pop(where, ()):
@@ -235,18 +263,23 @@ class Tape(TorchFunctionMode):
 
     def _in_double(self, func: Any, name: str, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
         if name in _TO_DOUBLE:
+            self.lowered = True
             return _TO_DOUBLE[name], args[:1], {}
-        if any(isinstance(each, torch.dtype) for each in args):
-            args = tuple(self._dtype if isinstance(each, torch.dtype) and each in _LOW else each for each in args)
-        if kwargs.get("dtype") in _LOW:
+        for each in args:
+            if isinstance(each, torch.dtype) and each in _LOW:
+                self.lowered = True
+                args = tuple(self._dtype if isinstance(own, torch.dtype) and own in _LOW else own for own in args)
+                break
+        if kwargs and kwargs.get("dtype") in _LOW:
+            self.lowered = True
             kwargs = {**kwargs, "dtype": self._dtype}
         return func, args, kwargs
 
     def _raised(self, made: Any) -> Any:
         if isinstance(made, torch.Tensor):
-            if made.dtype in _LOW:
-                return made.to(self._dtype)
-            return made.to(torch.complex128) if made.dtype == torch.complex64 else made
+            lower = (made.dtype in _LOW and made.dtype != self._dtype) or made.dtype == torch.complex64
+            self.lowered |= lower
+            return made.to(torch.complex128 if made.is_complex() else self._dtype) if lower else made
         if type(made) in (tuple, list) and any(isinstance(each, torch.Tensor) and each.dtype in _LOW for each in made):
             return type(made)(self._raised(each) for each in made)
         return made
