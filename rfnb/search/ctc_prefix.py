@@ -17,7 +17,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.lm.ngram import NGramLM
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
@@ -28,10 +29,9 @@ from rfnb.search.allowed import Allowed, AllowedPrefixes
 from rfnb.search.ctc_prefix_tree import pays, search_each
 from rfnb.search.fused_lm import FusedLM
 from rfnb.search.noted_searches import AlignedSearch, note_search
-from rfnb.search.prefix_beam import NEVER, PrefixBeam, PrefixStep, best, best_labels
+from rfnb.search.prefix_beam import NEVER, PrefixStep
 from rfnb.search.prefix_events import Report
-from rfnb.search.prefix_parts import add_parts
-from rfnb.trace.beam_fields import NUM_NEXT
+from rfnb.search.prefix_parts import PrefixSearch
 from rfnb.trace.probe import listening, trace_context
 
 _WHAT = "ctc_prefix_beam_search"
@@ -106,8 +106,7 @@ def ctc_prefix_beam_search(
             f"rf.{_WHAT}(..., wb_target_dim=...)",
         )
     for dim in (in_spatial_dim, classes):
-        if dim not in logits.dims:
-            raise missing_dim(_WHAT, logits, dim, "logits")
+        check_dim(_WHAT, logits, dim, "logits")
     blank = blank_of(_WHAT, classes, blank_index)
     labels = output_labels(_WHAT, target_dim, classes, blank)
     check_beam_size(_WHAT, beam_size)
@@ -151,72 +150,43 @@ def ctc_prefix_beam_search(
     return (*report.result(search.steps, order, scores, out_spatial_dim, labels), beam)
 
 
-class _PrefixSearch:
+class _PrefixSearch(PrefixSearch):
     """The beam, with the probability of each prefix's alignments that end in a blank, and of those that end in its last label."""
 
-    lm: FusedLM
-    fuses: bool
-    rule: AllowedPrefixes | None = None
     lengths: np.ndarray
 
     def __init__(self, frames: np.ndarray, beam_size: int, blank: int):
+        super().__init__(len(frames), beam_size, blank)
         self._frames, self._blank = frames, blank
-        self._beam = PrefixBeam(len(frames), beam_size, blank)
         self._labels_at = (np.arange(len(frames)) * frames.shape[2])[:, None]
-        self._rows_at = self._beam.rows * frames.shape[2]
-        self._in_blank, self._in_label = self._beam.scores.copy(), np.full((len(frames), beam_size), NEVER)
-        self._total = self._in_blank
-        self.steps: list[PrefixStep] = []
+        self._rows_at = self.prefixes.rows * frames.shape[2]
+        self._in_blank, self._in_label = self.total, np.full((len(frames), beam_size), NEVER)
 
     def step(self, index: int, num_candidates: int) -> PrefixStep:
         """Process one frame."""
-        frame, beam, blank, total = self._frames[:, index], self._beam, self._blank, self._total
+        frame, beam, blank, total = self._frames[:, index], self.prefixes, self._blank, self.total
         of_last = frame.take(beam.last + self._labels_at)
         stays_blank = total + frame[:, blank : blank + 1]
         stays_label = np.add(self._in_label, of_last, order="C")
         scores = np.add(total[:, :, None], frame[:, None, :], order="C")  # the flat views of both are written to
         flat = scores.reshape(-1)
         flat[beam.last + self._rows_at] = self._in_blank + of_last  # the same label again needs a blank before it
-        child, parent, label = beam.pairs()
+        pairs = child, parent, label = beam.pairs()
         place = parent * frame.shape[1] + label
-        brought = flat[place]
+        own = flat[place]
         into = stays_label.reshape(-1)
-        into[child] = np.logaddexp(into[child], brought)
+        into[child] = np.logaddexp(into[child], own)
         flat[place] = NEVER
         stays = np.logaddexp(stays_blank, stays_label)
         scores[:, :, blank] = stays
-        ranked, added, own = scores, None, brought
-        if self.fuses:
-            added = self.lm.of_next()
-            ranked = scores + (added if added.ndim == 3 else added[None, None]) + self.lm.scores[:, :, None]
-            brought = brought + self.lm.scores.take(child)
-        before, allowed = beam.scores, None
+        allowed = None
         if self.rule is not None:
-            left = np.broadcast_to(self.lengths - index, before.shape)
-            allowed = self.rule.rows(left, left - 1, (before > NEVER) & (left > 0))
-        step, rows, grown = beam.select(ranked, (child, parent, label, brought), num_candidates, allowed)
-        if self.rule is not None:
-            self.rule.follow(step.parents, grown, step.tokens)
-        if num_candidates:
-            step.next = best_labels(frame, NUM_NEXT)
-            parts = self.lm.parts() if self.fuses else {}
-            add_parts(step, before=before, total_before=total, totals=scores, merged=(place, own), parts=parts)
-        chosen = flat.take(rows * frame.shape[1] + step.tokens)
+            left = np.broadcast_to(self.lengths - index, total.shape)
+            allowed = self.rule.rows(left, left - 1, (beam.scores > NEVER) & (left > 0))
+        step, rows, grown = self.choose(frame, scores, pairs, own, allowed, num_candidates)
         self._in_blank = np.where(grown, NEVER, stays_blank.take(rows))
-        self._in_label = np.where(grown, chosen, stays_label.take(rows))
-        self._total = chosen
-        if added is not None:
-            self.lm.follow(rows, grown, step.tokens, added)
-        self.steps.append(step)
+        self._in_label = np.where(grown, self.total, stays_label.take(rows))
         return step
-
-    def finish(self, lm_end: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The scores of the prefixes, best first, and their slots."""
-        scores = self._beam.scores + (self.lm.end_scores() if lm_end else 0)
-        if self.rule is not None:
-            scores = self.rule.only_ended(scores)
-        order = best(scores, scores.shape[1])
-        return np.take_along_axis(scores, order, 1), order
 
 
 def _prepared(frames: np.ndarray, lengths: np.ndarray, blank: int, logits: Tensor) -> np.ndarray:

@@ -22,7 +22,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import Dims
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import leaves, map_nested, values_in
 from rfnb.lm.ngram import NGramLM
 from rfnb.ops.cast import cast
@@ -38,10 +39,9 @@ from rfnb.search.allowed import Allowed, AllowedPrefixes
 from rfnb.search.ctc_prefix import check_alignment_sums, check_beam_size, output_labels
 from rfnb.search.fused_lm import FusedLM
 from rfnb.search.noted_searches import AlignedSearch, note_search
-from rfnb.search.prefix_beam import NEVER, PrefixBeam, PrefixStep, best, best_labels
+from rfnb.search.prefix_beam import NEVER, PrefixStep
 from rfnb.search.prefix_events import Report
-from rfnb.search.prefix_parts import add_parts
-from rfnb.trace.beam_fields import NUM_NEXT
+from rfnb.search.prefix_parts import PrefixSearch
 from rfnb.trace.probe import listening, trace_context
 
 StepFn = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]
@@ -192,22 +192,18 @@ def transducer_greedy_decode(
     return search.report.result(search.steps, order, scores, out_spatial_dim, search.labels, beam=False)
 
 
-class _TransducerSearch:
+class _TransducerSearch(PrefixSearch):
     """The hypotheses of a transducer, all after the same number of steps."""
 
     max_per_frame: int | None = None
     scores_end = False
-    lm: FusedLM
-    fuses = False
-    rule: AllowedPrefixes | None = None
     _given: Tensor | None = None  # the last scores of the model
 
     def __init__(
         self, what: str, encoder: Tensor, time: Dim, classes: Dim, blank_index: int, beam_size: int, target_dim: Dim | None,
         max_labels: int, name: str,
     ):  # fmt: skip
-        if time not in encoder.dims:
-            raise missing_dim(what, encoder, time, "encoder")
+        check_dim(what, encoder, time, "encoder")
         self.what, self.name, self.time, self.classes = what, name, time, classes
         self.encoder = encoder.copy_masked(0)  # a sequence without frames is at frame 0, too
         self.blank = blank_of(what, classes, blank_index)
@@ -216,13 +212,11 @@ class _TransducerSearch:
         self.lengths = flat_lengths(what, time, self.batch)[:, None]
         self.beam = Dim(beam_size, name="beam", kind="beam")
         self._twin = self.beam.copy(match_priority=1)
-        self.prefixes = PrefixBeam(volume(self.batch), beam_size, self.blank)
+        super().__init__(volume(self.batch), beam_size, self.blank)
         self.report = Report(encoder, self.batch, classes, self.beam, self.blank)
         shape = self.prefixes.last.shape
         self.frame, self.count = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self.in_frame, self.max_labels = np.zeros(shape, np.int64), max_labels
-        self.total = self.prefixes.scores
-        self.steps: list[PrefixStep] = []
 
     def begin(self, state: Any, label: int | None, normalized: bool) -> None:
         """Set the state of all hypotheses before the first step."""
@@ -263,14 +257,10 @@ class _TransducerSearch:
         """The scores of the hypotheses, best first, and their slots."""
         if self.normalized and not self.fuses and self._given is not None:
             check_alignment_sums(self.what, self.prefixes.scores, len(self.steps), self._given)
-        scores = self.prefixes.scores + (self.lm.end_scores() if lm_end else 0)
-        if self.rule is not None:
-            scores = self.rule.only_ended(scores)
-        order = best(scores, scores.shape[1])
-        return np.take_along_axis(scores, order, 1), order
+        return super().finish(lm_end)
 
     def _advance(self, step: StepFn, num_candidates: int) -> None:
-        tensor, size = self.report.tensor, self.classes.extent
+        tensor = self.report.tensor
         place = tensor(
             np.minimum(self.frame, np.maximum(self.lengths - 1, 0)), self.beam, dtype="int64", sparse_dim=self.time
         )
@@ -279,33 +269,20 @@ class _TransducerSearch:
         out, state = step(gather(self.encoder, indices=place, axis=self.time), label, self.state)
         frame = self._log_probs(out)
         scores = np.add(self.total[:, :, None], frame, order="C")  # its flat view is written to
-        flat, prefixes = scores.reshape(-1), self.prefixes
-        child, parent, last = prefixes.pairs()
-        at = parent * size + last
-        brought = flat[at]
+        flat, pairs = scores.reshape(-1), self.prefixes.pairs()
+        child, parent, last = pairs
+        at = parent * self.classes.extent + last
+        own = flat[at]
         stays = scores[:, :, self.blank].reshape(-1)
-        stays[child] = np.logaddexp(stays[child], brought)
+        stays[child] = np.logaddexp(stays[child], own)
         scores[:, :, self.blank] = stays.reshape(self.total.shape)
         flat[at] = NEVER
-        added = self.lm.of_next()
-        ranked = scores + (added if added.ndim == 3 else added[None, None]) + self.lm.scores[:, :, None]
-        with_lm = brought + self.lm.scores.take(child)
-        before, total = prefixes.scores, self.total
         allowed = None
         if self.rule is not None:
             left, ended = self.max_labels - self.count, self.frame >= self.lengths
             after_blank = np.where(self.frame + 1 < self.lengths, left, 0)
-            allowed = self.rule.rows(left, after_blank, (before > NEVER) & ~ended)
-        done, rows, grown = prefixes.select(ranked, (child, parent, last, with_lm), num_candidates, allowed)
-        if self.rule is not None:
-            self.rule.follow(done.parents, grown, done.tokens)
-        if num_candidates:
-            done.next = best_labels(frame, NUM_NEXT)
-            merged, parts = (at, brought), self.lm.parts()
-            add_parts(done, before=before, total_before=total, totals=scores, merged=merged, parts=parts)
-        self.steps.append(done)
-        self.total = flat.take(rows * size + done.tokens)
-        self.lm.follow(rows, grown, done.tokens, added)
+            allowed = self.rule.rows(left, after_blank, (self.prefixes.scores > NEVER) & ~ended)
+        done, rows, grown = self.choose(frame, scores, pairs, own, allowed, num_candidates)
         frame_before, ended = self.frame.take(rows), (self.frame >= self.lengths).take(rows)
         self.frame = frame_before + (~grown & ~ended)
         self.count = self.count.take(rows) + grown
@@ -331,8 +308,7 @@ class _TransducerSearch:
 
     def _log_probs(self, out: Tensor) -> np.ndarray:
         """float64 [batch, beam, classes]; ended hypotheses stay unchanged, those at a limit take the blank."""
-        if self.classes not in out.dims:
-            raise missing_dim(self.what, out, self.classes, "scores of step")
+        check_dim(self.what, out, self.classes, "scores of step")
         further = [dim for dim in out.dims if dim not in (*self.batch, self.beam, self.classes)]
         if further:
             raise dim_error(

@@ -40,7 +40,7 @@ def on_arrays(frames, lengths, blank, size):
     search.fuses = False
     for index in range(frames.shape[1]):
         search.step(index, 0)
-    scores = search._beam.scores
+    scores = search.prefixes.scores
     order = best(scores, size)
     return *trace_back(search.steps, order, blank), np.take_along_axis(scores, order, 1)
 
