@@ -430,6 +430,6 @@ def _reaches(answer: str, program: str) -> list[str]:
     return sorted(found & _SUSPECT)
 
 
-def _first_lines(message: str, most: int = 2) -> str:
+def _first_lines(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip() and not line.startswith("  ")]
-    return " ".join(lines[:most])
+    return " ".join(lines[:2])

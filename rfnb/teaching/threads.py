@@ -23,9 +23,9 @@ def cores(cgroup: Path = _CGROUP) -> int:
     return max(1, int(min(known)))
 
 
-def for_a_kernel(cgroup: Path = _CGROUP) -> int:
+def for_a_kernel() -> int:
     """The number of threads for one kernel: the models of the course are small, so on few cores another thread costs more than it saves."""
-    return max(1, cores(cgroup) // 4)
+    return max(1, cores() // 4)
 
 
 def limit_threads(most: int | None = None) -> None:

@@ -226,7 +226,7 @@ class Diff(NearNames):
     def region(self, row: Row) -> dict[str, str]:
         """The indices at which a value differs, by dim, as text; only for dims where this is informative."""
         pair = self.pair(row)
-        return {} if pair is None else region(pair, row.tolerance, self.seqs)
+        return {} if pair is None else region(pair, row.tolerance)
 
     def hints(self, row: Row | None = None) -> list[str]:
         """Sentences that characterize a difference by its values. Default: the first difference."""

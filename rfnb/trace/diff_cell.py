@@ -61,7 +61,7 @@ def names_of(pair: Pair) -> list[str]:
     return found
 
 
-def region(pair: Pair, tolerance: Tolerance, seqs: tuple[int | None, int | None]) -> dict[str, str]:
+def region(pair: Pair, tolerance: Tolerance) -> dict[str, str]:
     """The indices at which two values differ, by dim, as text; without dims in which all differ."""
     other, found = different(pair.a, pair.b, pair.mask, tolerance), dict[str, str]()
     if not other.any():

@@ -100,7 +100,7 @@ class BeamSearch:
         chosen = flat.gather(1, index_of)
         accepted = self._accepted(chosen, hits)
         self.steps += 1
-        going = self._go_on(chosen, index_of, hits, labels)
+        going = self._go_on(chosen, hits)
         all_hit = bool(hits.all())
         fields = _Fields(self, each, base, log_probs)
         return fields.made(index_of, chosen, hits, accepted, going, top, index, final=all_hit)
@@ -114,7 +114,7 @@ class BeamSearch:
         self._pool = torch.cat([self._pool, rating], 1).topk(self.rules.beams).values
         return accepted
 
-    def _go_on(self, chosen: torch.Tensor, index: torch.Tensor, hits: torch.Tensor, labels: int) -> torch.Tensor:
+    def _go_on(self, chosen: torch.Tensor, hits: torch.Tensor) -> torch.Tensor:
         """Continue the best others; returns their indices among the considered continuations."""
         scores, places = (chosen + hits.float() * NOTHING).topk(self.rules.beams)
         self.running, self.went = scores, places

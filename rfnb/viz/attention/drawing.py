@@ -71,7 +71,7 @@ def _labelled(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
             right = max(right, column * (room + 16) + one.width)
         top += max(one.height for one in row) + 10
     made.height = top
-    made.width = min(width, max(right, draw_header(made, spec, shown, scale)))
+    made.width = min(width, max(right, draw_header(made, shown, scale)))
     made.shows(len(shown), len(panels), "panels")
     made.notes += first_seq_note(spec.head, shown)
     return made
@@ -270,7 +270,7 @@ def thumbnails(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
         for column in range(columns):
             if (row, column) in at:
                 _thumb(made, spec, panels[at[row, column]], (left + column * (size + _GAP), y, size, tall), scale)
-    made.width = min(width, max(right, draw_header(made, spec, shown, scale)))
+    made.width = min(width, max(right, draw_header(made, shown, scale)))
     _thumb_notes(made, spec, shown, panels)
     return made
 
@@ -302,7 +302,7 @@ def _wrapped(spec: Any, panels: list[MapPanel], width: float) -> Drawing:
         x, y = number_ % across * (size + _GAP), HEAD + number_ // across * (tall + 16 + _GAP)
         made.add(labels.within(x, y + 7, str(panel.entry["label"]), size, 10, "muted"))
         _thumb(made, spec, panel, (x, y + 16, size, tall), scale)
-    draw_header(made, spec, shown, scale)
+    draw_header(made, shown, scale)
     _thumb_notes(made, spec, shown, panels)
     return made
 

@@ -152,7 +152,7 @@ def _runs(where: np.ndarray) -> list[tuple[int, int]]:
     return [(int(start), int(end)) for start, end in zip(edges[::2], edges[1::2])]
 
 
-def draw_header(made: Drawing, spec: Any, panels: Sequence[MapPanel], scale: Scale) -> float:
+def draw_header(made: Drawing, panels: Sequence[MapPanel], scale: Scale) -> float:
     """Draw the names of the dims, the scale and the hatches in one line; returns its right end."""
     entry = panels[0].entry
     names = f"{labels.short(entry['row_dim']['name'], 24)} ↓   {labels.short(entry['col_dim']['name'], 24)} →"

@@ -10,7 +10,8 @@ both searches in one; A, B and A - B for attention and states. The widget draws 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from rfnb.control.run import Run
@@ -71,17 +72,17 @@ def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Sp
     }
     if live:
         head["remark"] = "As it was when this was made: some of these runs are not over."
-    sides, link = _Sides(branches), "branches " + "|".join(numbers)[:200]
+    sides, link = cache(lambda index: sides_of(branches[index].trace)), "branches " + "|".join(numbers)[:200]
     parts: list[Spec] = []
     for i, j in _pairs(branches, numbers, first, pairs):
         is_first = isinstance(value, Comparison) and (i, j) == first
         comparison = value if is_first else Comparison(branches[i], branches[j], branches)
         values = (i, j) == first or len(branches[i].trace) + len(branches[j].trace) <= _MANY
         head["pairs"].append(_pair(comparison, i, j, sides, values=values))
-        both = of_both(sides[i], sides[j], [branches[i].name, branches[j].name])
+        both = of_both(sides(i), sides(j), [branches[i].name, branches[j].name])
         parts += [_with(part, link=link, pair=[i, j]) for part in both]
     for index in sorted({index for pair in head["pairs"] for index in pair["of"]}):
-        parts += [_with(part, link=link, side=index) for part in sides[index] if part.kind != "beams"]
+        parts += [_with(part, link=link, side=index) for part in sides(index) if part.kind != "beams"]
     return join(head, parts, kind="branches")
 
 
@@ -91,19 +92,6 @@ def beside_each_other(a: Run, b: Run) -> Spec:
     one, other = (sides_of(tree[run.name].trace) for run in (a, b))
     head: dict[str, Any] = {"title": "", "live": False, "link": f"{a.name} | {b.name}", "batch": ""}
     return join(head, of_both(one, other, [a.name, b.name]))
-
-
-class _Sides:
-    """The views of each branch, cached."""
-
-    def __init__(self, branches: Sequence[Branch]):
-        self._branches = branches
-        self._made: dict[int, list[Spec]] = {}
-
-    def __getitem__(self, index: int) -> list[Spec]:
-        if index not in self._made:
-            self._made[index] = sides_of(self._branches[index].trace)
-        return self._made[index]
 
 
 def _with(part: Spec, **more: Any) -> Spec:
@@ -168,7 +156,9 @@ def _pairs(
     yield from done.values()
 
 
-def _pair(comparison: Comparison, i: int, j: int, sides: _Sides, *, values: bool) -> dict[str, Any]:
+def _pair(
+    comparison: Comparison, i: int, j: int, sides: Callable[[int], list[Spec]], *, values: bool
+) -> dict[str, Any]:
     results = []
     for result in comparison.results[:_MOST_SEQS]:
         entry: dict[str, Any] = {"label": f"sequence {result.seq}", "same": result.same, "scores": list(result.scores)}
@@ -182,5 +172,5 @@ def _pair(comparison: Comparison, i: int, j: int, sides: _Sides, *, values: bool
             if result.a is None or result.b is None:
                 entry["only"] = "A" if result.b is None else "B"
         results.append(entry)
-    lines = [*said(comparison, values=values), *missing(sides[i], sides[j])]
+    lines = [*said(comparison, values=values), *missing(sides(i), sides(j))]
     return {"of": [i, j], "said": lines, "results": results, "rest": max(0, len(comparison.results) - _MOST_SEQS)}

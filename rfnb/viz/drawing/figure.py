@@ -75,20 +75,7 @@ class _Artist:
 
     def add(self, shape: Shape) -> None:
         """Put the artists of a shape on the axes."""
-        if isinstance(shape, Rect):
-            self._rect(shape)
-        elif isinstance(shape, Cells):
-            self._cells(shape)
-        elif isinstance(shape, Lines):
-            self._lines(shape)
-        elif isinstance(shape, Area):
-            self._area(shape)
-        elif isinstance(shape, Marks):
-            self._marks(shape)
-        elif isinstance(shape, Hatch):
-            self._hatch(shape)
-        else:
-            self._text(shape)
+        getattr(self, f"_{type(shape).__name__.lower()}")(shape)
 
     def _rect(self, shape: Rect) -> None:
         from matplotlib.patches import FancyBboxPatch, Rectangle

@@ -137,9 +137,9 @@ def _widest(at: list[tuple[int, str]], size: float) -> float:
     return min(_LONGEST, max((fonts.width(text, size) for _, text in at), default=0.0))
 
 
-def draw_rows(drawing: Drawing, axis: AxisLabels, right: float, top: float, pitch: float, color: str = "ink") -> None:
+def draw_rows(drawing: Drawing, axis: AxisLabels, right: float, top: float, pitch: float) -> None:
     """Labels that end at `right`, for rows from `top` on."""
-    drawing.add(*(Text(right, top + (index + 0.5) * pitch, text, axis.size, color, "right") for index, text in axis.at))
+    drawing.add(*(Text(right, top + (index + 0.5) * pitch, text, axis.size, "ink", "right") for index, text in axis.at))
 
 
 def draw_columns(

@@ -69,20 +69,7 @@ class Canvas:
 
     def draw(self, shape: Shape) -> None:
         """Draw one shape on top."""
-        if isinstance(shape, Rect):
-            self._rect(shape)
-        elif isinstance(shape, Cells):
-            self._cells(shape)
-        elif isinstance(shape, Lines):
-            self._lines(shape)
-        elif isinstance(shape, Area):
-            self._smooth(shape.color, shape.alpha, list(shape.paths), lambda pen, at, _: pen.polygon(at, fill=255))
-        elif isinstance(shape, Marks):
-            self._marks(shape)
-        elif isinstance(shape, Hatch):
-            self._hatch(shape)
-        else:
-            self._text(shape)
+        getattr(self, f"_{type(shape).__name__.lower()}")(shape)
 
     def _box(self, x: float, y: float, width: float, height: float) -> tuple[int, int, int, int]:
         """Left, top, right, bottom in whole pixels; neighbours share an edge."""
@@ -151,6 +138,9 @@ class Canvas:
                 left -= thick // 2
                 right, bottom = left + thick, max(bottom, top + 1)
             self._pen.rectangle((left, top, right - 1, bottom - 1), color)
+
+    def _area(self, shape: Area) -> None:
+        self._smooth(shape.color, shape.alpha, list(shape.paths), lambda pen, at, _: pen.polygon(at, fill=255))
 
     def _marks(self, shape: Marks) -> None:
         def paint(pen: Any, at: list[Point], scale: float) -> None:

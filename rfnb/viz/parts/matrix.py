@@ -114,22 +114,22 @@ def draw_odd(drawing: Drawing, values: np.ndarray, place: MatrixBox) -> None:
             drawing.add(Marks("warn", points, max(radius, 1.5), shape))
 
 
-def draw_scale(drawing: Drawing, x: float, y: float, scale: Scale, width: float = 96.0, *, size: float = 10.0) -> float:
+def draw_scale(drawing: Drawing, x: float, y: float, scale: Scale, width: float = 96.0) -> float:
     """Draw a colour ramp with its numbers, vertically centred at y; returns its right end."""
     low, high = number(scale.low), number(scale.high)
-    drawing.add(Text(x, y, low, size, "muted"))
-    left = x + fonts.width(low, size) + 5
+    drawing.add(Text(x, y, low, 10, "muted"))
+    left = x + fonts.width(low, 10) + 5
     drawing.add(Cells(left, y - 4.5, width, 9, np.arange(1, 256, dtype=np.uint8)[None], scale.ramp))
-    drawing.add(Text(left + width + 5, y, high, size, "muted"))
+    drawing.add(Text(left + width + 5, y, high, 10, "muted"))
     if scale.root:
         drawing.add(Lines(cell(scale.ramp, 0.0), 0.8, [[(left + width / 2, y - 4.5), (left + width / 2, y + 4.5)]]))
-    return left + width + 5 + fonts.width(high, size)
+    return left + width + 5 + fonts.width(high, 10)
 
 
-def draw_key(drawing: Drawing, x: float, y: float, pattern: str, words: str, *, size: float = 10.0) -> float:
+def draw_key(drawing: Drawing, x: float, y: float, pattern: str, words: str) -> float:
     """Draw a hatch and its meaning; returns its right end."""
-    drawing.add(Hatch(x, y - 4.5, 18, 9, pattern), Text(x + 23, y, words, size, "muted"))
-    return x + 23 + fonts.width(words, size)
+    drawing.add(Hatch(x, y - 4.5, 18, 9, pattern), Text(x + 23, y, words, 10, "muted"))
+    return x + 23 + fonts.width(words, 10)
 
 
 def number(value: float) -> str:

@@ -96,12 +96,12 @@ def _place(
         box.layer = max(box.layer, layer)
         boxes[box.id] = box
         edges += [(other, box) for other in above]
-    _lower(place, boxes, edges, layer)
+    _lower(boxes, edges, layer)
     own_boxes = [box.layer for box in boxes.values() if box.layer >= layer]
     return layer, max(own_boxes, default=layer - 1) + 1
 
 
-def _lower(place: dict[str, Any], boxes: dict[str, Box], edges: list[tuple[Box, Box]], layer: int) -> None:
+def _lower(boxes: dict[str, Box], edges: list[tuple[Box, Box]], layer: int) -> None:
     """Place a value directly above the first op that reads it."""
     for box in boxes.values():
         readers = [low.layer for high, low in edges if high is box]
