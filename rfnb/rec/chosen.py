@@ -112,7 +112,7 @@ class ChosenSteps(NotPicklable):
             return own[id(leaf)][1] if id(leaf) in own else leaf
 
         guards = _guards(before), _guards({register: registers[register] for register in self._body.next})
-        states.now.update({name: map_nested(own_of, value) for name, value in states.now.items()})
+        states.replace(own_of)
         given: dict[Any, Any] = {f"state.{path}": own_of(leaf)._raw for path, leaf in before.items()}
         for register in self._body.next:
             given[register] = own_of(registers[register])._raw
@@ -269,10 +269,8 @@ class _ChosenSteps:
 
     def _put(self, step: PlainStep, carried: Sequence[Any]) -> None:
         """Set the states."""
-        values, now = iter(map(with_raw, self._attributes, carried)), step.states.now
-        now.update(
-            {name: map_nested(lambda x: next(values) if isinstance(x, Tensor) else x, now[name]) for name in now}
-        )
+        values = iter(map(with_raw, self._attributes, carried))
+        step.states.replace(lambda _: next(values))
 
 
 def _usual(now: Circumstances) -> bool:

@@ -14,7 +14,7 @@ from rfnb.backends import registry
 from rfnb.backends.raw_calls import MADE, RawCall
 from rfnb.core.memo import is_kept
 from rfnb.core.tensor import Tensor
-from rfnb.core.tree import leaves, map_nested
+from rfnb.core.tree import leaves
 from rfnb.rec.ends import Ends, EndsOfAxis
 from rfnb.rec.lowering import NotLowered
 from rfnb.rec.program import Program
@@ -70,7 +70,7 @@ class FirstStep:
         tracked = backend.grad_enabled() and not all(backend.tracks_gradient_raw(value._raw) for value in values)
         if tracked or backend.trace_calls() is None or backend is not registry.selected():
             return False
-        states.now.update({name: map_nested(_own, value) for name, value in states.now.items()})
+        states.replace(own_array)
         self._key, self._recording.recorder.watched = now.key, True
         return True
 
@@ -164,7 +164,3 @@ def without_kept(calls: Sequence[RawCall]) -> list[RawCall]:
 
 def _arrays(x: Any) -> list[Any]:
     return [leaf for _, leaf in leaves(x)]
-
-
-def _own(leaf: Any) -> Any:
-    return own_array(leaf) if isinstance(leaf, Tensor) else leaf

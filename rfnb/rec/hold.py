@@ -86,11 +86,9 @@ class ValuesBeside(Protocol):
 
     def now(self) -> Mapping[str, Any]:
         """The current values, by name."""
-        ...
 
     def edit(self, name: str, value: Any) -> None:
         """Replace a current value."""
-        ...
 
 
 _current: ContextVar[Hold | None] = ContextVar("rfnb_hold", default=None)

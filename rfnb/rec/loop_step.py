@@ -165,7 +165,8 @@ class PlainStep(Step):
         return value if selection is None else map_nested(selection.bring, value)
 
     def write(self, name: str, value: Any) -> None:
-        self.states.assign(name, value)
+        self.states.check(name, value)
+        self.states.next[name] = value
 
     def frame(self, source: Tensor) -> Tensor:
         steps = self.frames(source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.beam_dim import is_beam
@@ -63,18 +64,13 @@ class States(NotPicklable):
                 return f"loop.state.{path}.dims"
         return "[batch]"
 
-    def assign(self, name: str, value: Any) -> None:
-        """Set the next value of a state.
+    def check(self, name: str, value: Any) -> None:
+        """Check that this step may assign a state.
 
         Raises:
             AttributeError: If it has no initial value.
             ValueError: If it was already assigned, or the structure differs.
         """
-        self.check(name, value)
-        self.next[name] = value
-
-    def check(self, name: str, value: Any) -> None:
-        """Check that this step may assign a state; see `assign`."""
         if name not in self.now:
             raise attribute_error(
                 f'Loop "{self.loop_name}", step {self._index}: state "{name}" has no initial value.',
@@ -118,6 +114,11 @@ class States(NotPicklable):
     def tensors(self) -> dict[str, Tensor]:
         """All Tensors in the current values, by dotted path."""
         return {path: leaf for path, leaf in leaves(self.now) if isinstance(leaf, Tensor)}
+
+    def replace(self, fn: Callable[[Tensor], Tensor]) -> None:
+        """Replace each Tensor in the current values by `fn` of it."""
+        for name, value in self.now.items():
+            self.now[name] = map_nested(lambda leaf: fn(leaf) if isinstance(leaf, Tensor) else leaf, value)
 
     def with_late_dims(self) -> list[str]:
         """The states that got the length dims when the first sequence ended."""

@@ -15,7 +15,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.finite import StepWithEnded, steps_now
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor, with_raw
-from rfnb.core.tree import leaves, map_nested, values_in
+from rfnb.core.tree import leaves, values_in
 from rfnb.rec.ends import EndsOfAxis
 from rfnb.rec.first_step import FEWEST, FirstStep, are_together
 from rfnb.rec.lowering import NotLowered
@@ -163,8 +163,7 @@ class _WatchedStep:
         self._steps: tuple[StepWithEnded, ...] = ()
 
     def begin(self, step: Step) -> None:
-        now = step.states.now
-        now.update({name: map_nested(_own, value) for name, value in now.items()})
+        step.states.replace(own_array)
         for output in self._of.lasts:
             output.last_value = None if output.last_value is None else own_array(output.last_value)
         self._before = _carried(step, self._of.lasts)
@@ -284,20 +283,10 @@ class _ManySteps:
         for output, raws_of_output, like in zip(of.stacked, kept, self._stacked, strict=True):
             output.further.append((with_raw(like, raws_of_output[-1]), raws_of_output))
         values = iter([with_raw(like, raw) for like, raw in zip(self._carried, raws, strict=True)])
-        now = step.states.now
-        now.update(
-            {
-                name: map_nested(lambda leaf: next(values) if isinstance(leaf, Tensor) else leaf, now[name])
-                for name in now
-            }
-        )
+        step.states.replace(lambda _: next(values))
         for output in of.lasts:
             output.last_value = next(values)
         return True
-
-
-def _own(leaf: Any) -> Any:
-    return own_array(leaf) if isinstance(leaf, Tensor) else leaf
 
 
 def _carried(step: Step, lasts: Sequence[Output]) -> dict[str, Tensor]:

@@ -93,6 +93,16 @@ def hypothesis_index(decided: Decided, loop: Loop) -> int | None:
     found = labels_so_far(loop, decided.seq, decided.kind)
     vocab = getattr(loop.search.last.tokens.sparse_dim, "vocab", None) if found else None
     texts = [[str(label) if vocab is None else str(vocab[label]) for label in labels] for labels in found]
+    return place_of_labels(decided, found, texts)
+
+
+def place_of_labels(decided: Decided, found: Sequence[Sequence[int]], texts: Sequence[Sequence[str]]) -> int:
+    """The first hypothesis with the given labels, of which these are the labels so far, and their texts.
+
+    Raises:
+        IndexError: If there is none.
+    """
+    given: Any = decided.hypothesis
     for index, (labels, own) in enumerate(zip(found, texts)):
         if isinstance(given, str):
             same = given.split() == own or given in (" ".join(own), "".join(own))

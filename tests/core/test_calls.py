@@ -14,7 +14,7 @@ MOST = {
     "reduce_mean, new batch": 60,
     "warm reduce_mean, ragged": 8,
     "warm matmul, static": 4,
-    "step of for, LSTM": 61,
+    "step of for, LSTM": 60,
     "warm net of two layers": 160,
     "attention": 55,
     "recorded attention": 250,

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import index_error, value_error
+from rfnb.core.errors import value_error
 from rfnb.rec.selections import Decided
-from rfnb.search.labels import check_number, label_index, spelled
+from rfnb.search.labels import check_number, label_index, place_of_labels, spelled
 
 
 class Decisions:
@@ -104,16 +104,7 @@ class Decisions:
         if isinstance(given, (str, list, tuple)):
             assert self._ids is not None
             rows = self._ids[decided.seq * self._beams : (decided.seq + 1) * self._beams, self._prompt :].tolist()
-            texts = [list(map(self._text, row)) for row in rows]
-            for place, (row, own) in enumerate(zip(rows, texts)):
-                if given in (" ".join(own), "".join(own)) or (not isinstance(given, str) and list(given) in (row, own)):
-                    return place
-            raise index_error(
-                f"{decided.kind}: no hypothesis {given!r}.",
-                [(f"hypothesis {place}", " ".join(own)) for place, own in enumerate(texts)],
-                "A hypothesis is given by its place in the beam before the step, or by its labels so far.",
-                f"run.at.{decided.kind}({decided.label!r}, hypothesis=0)",
-            )
+            return place_of_labels(decided, rows, [list(map(self._text, row)) for row in rows])
         check_number(decided.kind, "hypothesis", given, self._beams)
         return int(given)
 
