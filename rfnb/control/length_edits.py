@@ -23,23 +23,18 @@ class CanEnd(Protocol):
     @property
     def host(self) -> np.ndarray | None:
         """The ended ones, bool over `dims`; None if unknown."""
-        ...
 
     def cannot_change(self, stacks: bool | None) -> str | None:
         """The reason why lengths cannot be changed, as text; None if they can."""
-        ...
 
     def end_now(self, which: np.ndarray) -> None:
         """End these before this step."""
-        ...
 
     def goes_on_from(self, which: np.ndarray) -> bool:
         """True if these ended ones can resume at this step."""
-        ...
 
     def go_on(self, which: np.ndarray) -> None:
         """Resume these at this step."""
-        ...
 
 
 def change_length(

@@ -23,27 +23,21 @@ class Held(Protocol):
 
     def states_now(self) -> Mapping[str, Any]:
         """The states by name, nested as they are."""
-        ...
 
     def edit(self, name: str, value: Any) -> None:
         """Replace the current value of a state; called in the run's thread."""
-        ...
 
     def decide(self, decided: Sequence[Decided]) -> str:
         """Set decisions for the next choice, all or none; called in the run's thread. Returns the labels as text."""
-        ...
 
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
         """ "end" a sequence or hypothesis, or let it "go_on"; called in the run's thread. Returns a description."""
-        ...
 
     def attention_known(self) -> Mapping[str, Known]:
         """The paths that have attended so far in the run."""
-        ...
 
     def attend(self, edit: RowEdit, steps: int | None) -> str:
         """Edit attention weights in the next steps, or in all for None; called in the run's thread. Returns a description."""
-        ...
 
 
 Change = Callable[["Position"], Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import partial
+from types import SimpleNamespace
 
 from rfnb.core.block import Setting, block
 
@@ -18,9 +19,7 @@ class ControlFlowContext:
         identifier: Name for messages.
     """
 
-    class Types:
-        Cond = "cond"
-        While = "while"
+    Types = SimpleNamespace(Cond="cond", While="while")
 
     def __init__(self, *, kind: str, outer_ctx: ControlFlowContext | None = None, identifier: str | None = None):
         self.kind, self.outer_ctx, self.identifier = kind, outer_ctx, identifier

@@ -7,7 +7,7 @@ from pathlib import Path
 import rfnb
 
 PACKAGE = Path(rfnb.__file__).parent
-DOCUMENTED = {"PiecewiseLinear", "Types", "WatchCallback"}  # others have given both their name
+DOCUMENTED = {"PiecewiseLinear"}  # others have given both their name
 
 # One subject in several rooms: an op and its layer, a command and what it calls, data and the model of them, ours and that of others.
 SAME_SUBJECT = {

@@ -27,7 +27,7 @@ def trainer_callback(watch: Any) -> Any:
     """
     base = _base(("transformers",), "TrainerCallback", "as_trainer_callback")
 
-    class WatchCallback(base):  # type: ignore[misc, valid-type]
+    class TrainerWatch(base):  # type: ignore[misc, valid-type]
         """Watches a training of `transformers.Trainer`."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **kwargs: Any) -> None:
@@ -45,7 +45,7 @@ def trainer_callback(watch: Any) -> Any:
         def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
             _log(watch, metrics)
 
-    return WatchCallback()
+    return TrainerWatch()
 
 
 def lightning_callback(watch: Any) -> Any:
@@ -56,7 +56,7 @@ def lightning_callback(watch: Any) -> Any:
     """
     base = _base(("lightning.pytorch", "pytorch_lightning"), "Callback", "as_lightning_callback")
 
-    class WatchCallback(base):  # type: ignore[misc, valid-type]
+    class LightningWatch(base):  # type: ignore[misc, valid-type]
         """Watches a training of Lightning."""
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -82,7 +82,7 @@ def lightning_callback(watch: Any) -> Any:
         def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
             watch.close()
 
-    return WatchCallback()
+    return LightningWatch()
 
 
 def _base(packages: tuple[str, ...], name: str, method: str) -> Any:

@@ -11,12 +11,15 @@ import functools
 import weakref
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.utils.clip_grad as clip_grad
 
 from rfnb.interop.seen.replaced import InPlace, Replaced, is_method, methods
+
+if TYPE_CHECKING:
+    from rfnb.interop.watch.watch import Watch
 
 Around = Callable[["Forward", tuple[Any, ...], dict[str, Any]], Any]
 
@@ -79,21 +82,11 @@ def _around(of: weakref.ref[Forward], forward: Any) -> Any:
 _CLIP = "_clip_grads_with_norm_"
 
 
-class Watcher(Protocol):
-    """The receiver of observed calls."""
-
-    def saw_backward(self, tensors: Any) -> None:
-        """Gradients of these are about to be computed."""
-
-    def saw_clip(self, parameters: Any, max_norm: float, total_norm: Any) -> None:
-        """The gradients of these parameters are about to be clipped."""
-
-
-_watchers: list[weakref.ref[Watcher]] = []
+_watchers: list[weakref.ref[Watch]] = []
 _replaced = Replaced()
 
 
-def see(watcher: Watcher) -> None:
+def see(watcher: Watch) -> None:
     """Report to a watcher from here on; a watcher that is never closed is released with its model."""
     own = weakref.ref(watcher, _no_more)
     _watchers.append(own)
@@ -102,12 +95,12 @@ def see(watcher: Watcher) -> None:
         _replaced.replace(own, clip_grad, _CLIP, partial(_telling, _tell_clip))
 
 
-def see_no_more(watcher: Watcher) -> None:
+def see_no_more(watcher: Watch) -> None:
     """Stop reporting; after the last watcher the originals are restored."""
     _no_more(weakref.ref(watcher))
 
 
-def _no_more(own: weakref.ref[Watcher]) -> None:
+def _no_more(own: weakref.ref[Watch]) -> None:
     _watchers[:] = [other for other in _watchers if other != own]
     _replaced.put_back(own)
 
@@ -124,9 +117,9 @@ def _telling(tell: Callable[..., None], was: Callable[..., Any]) -> Callable[...
     return now
 
 
-def _tell_backward(watcher: Watcher, tensors: Any, *_: Any, **__: Any) -> None:
+def _tell_backward(watcher: Watch, tensors: Any, *_: Any, **__: Any) -> None:
     watcher.saw_backward(tensors)
 
 
-def _tell_clip(watcher: Watcher, parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
+def _tell_clip(watcher: Watch, parameters: Any, max_norm: Any, total_norm: Any, *_: Any, **__: Any) -> None:
     watcher.saw_clip(parameters, max_norm, total_norm)

@@ -10,38 +10,18 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from rfnb.interop.watch.late import Late
 from rfnb.interop.watch.model_parts import Owned
 from rfnb.trace.training import Training, TrainingTable
 
+if TYPE_CHECKING:
+    from rfnb.interop.watch.watch import Watch
+
 _MOST_GROUPS = 8  # parameter groups whose learning rates are recorded
-
-
-class Host(Protocol):
-    """The watch, as seen by the observers of its optimizers."""
-
-    times: StepTimes
-    late: Late
-
-    @property
-    def training(self) -> Training: ...
-
-    def before_update(self, steps: OptimizerSteps) -> None:
-        """Gradients are computed, and the optimizer has not used them yet."""
-
-    def after_update(self, steps: OptimizerSteps) -> None:
-        """The parameters are updated."""
-
-    def saw_loss(self, loss: Any) -> None:
-        """A closure of an optimizer returned this loss."""
-
-    def bad_gradients(self, step: int, names: list[str]) -> None:
-        """The gradients of these parameters are not finite."""
 
 
 class OptimizerSteps:
@@ -58,7 +38,7 @@ class OptimizerSteps:
 
     def __init__(
         self,
-        host: Host,
+        host: Watch,
         name: str,
         optimizer: torch.optim.Optimizer,
         owned: list[Owned],
