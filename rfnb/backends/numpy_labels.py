@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.backends.numpy_functions import log_softmax
+
 
 def ctc_loss(
     logits: Any, targets: Any, input_lengths: np.ndarray, target_lengths: np.ndarray, *, blank: int, normalized: bool,
@@ -15,7 +17,7 @@ def ctc_loss(
     out = np.zeros(len(logits), logits.dtype)
     add = np.maximum if max_approx else np.logaddexp
     for seq, (frames, count) in enumerate(zip(input_lengths, target_lengths)):
-        log_probs = logits[seq, :frames] if normalized else _log_softmax(logits[seq, :frames])
+        log_probs = logits[seq, :frames] if normalized else log_softmax(logits[seq, :frames], -1)
         states = _extended(targets[seq, :count], blank)
         alpha = _start(states)
         for emission in log_probs:
@@ -35,7 +37,7 @@ def ctc_best_path(
     """See `Backend.ctc_best_path_raw`."""
     out = np.full(logits.shape[:2], blank, targets.dtype)
     for seq, (frames, count) in enumerate(zip(input_lengths, target_lengths)):
-        log_probs = logits[seq, :frames] if normalized else _log_softmax(logits[seq, :frames])
+        log_probs = logits[seq, :frames] if normalized else log_softmax(logits[seq, :frames], -1)
         states = _extended(targets[seq, :count], blank)
         alpha, came_from = _start(states), []
         for emission in log_probs:
@@ -51,12 +53,6 @@ def ctc_best_path(
                 out[seq, time] = states[state]
                 state = came_from[time][state]
     return out
-
-
-def _log_softmax(logits: Any) -> Any:
-    logits = logits - logits.max(-1, keepdims=True, initial=-np.inf)
-    with np.errstate(divide="ignore"):
-        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
 def _extended(labels: Any, blank: int) -> list[int]:

@@ -18,7 +18,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import ErrorOf, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.core.type_errors import not_a_tensor
+from rfnb.ops.operands import need_tensors
 
 
 def to_xarray(x: Tensor) -> Any:
@@ -44,8 +44,7 @@ def to_xarray(x: Tensor) -> Any:
             "A DataArray is one of that package. Install it:",
             "pip install xarray",
         ) from error
-    if not isinstance(x, Tensor):
-        raise not_a_tensor("to_xarray", x)
+    need_tensors("to_xarray", x)
     if x.raw_tensor is None:
         raise value_error(
             "to_xarray: a template has no values.", [("x", repr(x))], "A DataArray holds values.", "x.raw_tensor = ..."

@@ -21,7 +21,8 @@ from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.lm.arpa import is_kenlm_binary, read_arpa
 from rfnb.lm.kenlm_package import KenLmTable
 from rfnb.lm.ngram_table import LN10, Columns, NGramTable, Table
@@ -129,8 +130,7 @@ class NGramLM:
                 raise needs_state("NGramLM", label)
             score, after = _label_scores(self, label, copy_to_device(state.context, label.device))
             return score, State(state, context=after)
-        if spatial_dim not in label.dims:
-            raise missing_dim("NGramLM", label, spatial_dim, "label")
+        check_dim("NGramLM", label, spatial_dim, "label")
         if state is None:
             state = self.default_initial_state(batch_dims=label.remaining_dims([spatial_dim]))
         start = State(state, context=copy_to_device(state.context, label.device))

@@ -15,14 +15,13 @@ import functools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import torch
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.data.dates import CHARACTERS, SOURCE_WORDS, Date, encode_date_words, encode_iso, random_dates
 from rfnb.models.g2p import BiLSTM
-from rfnb.models.number_words import EncodedNumbers, NumberAttention, device_of, padded_rows
+from rfnb.models.number_words import EncodedNumbers, NumberAttention, adam_steps, device_of, padded_rows
 from rfnb.nn.linear import Embedding, Linear
 from rfnb.nn.module.module import Module
 from rfnb.nn.recurrent.lstm import LSTM, LstmState
@@ -109,17 +108,9 @@ def train(
     Args:
         seed: Seed of the dates. The dates of `random_dates(..., seed=0)` are held out for tests.
     """
-    optimizer = torch.optim.Adam([parameter.raw_tensor for parameter in model.parameters()], lr=learning_rate)
     dates = random_dates(steps * batch_size, seed=seed)
-    for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate * min(1.0, (step + 1) / 20) * (1 - step / steps)
-        part = dates[step * batch_size : (step + 1) * batch_size]
-        optimizer.zero_grad()
-        mean = loss(model, part)
-        mean.raw_tensor.backward()
-        optimizer.step()
-        yield mean.raw_tensor.item()
+    parts = [dates[start : start + batch_size] for start in range(0, len(dates), batch_size)]
+    return adam_steps(model, lambda step: loss(model, parts[step]), steps, learning_rate)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ say(model, [4217])                                  # ["four thousand two hundre
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -194,14 +194,26 @@ def train(
 
     Source: scheduled sampling, Bengio et al. 2015, with a constant ratio.
     """
-    optimizer = torch.optim.Adam([parameter.raw_tensor for parameter in model.parameters()], lr=learning_rate)
     rng = np.random.default_rng(seed)
+
+    def of_step(step: int) -> Tensor:
+        return loss(model, batch_of(rng.choice(numbers, batch_size), device=device_of(model)), ratio=ratio)
+
+    return adam_steps(model, of_step, steps, learning_rate)
+
+
+def adam_steps(model: Module, loss: Callable[[int], Tensor], steps: int, learning_rate: float) -> Iterator[float]:
+    """Make steps of Adam whose learning rate falls to 0; after each step its loss.
+
+    Args:
+        loss: The loss of a step, a scalar.
+    """
+    optimizer = torch.optim.Adam([parameter.raw_tensor for parameter in model.parameters()], lr=learning_rate)
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * min(1.0, (step + 1) / 20) * (1 - step / steps)
-        part = batch_of(rng.choice(numbers, batch_size), device=device_of(model))
         optimizer.zero_grad()
-        mean = loss(model, part, ratio=ratio)
+        mean = loss(step)
         mean.raw_tensor.backward()
         optimizer.step()
         yield mean.raw_tensor.item()

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, runtime_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.module import Module
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
@@ -44,8 +45,7 @@ class EditDistanceTable(Module):
     """
 
     def __init__(self, target: Tensor, *, target_spatial_dim: Dim, blank_idx: int | None = None):
-        if target_spatial_dim not in target.dims:
-            raise missing_dim("EditDistanceTable", target, target_spatial_dim, "target")
+        check_dim("EditDistanceTable", target, target_spatial_dim, "target")
         self.target, self.target_spatial_dim, self.blank_idx = target, target_spatial_dim, blank_idx
         self.row_dim = target_spatial_dim + 1
 
@@ -86,8 +86,7 @@ class EditDistanceTable(Module):
                 )
             state = self._step(source, state, ended)
             return state.row, state
-        if spatial_dim not in source.dims:
-            raise missing_dim("EditDistanceTable", source, spatial_dim, "source")
+        check_dim("EditDistanceTable", source, spatial_dim, "source")
         if state is None:
             state = self.default_initial_state(batch_dims=source.remaining_dims([spatial_dim]))
 

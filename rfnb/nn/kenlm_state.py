@@ -12,7 +12,7 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tree import map_nested
 from rfnb.lm.ngram import NGramLM, flat_on_host, labels_dim, needs_state, open_table, tensor_of
 from rfnb.lm.ngram_table import LN10
@@ -103,8 +103,7 @@ class KenLmState(Module):
             if state is None:
                 raise needs_state("KenLmState", label)
             return self._step(label, State(map_nested(lambda part: copy_to_device(part, label.device), dict(state))))
-        if spatial_dim not in label.dims:
-            raise missing_dim("KenLmState", label, spatial_dim, "label")
+        check_dim("KenLmState", label, spatial_dim, "label")
         batch_dims = label.remaining_dims([spatial_dim])
         state = self.default_initial_state(batch_dims=batch_dims) if state is None else state
         state = State(map_nested(lambda part: copy_to_device(part, label.device), dict(state)))

@@ -14,8 +14,8 @@ from rfnb.core.finite import finite_with
 from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_checks import dims_of
-from rfnb.core.tensor_text import dims_text, missing_dim
+from rfnb.core.tensor_checks import check_dim, dims_of
+from rfnb.core.tensor_text import dims_text
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.amp import narrowed, widened
@@ -229,8 +229,7 @@ def affine(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> Tensor:
 def check_dims(what: str, x: Tensor, dims: Sequence[Dim]) -> None:
     """Raise a DimError unless all of `dims` are dims of x."""
     for dim in dims:
-        if dim not in x.dims:
-            raise missing_dim(what, x, dim, "x")
+        check_dim(what, x, dim, "x")
 
 
 def _one_dim(what: str, in_dim: Dim | Sequence[Dim]) -> Dim:

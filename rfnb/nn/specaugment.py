@@ -11,7 +11,8 @@ from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.run import run_ctx
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.random_mask import random_mask
@@ -70,8 +71,7 @@ def specaugment(
             "rf.specaugment(..., feature_dim=...)",
         )
     for dim in (spatial_dim, feature_dim):
-        if dim not in x.dims:
-            raise missing_dim("specaugment", x, dim, "x")
+        check_dim("specaugment", x, dim, "x")
     ctx = run_ctx.get_run_ctx()
     if only_on_train and not ctx.is_train_flag_enabled(func=specaugment):
         return x

@@ -9,7 +9,8 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.const import full
 from rfnb.ops.cumsum import cumsum
@@ -87,8 +88,7 @@ def _last(index: Tensor, axis: Dim, before: Tensor | int, mask: Tensor) -> Tenso
 
 
 def _check(source: Tensor, mask: Tensor, axis: Dim, in_spatial_dim: Dim, state: State | None) -> None:
-    if in_spatial_dim not in source.dims:
-        raise missing_dim("unmask", source, in_spatial_dim, "source")
+    check_dim("unmask", source, in_spatial_dim, "source")
     if mask.dtype != "bool":
         raise value_error(
             "unmask: the mask is not bool.",
@@ -97,8 +97,7 @@ def _check(source: Tensor, mask: Tensor, axis: Dim, in_spatial_dim: Dim, state: 
             "mask = labels != blank",
         )
     if axis is not single_step_dim:
-        if axis not in mask.dims:
-            raise missing_dim("unmask", mask, axis, "mask")
+        check_dim("unmask", mask, axis, "mask")
     elif state is None:
         raise value_error(
             "unmask: a single step without state.",

@@ -17,13 +17,13 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.core.two_devices import device_name
-from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops.default import (
     copy_to_device,
     device_of_new,
     get_default_float_dtype,
     get_default_int_dtype,
 )
+from rfnb.ops.operands import need_tensors
 
 
 @op
@@ -125,16 +125,14 @@ def ones(
 @op
 def zeros_like(other: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """Zeros with the dims, dtype, device and marks of `other`; {...} -> {...}."""
-    if not isinstance(other, Tensor):
-        raise not_a_tensor("zeros_like", other)
+    need_tensors("zeros_like", other)
     return _fill_like(other, 0)
 
 
 @op
 def ones_like(other: Tensor, *extra: Never, **unknown: Never) -> Tensor:
     """Ones with the dims, dtype, device and marks of `other`; {...} -> {...}."""
-    if not isinstance(other, Tensor):
-        raise not_a_tensor("ones_like", other)
+    need_tensors("ones_like", other)
     return _fill_like(other, 1)
 
 

@@ -12,7 +12,7 @@ from rfnb.core.plan_parts import Shape
 from rfnb.core.size_queries import asked
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
+from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.operands import need_values
 from rfnb.ops.out_dim import check_movable
 
@@ -20,8 +20,8 @@ from rfnb.ops.out_dim import check_movable
 def check_spatial(what: str, source: Tensor, spatial: Dims, in_dim: Dim | None = None) -> None:
     """Check that each of `spatial` is present, occurs once, is not `in_dim`, and that no other dim has its lengths over it."""
     need_values(what, source)
-    if in_dim is not None and in_dim not in source.dims:
-        raise missing_dim(what, source, in_dim, "source")
+    if in_dim is not None:
+        check_dim(what, source, in_dim, "source")
     if in_dim in spatial:
         raise dim_error(
             f"{what}: {spatial[spatial.index(in_dim)].short_repr()} is in_dim and spatial dim.",

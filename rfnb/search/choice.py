@@ -22,7 +22,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.ops import reduce
 from rfnb.ops.random import random_uniform
 from rfnb.ops.where import where
@@ -200,8 +201,7 @@ def _axes(sources: list[Tensor], axis: Any) -> list[Dim]:
         dim = dim or scores.feature_dim
         if dim is None:
             raise no_labels_dim("choice", scores)
-        if dim not in scores.dims:
-            raise missing_dim("choice", scores, dim, "scores")
+        check_dim("choice", scores, dim, "scores")
         out.append(dim)
     return out
 

@@ -20,7 +20,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tree import map_nested
 from rfnb.ops import math
 from rfnb.ops.cast import cast
@@ -88,8 +88,7 @@ def beam_search_step(
     axis = axis or scores.feature_dim
     if axis is None:
         raise no_labels_dim("beam_search_step", scores)
-    if axis not in scores.dims:
-        raise missing_dim("beam_search_step", scores, axis, "scores")
+    check_dim("beam_search_step", scores, axis, "scores")
     beam_dim = beam_dim or _beam_of(scores, base, axis)
     if out_beam_dim is None:
         out_beam_dim = Dim(beam_size, name="beam", kind="beam")

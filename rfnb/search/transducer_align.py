@@ -7,7 +7,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
 from rfnb.ops.operands import need_tensors
@@ -51,10 +51,8 @@ def transducer_forced_align(
     need_tensors("transducer_forced_align", logits, targets)
     what, time, label, place = "transducer_forced_align", in_spatial_dim, targets_spatial_dim, targets_spatial_dim + 1
     for dim in (time, place, wb_target_dim):
-        if dim not in logits.dims:
-            raise missing_dim(what, logits, dim, "logits")
-    if label not in targets.dims:
-        raise missing_dim(what, targets, label, "targets")
+        check_dim(what, logits, dim, "logits")
+    check_dim(what, targets, label, "targets")
     blank = blank_of(what, wb_target_dim, blank_index)
     scores = cast(logits, "float32")
     if not logits_normalized:

@@ -7,12 +7,13 @@ kernels are used there, and the weights remain accessible.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.dim_mask import spread
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.memo import Memo
@@ -184,23 +185,16 @@ def _seen(common: Dims, queries: Dims, axis: Dim, causal_dim: Dim | None) -> np.
         return np.arange(axis.extent) < lengths.reshape(*sizes, 1)
     if axis.has_padding():
         over = tuple(dim for dim in dims if dim in axis.length_dims)
-        seen = _spread(axis.host_mask((*over, axis)), (*over, _KEY), dims)
+        seen = spread(axis.host_mask((*over, axis)), (*over, _KEY), dims)
     if causal_dim is not None:
         before, over = keys_before(causal_dim, axis)
         positions = np.arange(causal_dim.extent)[:, None] + np.asarray(before)[..., None, None]
-        seen = seen & _spread(np.arange(axis.extent) <= positions, (*over, causal_dim, _KEY), dims)
+        seen = seen & spread(np.arange(axis.extent) <= positions, (*over, causal_dim, _KEY), dims)
     found: np.ndarray = seen
     return found
 
 
 _KEY: Any = object()  # stands for the axis of the keys, which in self-attention is also a dim of the query
-
-
-def _spread(array: np.ndarray, own: Sequence[Any], dims: Sequence[Any]) -> np.ndarray:
-    """An array over `own`, reshaped so that it broadcasts over `dims`."""
-    order = sorted(range(len(own)), key=lambda axis: list(dims).index(own[axis]))
-    sizes = iter(array.transpose(order).shape)
-    return array.transpose(order).reshape([next(sizes) if dim in own else 1 for dim in dims])
 
 
 def _grouped(dims: Dims, groups: tuple[Dims, ...], backend: Any) -> Raw | None:

@@ -8,7 +8,7 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.attention.self_attention import SelfAttentionBase
 from rfnb.ops.concat import concat
 from rfnb.ops.const import zeros
@@ -51,8 +51,8 @@ class CausalSelfAttention(SelfAttentionBase):
             attention: weights {..., heads, axis, accum_axis}.
         """
         single = axis is single_step_dim
-        if not single and axis not in source.dims:
-            raise missing_dim(type(self).__name__, source, axis, "source")
+        if not single:
+            check_dim(type(self).__name__, source, axis, "source")
         q, k, v = self.forward_qkv(source)
         if single:
             k, v = expand_dim(k, history_dim(1)), expand_dim(v, history_dim(1))

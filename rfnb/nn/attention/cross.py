@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.attention.self_attention import MultiHead
 from rfnb.nn.linear import Linear
 from rfnb.ops.concat import split
@@ -61,8 +61,7 @@ class CrossAttention(MultiHead):
         Raises:
             DimError: If encoder has no encoder_dim or no axis.
         """
-        if axis not in encoder.dims:
-            raise missing_dim("CrossAttention", encoder, axis, "encoder")
+        check_dim("CrossAttention", encoder, axis, "encoder")
         k, v = self.forward_kv(encoder)
         return State(k=k, v=v, kv_axis=axis)
 

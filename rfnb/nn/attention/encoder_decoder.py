@@ -14,7 +14,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.attention.functions import (
     additive_attention,
     additive_attention_weights,
@@ -63,8 +64,7 @@ class GlobalAttentionContextBase(Module):
         """
         base_ctx = base if base_ctx is None else base_ctx
         self._check(query, base_ctx, axis)
-        if axis not in base.dims:
-            raise missing_dim(type(self).__name__, base, axis, "base")
+        check_dim(type(self).__name__, base, axis, "base")
         if self.out_dim is not None and self.out_dim not in base.dims:
             raise dim_error(
                 f"{type(self).__name__}: base does not have the features that were asked for.",
@@ -92,8 +92,7 @@ class GlobalAttentionContextBase(Module):
                     "Query and base_ctx have the same features, since each one of the query meets one of base_ctx.",
                     f"{label} = rf.Linear({label}_dim, {self.key_dim.name})({label})",
                 )
-        if axis not in base_ctx.dims:
-            raise missing_dim(name, base_ctx, axis, "base_ctx")
+        check_dim(name, base_ctx, axis, "base_ctx")
 
     def _attend(self, query: Tensor, base: Tensor, base_ctx: Tensor, axis: Dim) -> Tensor:
         raise NotImplementedError

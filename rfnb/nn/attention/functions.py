@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.finite import finite_with
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.attention.attended import are_edited, attended, attending_dim, note_fused, offer
 from rfnb.nn.attention.attention_kernel import fused_attention
 from rfnb.nn.attention.causal_mask import causal_mask, unseen
@@ -92,8 +92,8 @@ def dot_attention(
                     offer(weights, axis, attending_dim(weights, values, axis))
             return out
     _check("dot_attention", query, keys, values, axis, key_dim)
-    if causal_dim is not None and causal_dim not in query.dims:
-        raise missing_dim("dot_attention", query, causal_dim, "query")
+    if causal_dim is not None:
+        check_dim("dot_attention", query, causal_dim, "query")
     keys, values, kv_axis = _apart(query, keys, values, axis)
     energy = _energy(query, keys, key_dim, scale)
     return _attend(energy, values, kv_axis, att_dropout, att_dropout_broadcast, causal_dim)
@@ -248,8 +248,7 @@ def _check(what: str, query: Tensor, keys: Tensor, values: Tensor, axis: Dim, ke
         ("keys", keys, axis),
         ("values", values, axis),
     ):
-        if dim not in tensor.dims:
-            raise missing_dim(what, tensor, dim, label)
+        check_dim(what, tensor, dim, label)
 
 
 def _apart(query: Tensor, keys: Tensor, values: Tensor, axis: Dim) -> tuple[Tensor, Tensor, Dim]:
@@ -289,8 +288,7 @@ def generic_attention(
     """
     need_tensors("generic_attention", weights, base)
     for label, tensor in (("weights", weights), ("base", base)):
-        if axis not in tensor.dims:
-            raise missing_dim("generic_attention", tensor, axis, label)
+        check_dim("generic_attention", tensor, axis, label)
     if auto_squeeze:
         for dim in weights.dims:
             if dim.size == 1 and dim not in base.dims:

@@ -9,7 +9,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.attention.attended import are_edited, attended, note_fused
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.cast import cast
@@ -111,8 +112,7 @@ def _by_frame(weights: Tensor, index: Tensor, window: Dim, axis: Dim) -> Tensor:
 def _check(
     position: Tensor, base: Tensor, axis: Dim, window_size: int, std: float, inner_size: int | Dim | None
 ) -> None:
-    if axis not in base.dims:
-        raise missing_dim("gauss_window_attention", base, axis, "base")
+    check_dim("gauss_window_attention", base, axis, "base")
     inner = inner_size.extent if isinstance(inner_size, Dim) else inner_size
     for name, value in (("window_size", window_size), ("std", std), ("inner_size", inner)):
         if value is not None and value <= 0:

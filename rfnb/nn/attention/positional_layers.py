@@ -8,7 +8,8 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.attention.causal_mask import query_offset as offset_of_last_query
 from rfnb.nn.attention.positional_encoding import sinusoidal_encoding, sinusoidal_positional_encoding
 from rfnb.nn.attention.relative_learned import steps_to_keys
@@ -113,11 +114,10 @@ class PositionalEncoding(Module):
         return self.out_dim if self.out_dim in source.dims else source.feature_dim
 
     def _check(self, source: Tensor, axis: Dim | None) -> None:
-        if axis is not None and axis not in source.dims:
-            raise missing_dim("PositionalEncoding", source, axis, "source")
+        if axis is not None:
+            check_dim("PositionalEncoding", source, axis, "source")
         if self.in_dim is not None:
-            if self.in_dim not in source.dims:
-                raise missing_dim("PositionalEncoding", source, self.in_dim, "source")
+            check_dim("PositionalEncoding", source, self.in_dim, "source")
         elif source.sparse_dim is None and self._features(source) is None:
             raise dim_error(
                 "PositionalEncoding: which dim of the source are its features?",

@@ -8,7 +8,8 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.attention.causal import CausalSelfAttentionState, appended, empty_history
 from rfnb.nn.attention.functions import _attend, _energy
 from rfnb.nn.attention.self_attention import SelfAttentionBase
@@ -99,8 +100,8 @@ class QKVSelfAttention(SelfAttentionBase):
                 "Step by step, no frame can see later ones; a whole sequence has to give the same.",
                 "rf.QKVSelfAttention(..., attention_left_only=True)",
             )
-        if not single and axis not in source.dims:
-            raise missing_dim("QKVSelfAttention", source, axis, "source")
+        if not single:
+            check_dim("QKVSelfAttention", source, axis, "source")
         q, k, v = self.forward_qkv(source)
         if state is not None and state_var_lengths is not None:
             state = _valid_frames(state, state_var_lengths)

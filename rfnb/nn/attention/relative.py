@@ -10,7 +10,7 @@ from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.attention.causal import CausalSelfAttention, CausalSelfAttentionState
 from rfnb.nn.attention.causal_mask import query_offset
 from rfnb.nn.attention.functions import _apart, _attend, _energy
@@ -132,8 +132,7 @@ class RelPosSelfAttention(_RelPosAttention):
         Probes:
             attention: weights {..., heads, axis, twin of axis}.
         """
-        if axis not in source.dims:
-            raise missing_dim(type(self).__name__, source, axis, "source")
+        check_dim(type(self).__name__, source, axis, "source")
         q, k, v = self.forward_qkv(source)
         k, v, kv_axis = _apart(q, k, v, axis)
         return self._attend_at_distances(q, k, v, axis, kv_axis, 0)

@@ -14,7 +14,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_checks import check_dim
+from rfnb.core.tensor_text import shape_of
 from rfnb.nn.attention.causal import CausalSelfAttention, CausalSelfAttentionState
 from rfnb.nn.attention.causal_mask import query_offset
 from rfnb.nn.attention.self_attention import SelfAttention
@@ -49,8 +50,7 @@ class RotaryPosSelfAttention(SelfAttention):
         Probes:
             attention: weights {..., heads, axis, twin of axis}.
         """
-        if axis not in source.dims:
-            raise missing_dim(type(self).__name__, source, axis, "source")
+        check_dim(type(self).__name__, source, axis, "source")
         q, k, v = self.forward_qkv(source)
         q, k = (rotate(x, spatial_dim=axis, feat_dim=self.key_dim_per_head, base=self.base) for x in (q, k))
         return self.attention(q, k, v, kv_axis=axis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.attention.functions import dot_attention
 from rfnb.nn.dropout import dropout_broadcast_default
 from rfnb.nn.linear import Linear
@@ -125,8 +125,7 @@ class SelfAttention(SelfAttentionBase):
         Probes:
             attention: weights {..., heads, axis, twin of axis}.
         """
-        if axis not in source.dims:
-            raise missing_dim(type(self).__name__, source, axis, "source")
+        check_dim(type(self).__name__, source, axis, "source")
         q, k, v = self.forward_qkv(source)
         return self.attention(q, k, v, kv_axis=axis)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.dropout import dropout as drop
 from rfnb.nn.encoders.base import ISeqDownsamplingEncoder, ISeqFramewiseEncoder
 from rfnb.nn.encoders.conformer_layer import ConformerEncoderLayer
@@ -63,8 +63,7 @@ class ConformerFrontend(ISeqDownsamplingEncoder):
 
     def _embed(self, source: Tensor, in_spatial_dim: Dim) -> tuple[Tensor, Dim]:
         """The source after the input layer and the projection, scaled."""
-        if in_spatial_dim not in source.dims:
-            raise missing_dim(type(self).__name__, source, in_spatial_dim, "source")
+        check_dim(type(self).__name__, source, in_spatial_dim, "source")
         x, spatial_dim = source, in_spatial_dim
         if self.input_layer is not None:
             x, spatial_dim = self.input_layer(source, in_spatial_dim=in_spatial_dim)
@@ -119,8 +118,7 @@ class ConformerEncoderV2(ISeqFramewiseEncoder):
         Raises:
             DimError: If x lacks one of them.
         """
-        if spatial_dim not in x.dims:
-            raise missing_dim(type(self).__name__, x, spatial_dim, "x")
+        check_dim(type(self).__name__, x, spatial_dim, "x")
         return self.layers(x, spatial_dim=spatial_dim, collected_outputs=collected_outputs)
 
 

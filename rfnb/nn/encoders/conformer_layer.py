@@ -7,7 +7,7 @@ from typing import Any, Never
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.attention.relative import RelPosSelfAttention
 from rfnb.nn.batch_norm import BatchNorm
 from rfnb.nn.conv import Conv1d
@@ -94,8 +94,7 @@ class MacaronLayer(Module):
         Raises:
             DimError: If inp lacks one of them.
         """
-        if spatial_dim not in inp.dims:
-            raise missing_dim(type(self).__name__, inp, spatial_dim, "inp")
+        check_dim(type(self).__name__, inp, spatial_dim, "inp")
         x = inp + self._dropped(self.ffn1(self.ffn1_layer_norm(inp))) * 0.5
         x = self._middle(x, spatial_dim)
         x = x + self._dropped(self.ffn2(self.ffn2_layer_norm(x))) * 0.5

@@ -8,7 +8,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.conv import Conv2d
 from rfnb.nn.encoders.base import ISeqDownsamplingEncoder
 from rfnb.nn.module.container import ModuleList
@@ -83,8 +83,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
             DimError: If source lacks one of them.
         """
         for dim in (in_spatial_dim, self.in_dim):
-            if dim not in source.dims:
-                raise missing_dim(type(self).__name__, source, dim, "source")
+            check_dim(type(self).__name__, source, dim, "source")
         x = expand_dim(source, _one)
         spatial: tuple[Dim, ...] = (in_spatial_dim, self.in_dim)
         for conv, pool_size in zip(self.conv_layers, self.pool_sizes):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import DimError, dim_error, type_error, value_error
-from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
@@ -46,20 +46,11 @@ class EntryPlaces:
             for index in self.indices
         )
         try:
-            backend.assign_at_raw(self.target._raw, raw_indices, raw, self._mask())
+            backend.assign_at_raw(self.target._raw, raw_indices, raw, real_entries(self.dims))
         except RuntimeError:
             keys = (index for index in self.indices if isinstance(index, Tensor))
             check_devices("Parameter.assign_key", self.target, *keys)
             raise
-
-    def _mask(self) -> np.ndarray | None:
-        raggeds = [dim for dim in self.dims if dim.has_padding()]
-        if not raggeds:
-            return None
-        mask = np.ones(full_shape(self.dims), bool)
-        for dim in raggeds:
-            mask &= dim.host_mask(self.dims)
-        return mask
 
 
 def _by_axis(target: Tensor, axis: Any, key: Any, key_dim: Any) -> dict[Dim, tuple[Any, Dim | None]]:

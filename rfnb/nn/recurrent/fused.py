@@ -58,13 +58,8 @@ def gru_sequence(
     Returns:
         h of every step {spatial_dim, ..., out}, and the last h.
     """
-    backend = source.backend
     call = _KernelCall(what, source, h, in_dim, out_dim, spatial_dim)
-    y, last = backend.gru_raw(
-        call.frames, call.flat(h), backend.transpose_raw(forward._raw, (1, 0)),
-        backend.transpose_raw(recurrent._raw, (1, 0)), bias._raw, recurrent_bias._raw, call.mask,
-    )  # fmt: skip
-    return call.sequence(y), call.part(last)
+    return call.run(source.backend.gru_raw, h, forward, recurrent, bias._raw, recurrent_bias._raw)
 
 
 @op
@@ -77,13 +72,8 @@ def rnn_sequence(
     Returns:
         h of every step {spatial_dim, ..., out}, and the last h.
     """
-    backend = source.backend
     call = _KernelCall(what, source, h, in_dim, out_dim, spatial_dim)
-    y, last = backend.rnn_tanh_raw(
-        call.frames, call.flat(h), backend.transpose_raw(forward._raw, (1, 0)),
-        backend.transpose_raw(recurrent._raw, (1, 0)), bias._raw, call.mask,
-    )  # fmt: skip
-    return call.sequence(y), call.part(last)
+    return call.run(source.backend.rnn_tanh_raw, h, forward, recurrent, bias._raw)
 
 
 class _KernelCall:
@@ -96,6 +86,11 @@ class _KernelCall:
         self.shape = None if len(batch) == 1 else full_shape(self.dims)
         self.frames = flat_raw(source, (spatial_dim, *batch, in_dim), self.lead)
         self.mask = flat_mask_raw(what, source, spatial_dim, batch)
+
+    def run(self, kernel: Any, h: Tensor, forward: Tensor, recurrent: Tensor, *biases: Any) -> tuple[Tensor, Tensor]:
+        weights = (self.backend.transpose_raw(weight._raw, (1, 0)) for weight in (forward, recurrent))
+        y, last = kernel(self.frames, self.flat(h), *weights, *biases, self.mask)
+        return self.sequence(y), self.part(last)
 
     def flat(self, value: Tensor) -> Any:
         return flat_raw(value, self.dims, ())

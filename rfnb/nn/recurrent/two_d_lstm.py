@@ -10,6 +10,7 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.nn.attention.attended import attended
 from rfnb.nn.attention.encoder_decoder import last_frame
@@ -181,8 +182,8 @@ class TwoDLSTM(Module):
 
     def _check(self, x: Tensor, y: Tensor, x_axis: Dim, y_axis: Dim | None) -> None:
         for label, source, axis, dim in (("x", x, x_axis, self.x_dim), ("y", y, y_axis, self.y_dim)):
-            if axis is not None and axis not in source.dims:
-                raise missing_dim("TwoDLSTM", source, axis, label)
+            if axis is not None:
+                check_dim("TwoDLSTM", source, axis, label)
             if dim not in source.dims and source.sparse_dim is not dim:
                 raise missing_dim("TwoDLSTM", source, dim, label)
         if y_axis is x_axis:

@@ -27,7 +27,7 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.recurrent.flat_batch import batch_dims_of, check_lengths
@@ -119,10 +119,10 @@ class RecUnit(Module):
         """
         name, single = type(self).__name__, spatial_dim is single_step_dim
         check_direction(name, direction, single=single)
-        if source.sparse_dim is not self.in_dim and self.in_dim not in source.dims:
-            raise missing_dim(name, source, self.in_dim, "source")
-        if not single and spatial_dim not in source.dims:
-            raise missing_dim(name, source, spatial_dim, "source")
+        if source.sparse_dim is not self.in_dim:
+            check_dim(name, source, self.in_dim, "source")
+        if not single:
+            check_dim(name, source, spatial_dim, "source")
         if state is None:
             batch = tuple(dim for dim in source.dims if dim is not self.in_dim and dim is not spatial_dim)
             zero = self._zero(batch, source)

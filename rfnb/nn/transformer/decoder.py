@@ -8,7 +8,7 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.attention.positional_encoding import sinusoidal_positional_encoding
 from rfnb.nn.linear import Linear
 from rfnb.nn.module.container import Sequential
@@ -137,8 +137,8 @@ class TransformerDecoder(Embedded):
             DimError: If source has no spatial_dim, is sparse over another dim, or the encoder is missing.
         """
         single = spatial_dim is single_step_dim
-        if not single and spatial_dim not in source.dims:
-            raise missing_dim("TransformerDecoder", source, spatial_dim, "source")
+        if not single:
+            check_dim("TransformerDecoder", source, spatial_dim, "source")
         x = self._embed(source, spatial_dim=spatial_dim, offset=state.pos)
         count = 1 if single else spatial_dim.get_size_tensor(device=state.pos.device)
         new = State(pos=combine_bc(state.pos, "add", count))

@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import missing_dim
+from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.attention.positional_encoding import sinusoidal_positional_encoding
 from rfnb.nn.attention.self_attention import SelfAttention
 from rfnb.nn.dropout import dropout as drop
@@ -70,8 +70,7 @@ class TransformerEncoderLayer(Module):
         Raises:
             DimError: If x lacks one of them.
         """
-        if spatial_dim not in x.dims:
-            raise missing_dim("TransformerEncoderLayer", x, spatial_dim, "x")
+        check_dim("TransformerEncoderLayer", x, spatial_dim, "x")
         attended = self.self_att(self.self_att_layer_norm(x), axis=spatial_dim)
         x = x + drop(attended, self.dropout, axis=self.out_dim)
         return x + drop(self.ff(self.ff_layer_norm(x)), self.dropout, axis=self.out_dim)
@@ -157,8 +156,7 @@ class TransformerEncoder(Embedded):
         Raises:
             DimError: If source has no spatial_dim, or is sparse over another dim.
         """
-        if spatial_dim not in source.dims:
-            raise missing_dim("TransformerEncoder", source, spatial_dim, "source")
+        check_dim("TransformerEncoder", source, spatial_dim, "source")
         x = self._embed(source, spatial_dim=spatial_dim, device=source.device)
         x = self.layers(x, spatial_dim=spatial_dim, collected_outputs=collected_outputs)
         return self.final_layer_norm(x)
