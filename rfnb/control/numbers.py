@@ -10,6 +10,7 @@ import numpy as np
 
 from rfnb.control.named_entries import Chosen, axis_of
 from rfnb.core.dim import Dim
+from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
@@ -201,16 +202,6 @@ class Numbers(Reduced):
     def _axes(self, axis: Any) -> list[Dim]:
         given = [axis] if isinstance(axis, (Dim, str)) else list(axis)
         return [self.dims[axis_of(self.dims, each, "numbers")] for each in given]
-
-
-def real_entries(dims: tuple[Dim, ...]) -> np.ndarray | None:
-    """The entries of a tensor of these dims that are not padding, bool; None means all."""
-    real: np.ndarray | None = None
-    for dim in dims:
-        if dim.has_padding() and set(dim.length_dims) <= set(dims):
-            mask = np.broadcast_to(dim.host_mask(dims), [each.extent for each in dims])
-            real = mask if real is None else real & mask
-    return real
 
 
 def place_words(dims: Sequence[Dim], index: Iterable[Any]) -> str:

@@ -42,10 +42,23 @@ def raw_mask(self: Dim, dims: tuple[Dim, ...], backend: Any, device: Any) -> Any
 
 def host_mask(self: Dim, dims: Sequence[Dim]) -> np.ndarray:
     """The mask of a ragged dim as a NumPy array, broadcastable to `dims` (which contain this dim and its length dims)."""
-    own = _own(self)
-    mask = _lengths(self).mask(self.extent)
+    return spread(_lengths(self).mask(self.extent), _own(self), dims)
+
+
+def real_entries(dims: Sequence[Dim]) -> np.ndarray | None:
+    """The entries of an array over `dims` that are real, bool {dims}; None if no dim with its length dims among them has padding."""
+    masked = [dim for dim in dims if dim.has_padding() and set(dim.length_dims) <= set(dims)]
+    real = np.ones([dim.extent for dim in dims], bool)
+    for dim in masked:
+        real &= dim.host_mask(dims)
+    return real if masked else None
+
+
+def spread(array: np.ndarray, own: Sequence[Any], dims: Sequence[Any]) -> np.ndarray:
+    """An array over `own`, which are among `dims`, with the axes of `dims`: of length 1 for those that it lacks."""
     order = sorted(range(len(own)), key=lambda axis: list(dims).index(own[axis]))
-    return mask.transpose(order).reshape([dim.extent if dim in own else 1 for dim in dims])
+    sizes = iter(array.transpose(order).shape)
+    return array.transpose(order).reshape([next(sizes) if dim in own else 1 for dim in dims])
 
 
 def _own(dim: Dim) -> tuple[Dim, ...]:

@@ -288,6 +288,17 @@ def _alike(a: Dim, b: Dim) -> bool:
     return a.name == b.name or a.extent == b.extent
 
 
+def composed(fn: Any, first: Any, second: Any) -> Callable[[Any, Any], Any]:
+    """`fn` of two operands that go through `first` and `second` before; None: as it is."""
+    if first is None and second is None:
+        return fn
+    if first is None:
+        return lambda a, b: fn(a, second(b))
+    if second is None:
+        return lambda a, b: fn(first(a), b)
+    return lambda a, b: fn(first(a), second(b))
+
+
 def view(dims: Dims, out: Dims, backend: Any) -> Callable[[Any], Any] | None:
     """The broadcast of a raw array over `dims` against `out`: None for as it is, else a function."""
     order = [dim for dim in out if dim in dims]

@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim, batch_dim, single_step_dim
 from rfnb.core.errors import ShapeError, dim_error, shape_error
-from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, no_dim
+from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, no_dim, table_lines
 
 if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
@@ -111,8 +111,7 @@ def _misfit(tensor: Tensor, shape: tuple[int, ...]) -> ShapeError:
         got = str(shape[axis]) if axis < len(shape) else ""
         mark = "" if needs == got or (needs == "any" and got) else "<- differs"
         table.append((labels[dim] if dim else "none", needs, got or "none", mark))
-    widths = [max(map(len, column)) for column in zip(*table)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
+    lines = [line.rstrip() for line in table_lines(table)]
     wrong = [axis for axis, row in enumerate(table[1:]) if row[3]]
     fix = f"Dim({shape[wrong[0]]}, name=...)" if len(wrong) == 1 and len(dims) == len(shape) else None
     rule = f"\nAxis {wrong[0]} needs the dim that this array was made with:" if fix else ""

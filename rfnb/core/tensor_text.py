@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
@@ -34,6 +34,13 @@ def dims_text(dims: Sequence[Dim], labels: dict[Dim, str] | None = None) -> str:
     """`[batch=3, time<=7]`, the dims labelled by `labels_of` of these, or of all dims in a message."""
     labels = labels_of(dims) if labels is None else labels
     return f"[{', '.join(labels[dim] for dim in dims)}]"
+
+
+def table_lines(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """The rows as lines whose columns begin at the same place, or end there for those of `right`."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    each = [str.rjust if column in right else str.ljust for column in range(len(widths))]
+    return ["  ".join(fill(cell, width) for fill, cell, width in zip(each, row, widths)) for row in rows]
 
 
 def shape_of(tensor: Tensor) -> str:

@@ -23,6 +23,7 @@ import numpy as np
 from rfnb.core import intercept
 from rfnb.core.block import block
 from rfnb.core.dim import Dim
+from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.generations import steps_apart
 from rfnb.core.intercept import Intercepted, outside
@@ -172,10 +173,8 @@ def _are_last_frames(indices: Tensor, dim: Dim) -> bool:
     if dim.lengths is None or indices.dims != dim.length_dims:
         return False
     same = indices.numpy() == np.maximum(dim.lengths - 1, 0)
-    for over in indices.dims:
-        if over.has_padding():
-            same = same | ~over.host_mask(indices.dims)
-    return bool(same.all())
+    real = real_entries(indices.dims)
+    return bool((same if real is None else same | ~real).all())
 
 
 _HANDLING = (__file__, intercept.__file__)

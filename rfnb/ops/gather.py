@@ -8,6 +8,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade, dim_among, looked_up
+from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import dim_error, index_error, message, type_error
 from rfnb.core.finite import _steps, picked
 from rfnb.core.generations import aligned
@@ -145,12 +146,9 @@ def _gather_in_each(source: Tensor, index: int, axis: Dim, clip_to_valid: bool) 
 
 def _shortest(axis: Dim) -> int:
     """The length of the shortest sequence; lengths that are themselves padding do not count."""
-    lengths, real = axis.lengths, np.asarray(True)
-    for dim in axis.length_dims:
-        if dim.has_padding() and set(dim.length_dims) <= set(axis.length_dims):
-            real = real & dim.host_mask(axis.length_dims)
+    lengths, real = axis.lengths, real_entries(axis.length_dims)
     return (
-        axis.extent if lengths is None else int(lengths[np.broadcast_to(real, lengths.shape)].min(initial=axis.extent))
+        axis.extent if lengths is None else int((lengths if real is None else lengths[real]).min(initial=axis.extent))
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.dim_mask import real_entries, spread
 from rfnb.core.errors import index_error, type_error
 from rfnb.core.place import line_of, user_frame
 from rfnb.core.tensor import Tensor
@@ -24,9 +25,8 @@ def check_range(op: str, role: str, indices: Tensor, dim: Dim, *, kernel: bool =
     values = indices.numpy()
     limits = _limits(dim, indices.dims)
     bad = (values < 0) | (values >= limits)
-    for other in indices.dims:
-        if other.has_padding() and all(over in indices.dims for over in other.length_dims):
-            bad = bad & other.host_mask(indices.dims)
+    real = real_entries(indices.dims)
+    bad = bad if real is None else bad & real
     if not bad.any():
         return
     place = tuple(int(index) for index in np.argwhere(bad)[0])
@@ -106,6 +106,4 @@ def _limits(dim: Dim, dims: tuple[Dim, ...]) -> np.ndarray:
     """The number of entries for each index; broadcastable to `dims`."""
     if dim.lengths is None or not set(dim.length_dims) <= set(dims):
         return np.asarray(dim.extent)
-    own = dim.length_dims
-    order = sorted(range(len(own)), key=lambda axis: dims.index(own[axis]))
-    return dim.lengths.transpose(order).reshape([each.extent if each in own else 1 for each in dims])
+    return spread(dim.lengths, dim.length_dims, dims)

@@ -25,7 +25,7 @@ from rfnb.core.finite import (
     whole_padding,
 )
 from rfnb.core.generations import aligned, in_order
-from rfnb.core.layout import PlanCache, union, view
+from rfnb.core.layout import PlanCache, composed, union, view
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, _make, keep_marks, new_tensor
 from rfnb.core.tensor_text import dims_text
@@ -180,7 +180,7 @@ def _computed(kind: str, plan: tuple[Any, ...], a: Tensor, b: Tensor) -> Tensor:
 def _plan(kind: str, a: Tensor, b: Tensor, outer: bool, order: Any, space: Dim | None) -> tuple[Any, ...]:
     backend = common_backend(kind, a, b)
     dims = union(kind, [("a", a.dims), ("b", b.dims)], outer=outer, order=order, index_space=space)
-    fn = _shaped(backend.binary_tensors_fn(kind), view(a.dims, dims, backend), view(b.dims, dims, backend))
+    fn = composed(backend.binary_tensors_fn(kind), view(a.dims, dims, backend), view(b.dims, dims, backend))
     if kind.startswith("logical"):
         fn = _of_bools(fn, backend.dtype_key_raw, backend.dtype_key_raw(a._raw))
     whole_a, whole_b = (whole_padding(x.dims, backend) is None for x in (a, b))
@@ -201,16 +201,6 @@ def _of_bools(fn: Any, dtype_of: Any, bools: Any) -> Any:
         return fn(a, b)
 
     return checked
-
-
-def _shaped(fn: Any, view_a: Any, view_b: Any) -> Any:
-    if view_a is None and view_b is None:
-        return fn
-    if view_a is None:
-        return lambda a, b: fn(a, view_b(b))
-    if view_b is None:
-        return lambda a, b: fn(view_a(a), b)
-    return lambda a, b: fn(view_a(a), view_b(b))
 
 
 def _as_number(value: Any, kind: str) -> Any:

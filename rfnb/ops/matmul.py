@@ -10,7 +10,7 @@ from rfnb.core.dim_identity import check_remade, dim_among, looked_up_in_both
 from rfnb.core.errors import DimError, type_error
 from rfnb.core.finite import whole_padding
 from rfnb.core.generations import aligned
-from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
+from rfnb.core.layout import Dims, PlanCache, composed, masks_for, to_order
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
@@ -151,9 +151,9 @@ def _product(
     order_b = to_order(dims_b, common + reduce + only_b, backend)
     if not common and len(reduce) == 1 and len(only_b) == 1:  # a linear layer: the 2-D side is not folded by us
         if only_a:
-            return _compose(matmul_raw, order_a, order_b)
+            return composed(matmul_raw, order_a, order_b)
     if len(common) <= 1 and len(only_a) == 1 and len(only_b) == 1 and len(reduce) == 1:
-        return _compose(backend.batched_matmul_raw if common else matmul_raw, order_a, order_b)
+        return composed(backend.batched_matmul_raw if common else matmul_raw, order_a, order_b)
     if common:
         matmul_raw = backend.batched_matmul_raw
     batch = (common,) if common else ()
@@ -166,16 +166,6 @@ def _product(
         return reshape(matmul_raw(reshape(raw_a, shape_a), reshape(raw_b, shape_b)), shape_out)
 
     return general
-
-
-def _compose(fn: Any, first: Any, second: Any) -> Callable[[Any, Any], Any]:
-    if first is None and second is None:
-        return fn
-    if first is None:
-        return lambda a, b: fn(a, second(b))
-    if second is None:
-        return lambda a, b: fn(first(a), b)
-    return lambda a, b: fn(first(a), second(b))
 
 
 def _missing(label: str, a: Tensor, b: Tensor, dim: Dim) -> DimError:

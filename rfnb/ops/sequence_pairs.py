@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.dim_mask import real_entries, spread
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, full_shape
 from rfnb.core.tensor import Tensor
@@ -55,13 +56,9 @@ def flat_lengths(what: str, dim: Dim, batch: Dims) -> np.ndarray:
     """
     check_lengths_here(what, [("batch dims", batch)], dim, always=True)
     lengths = np.asarray(dim.extent if dim.lengths is None else dim.lengths)
-    own = sorted(range(lengths.ndim), key=lambda axis: batch.index(dim.length_dims[axis]))
-    shape = [other.extent if other in dim.length_dims else 1 for other in batch]
-    out = np.broadcast_to(lengths.transpose(own).reshape(shape), full_shape(batch))
-    for other in batch:
-        if other.has_padding() and set(other.length_dims) <= set(batch):
-            out = np.where(other.host_mask(batch), out, 0)
-    return out.reshape(-1).astype(np.int64)
+    out = np.broadcast_to(spread(lengths, dim.length_dims, batch), full_shape(batch))
+    real = real_entries(batch)
+    return (out if real is None else np.where(real, out, 0)).reshape(-1).astype(np.int64)
 
 
 def volume(dims: Dims) -> int:

@@ -13,7 +13,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
+from rfnb.core.tensor_text import shape_of, table_lines
 from rfnb.ops import reduce
 from rfnb.ops.cast import cast
 from rfnb.ops.gather import gather
@@ -183,14 +183,7 @@ class NBest(list[Found]):
              " ".join(map(str, row.tokens)), row.text]
             for rank, row in enumerate(self, 1)
         ]  # fmt: skip
-        widths = [max(map(len, column)) for column in zip(heads, *rows)]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if place <= len(names) + 1 else cell.ljust(width)
-                for place, (cell, width) in enumerate(zip(row, widths))
-            )
-            for row in (heads, *rows)
-        ]
+        lines = table_lines([heads, *rows], right=range(len(names) + 2))
         return "\n".join(line.rstrip() for line in lines)
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.tensor_text import table_lines
+
 
 @dataclass(frozen=True)
 class Span:
@@ -117,13 +119,10 @@ class LabelAlignment:
         if self.frame_shift is not None:
             head[1:3] = ["start (s)", "end (s)"]
         table = [head, *([span.text, *span.times, f"{span.log_prob:.3f}"] for span in spans)]
-        widths = [max(map(len, column)) for column in zip(*table)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))])
-            for row in table
-        ]
         of = f"{self.frames} frames" + ("" if self.frame_shift is None else f" of {self.frame_shift:g} s")
-        return "\n".join([f"{self.name}: {self.text!r} in {of}, log_prob {self.log_prob:.3f}", *lines])
+        return "\n".join(
+            [f"{self.name}: {self.text!r} in {of}, log_prob {self.log_prob:.3f}", *table_lines(table, range(1, 4))]
+        )
 
 
 class Alignments(list[LabelAlignment]):

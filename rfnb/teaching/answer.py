@@ -246,10 +246,7 @@ class Answer(ABC):
         return self._card_bundle(False)
 
     def _ipython_display_(self) -> None:
-        # `lesson.predict(...)` as the last line of a cell has already displayed the question.
-        if self._shown_in is None or self._shown_in != display.execution_count():
-            self.show()
-            self._shown_in = None
+        display.show_once(self)
 
     def __repr__(self) -> str:
         return self.text()

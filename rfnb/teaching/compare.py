@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import value_error
 from rfnb.core.foreign import is_array
 from rfnb.core.place import in_package
@@ -255,11 +256,8 @@ def with_padding(value: Any, garbage: float = _GARBAGE) -> Any:
 
 def _padding(tensor: Tensor) -> np.ndarray:
     """{dims of the tensor}: True past the ends."""
-    real = np.ones([dim.extent for dim in tensor.dims], bool)
-    for dim in tensor.dims:
-        if dim.lengths is not None and set(dim.length_dims) <= set(tensor.dims):
-            real &= dim.host_mask(tensor.dims)
-    return ~real
+    real = real_entries(tensor.dims)
+    return np.zeros([dim.extent for dim in tensor.dims], bool) if real is None else ~real
 
 
 def _raw(value: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.dim_mask import real_entries
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import operand_rows
 from rfnb.teaching.brief import are_numbers, array_in, brief, kind_of
@@ -114,14 +115,11 @@ def _of_tensor(got: Any, expected: Tensor, tolerance: float, place: str) -> Diff
             rows = _both(got.sparse_dim, expected.sparse_dim)
             return Difference(f"{place} has labels of another dim (`sparse_dim`)".strip(), rows)
         values = got.numpy().transpose([got.dims.index(dim) for dim in expected.dims])
-    real = np.ones(values.shape, bool)
-    for dim in expected.dims:
-        if dim.lengths is not None and set(dim.length_dims) <= set(expected.dims):
-            real &= dim.host_mask(expected.dims)
+    real = real_entries(expected.dims)
     return _of_values(
         values,
         expected.numpy(),
-        real,
+        np.ones(values.shape, bool) if real is None else real,
         [dim.name for dim in expected.dims],
         tolerance,
         place,

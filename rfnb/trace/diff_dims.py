@@ -14,6 +14,7 @@ import numpy as np
 
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
+from rfnb.core.dim_mask import spread
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 
@@ -273,9 +274,7 @@ def _over(array: np.ndarray, over: Sequence[Dim], dims: Sequence[Dim]) -> np.nda
     """An array over some dims, broadcastable to `dims`; None if one of its dims is missing there, or is over hypotheses."""
     if not over or any(dim not in dims or is_beam(dim) for dim in over):
         return None
-    order = sorted(range(len(over)), key=lambda axis: list(dims).index(over[axis]))
-    sizes = dict(zip(over, array.shape))
-    return array.transpose(order).reshape([sizes.get(dim, 1) for dim in dims])
+    return spread(array, over, dims)
 
 
 def _extents(value: Tensor) -> np.ndarray:

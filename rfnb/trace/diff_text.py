@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rfnb.core.tensor_text import table_lines
 from rfnb.trace.diff_searches import REAL, SearchDiff, SequenceDiff, StepOfSearch
 from rfnb.trace.event import Event, named_tensors
 
@@ -106,8 +107,7 @@ def table(diff: Diff) -> str:
         count = f"{sum(row.differs for row in each.rows)} of {len(each.rows)}"
         there = " ".join(filter(None, [_step(worst), worst.name]))
         rows.append((cut(each.path or each.first.ident.kind), _step(each.first), count, there, *_apart(worst)))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    lines = [line.rstrip() for line in table_lines(rows)]
     rest = len(found) - _MOST_PATHS
     if rest > 0:
         lines.append(f"and {rest} more: d.by_path")

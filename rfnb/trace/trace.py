@@ -14,6 +14,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import NearNames, message
 from rfnb.core.place import warn_user
 from rfnb.core.size_queries import on_resize
+from rfnb.core.tensor_text import table_lines
 from rfnb.trace.event import EVENT_COST, Event, bytes_of
 from rfnb.trace.lookup import AttentionLookup, BeamsLookup, ModulesLookup, StatesLookup
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds, warn_of_paths
@@ -241,16 +242,10 @@ class Trace(NearNames):
                 steps = [event.step for event in events if event.step is not None]
                 span = f"{min(steps)}-{max(steps)}" if steps else "-"
                 rows.append((kind, path, str(len(events)), span, str(sum(event.num_bytes for event in events))))
-        widths = [max(len(row[column]) for row in rows) for column in range(5)]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if column > 1 else cell.ljust(width)
-                for column, (cell, width) in enumerate(zip(row, widths))
-            )
-            for row in rows
-        ]
         say = f'Guessed names of axes: {self.guessed}. rf.record(dims={{"path": [...]}}) says them, why=True prints the rules.'
-        return "\n".join([repr(self), *filter(None, [self.left_out, self.guessed and say]), *lines])
+        return "\n".join(
+            [repr(self), *filter(None, [self.left_out, self.guessed and say]), *table_lines(rows, range(2, 5))]
+        )
 
     # -- for record and load -------------------------------------------------------------------------------------------
 

@@ -23,6 +23,13 @@ def execution_count() -> int | None:
     return getattr(shell(), "execution_count", None)
 
 
+def show_once(value: Any) -> None:
+    """Show a value that is the last line of a cell, unless it was shown in that cell: IPython wants to display what `show` returned."""
+    if value._shown_in is None or value._shown_in != execution_count():
+        value.show()
+        value._shown_in = None
+
+
 def publish(bundle: dict[str, Any]) -> Any:
     """Show a MIME bundle as the output of the cell; returns a handle for `republish`."""
     from IPython.display import display

@@ -284,10 +284,7 @@ class View(NearNames):
         return self._widget
 
     def _ipython_display_(self) -> None:
-        # If `rf.show(x)` is the last line of a cell, it has displayed the view already; IPython then displays the result again.
-        if self._shown_in is None or self._shown_in != display.execution_count():
-            self.show()
-            self._shown_in = None
+        display.show_once(self)
 
     def __repr__(self) -> str:
         return f'<View {self.kind} "{self._spec.head.get("title", "")}">'

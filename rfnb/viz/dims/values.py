@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from rfnb.core.dim import Dim
+from rfnb.core.dim_mask import real_entries
 from rfnb.core.foreign import refusal
 from rfnb.viz.dims import table as words
 from rfnb.viz.rounding import significant
@@ -39,7 +40,7 @@ def stats_of(tensor: Any) -> dict[str, Any] | None:
     values = np.asarray(tensor.numpy())
     if values.dtype.kind not in "biuf":
         return None
-    return array_stats(values, valid_mask(tensor.dims))
+    return array_stats(values, real_entries(tensor.dims))
 
 
 def array_stats(values: np.ndarray, mask: np.ndarray | None = None) -> dict[str, Any]:
@@ -60,22 +61,11 @@ def array_stats(values: np.ndarray, mask: np.ndarray | None = None) -> dict[str,
     }
 
 
-def valid_mask(dims: Sequence[Dim]) -> np.ndarray | None:
-    """True for real frames, broadcastable to the axes of `dims`; None without padding."""
-    mask: np.ndarray | None = None
-    for dim in dims:
-        if not dim.has_padding() or not all(other in dims for other in dim.length_dims):
-            continue
-        own = dim.host_mask(dims)
-        mask = own if mask is None else mask & own
-    return None if mask is None else np.broadcast_to(mask, [dim.extent for dim in dims])
-
-
 def lengths_of(dim: Dim) -> list[int] | None:
     """The lengths of a ragged dim, one per sequence; None for other dims."""
     if dim.is_static() or dim.lengths is None or not dim.length_dims:
         return None
-    mask = valid_mask(dim.length_dims)
+    mask = real_entries(dim.length_dims)
     lengths = np.asarray(dim.lengths)
     return [int(length) for length in (lengths.ravel() if mask is None else lengths[mask])]
 
@@ -101,7 +91,7 @@ def values_table(tensor: Any, ids: list[int]) -> tuple[dict[str, Any] | None, di
     whole = values.dtype.kind in "biu"
     if whole and (np.abs(values.astype(np.float64)) >= 1 << 24).any():  # not exact as float32
         return None, {}
-    mask = valid_mask(tensor.dims)
+    mask = real_entries(tensor.dims)
     real = np.ones(sizes, np.uint8) if mask is None else mask.astype(np.uint8)
     head: dict[str, Any] = {"dims": list(ids), "block": "values", "real": "real"}
     vocabs = [getattr(dim, "vocab", None) for dim in tensor.dims]

@@ -330,10 +330,7 @@ class Explorer(NotPicklable):
         return "\n".join([text, *(view._stored() for view in self._views.values())])
 
     def _ipython_display_(self) -> None:
-        # If `rf.explore(...)` is the last line of a cell, it has displayed it already.
-        if self._shown_in is None or self._shown_in != display.execution_count():
-            self.show()
-            self._shown_in = None
+        display.show_once(self)
 
     def _display_(self) -> Any:
         # marimo does not accept the fields; there the views follow `set`.
