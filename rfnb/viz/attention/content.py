@@ -10,8 +10,7 @@ import numpy as np
 from rfnb.viz.attention.check import remarks, warnings
 from rfnb.viz.attention.long import glance, is_long, note
 from rfnb.viz.attention.words import effect_labels
-from rfnb.viz.kinds import drawing_of, none_yet, title_of
-from rfnb.viz.markup import findings, picture, title
+from rfnb.viz.kinds import none_yet, title_of
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.coded import Coded, Grid, finer, fit_in, square, with_codes, words_of
 from rfnb.viz.page.thin import size_of
@@ -41,11 +40,6 @@ def problem(spec: Any) -> str | None:
 def missing(spec: Any) -> str:
     """The text for an empty view; "" for any other."""
     return "" if any(entry["seqs"] for entry in spec.head["maps"]) else none_yet(spec, "weights")
-
-
-def page(spec: Any) -> list[str]:
-    """The weights as HTML."""
-    return [title(title_of(spec)), *picture(drawing_of(spec)), *findings(warnings(spec), remarks(spec))]
 
 
 _GLANCE = 16  # cells per row of a small map: with fewer, its pattern cannot be recognised

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rfnb.viz.distribution.scores import KINDS
-from rfnb.viz.kinds import drawing_of, none_yet, title_of
-from rfnb.viz.markup import findings, picture, title
+from rfnb.viz.kinds import none_yet, title_of
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.thin import lessened
 from rfnb.viz.rounding import share as rounded
@@ -38,11 +37,6 @@ def problem(spec: Any) -> str | None:
 def missing(spec: Any) -> str:
     """The text for an empty view; "" for any other."""
     return "" if spec.head["seqs"] else none_yet(spec, "steps")
-
-
-def page(spec: Any) -> list[str]:
-    """The outputs as HTML."""
-    return [title(title_of(spec)), *picture(drawing_of(spec)), *findings(warnings(spec))]
 
 
 _WIDE, _MOST_STEPS, _MOST_SEQS = 80, 30, 4

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.kinds import drawing_of, none_yet, title_of
-from rfnb.viz.markup import findings, picture, title
+from rfnb.viz.kinds import none_yet, title_of
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.coded import Grid, cols_first, fit_in, with_codes, words_of
 from rfnb.viz.page.thin import is_small, size_of
@@ -38,11 +37,6 @@ def problem(spec: Any) -> str | None:
 def missing(spec: Any) -> str:
     """The text for an empty view; "" for any other."""
     return "" if spec.head["tracks"] and spec.head["seqs"] else none_yet(spec, "states")
-
-
-def page(spec: Any) -> list[str]:
-    """The states as HTML."""
-    return [title(title_of(spec)), *picture(drawing_of(spec)), *findings(warnings(spec))]
 
 
 _MOST_UNITS, _MOST_STEPS, _MOST_TRACKS = 8, 40, 12
