@@ -38,7 +38,7 @@ EXEMPT = {
 }
 # Functions of layers that look into a Tensor and are no ops.
 INSIDE = {
-    "inside of ops only": "appended _apart",
+    "inside of ops only": "appended _apart _KernelCall.run",
     "for pickles of earlier versions": "_TransposedConv.__setstate__",
     "for models of n-grams, which look things up on the host": "flat_on_host",
     "for `rf.beam_search`, whose steps get and give raw arrays": "NGramLM.step",
