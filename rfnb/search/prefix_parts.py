@@ -40,16 +40,16 @@ class PrefixSearch:
         self, frame: np.ndarray, scores: np.ndarray, pairs: tuple[np.ndarray, np.ndarray, np.ndarray], own: np.ndarray,
         allowed: np.ndarray | None, num_candidates: int,
     ) -> tuple[PrefixStep, np.ndarray, np.ndarray]:  # fmt: skip
-        """End a step: select the prefixes that go on.
+        """End a step: select the prefixes that survive.
 
         Args:
             frame: Log probabilities of the labels.
             scores: The sums over the alignments of each candidate [batch, beam, labels]; -inf where it was merged.
-            pairs: Of the prefixes that others have grown into: see `PrefixBeam.pairs`.
-            own: The sums that they have got from these.
+            pairs: The prefixes that another prefix of the beam has grown into; see `PrefixBeam.pairs`.
+            own: The sums that these contribute.
 
         Returns:
-            The step, the flat slots of the parents, and whether each has grown.
+            The step, the flat slots of the parents, and whether each prefix has grown.
         """
         child, parent, label = pairs
         ranked, brought, added = scores, own, None
