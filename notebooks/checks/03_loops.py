@@ -11,6 +11,7 @@ import torch
 import rfnb as rf
 from rfnb.core.tensor_text import shape_of
 from rfnb.teaching import call, check_padding, check_same, exercise, kind_of, wrong
+from rfnb.teaching.course import load
 from rfnb.teaching.difference import difference
 
 COUNTER = Path(__file__).parents[1] / "data/counter.json"
@@ -682,3 +683,24 @@ def clipped(answer):
                 if difference(got, other, 1e-4) is None:
                     wrong(what, given, rule)
         check_same(got, right, what="The list of gradients", given=given)
+
+
+ports = load(Path(__file__).parents[1] / "data/ports.py")
+
+
+@exercise(
+    "A port of a GRU",
+    hints=[
+        "One loop over the frames of x, which are along its second axis; each step needs the state of the one before.",
+        "Both stacked products, of the frame and of the state, are cut into three equal parts: chunk(3, -1).",
+        "Reset multiplies the third part of the state's product, with its bias; the third part of the frame's product is added to that.",
+    ],
+    points=2,
+)
+def PortedGRU(answer):
+    sizes = ((3, 4, 2, 5), (2, 2, 1, 1), (1, 3, 3, 2), (4, 3, 2, 7))
+    cases = [
+        (ports.drawn(ports.Gru(features, units), seed), ports.inputs(count, time, features, seed=seed))
+        for seed, (features, units, count, time) in enumerate(sizes)
+    ]
+    ports.judge(answer, cases, forbidden=("gru", "gru_cell"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 
@@ -17,6 +19,7 @@ from rfnb.teaching import (
     truth_of,
     wrong,
 )
+from rfnb.teaching.course import load
 from rfnb.teaching.difference import difference
 
 
@@ -682,3 +685,24 @@ def looks_ahead(answer):
                 [("weights", name)],
                 "A row is a position that looks, a column one that is looked at.",
             )
+
+
+ports = load(Path(__file__).parents[1] / "data/ports.py")
+
+
+@exercise(
+    "A port of an attention with rotary positions",
+    hints=[
+        "Cut what qkv gives into three parts of other widths (torch.split takes a list of sizes), and each part into heads.",
+        "x[..., 0::2] and x[..., 1::2] are the coordinates of all points. Only queries and keys are turned.",
+        "Each group serves heads // groups heads that are neighbours: repeat_interleave along the axis of heads.",
+    ],
+    points=2,
+)
+def PortedAttention(answer):
+    sizes = ((4, 2, 4, 100.0, 5), (2, 2, 2, 50.0, 3), (6, 2, 4, 1000.0, 6), (3, 1, 6, 10.0, 1))
+    cases = [
+        (ports.drawn(ports.Attention(heads, groups, size, base), seed), ports.inputs(2, time, heads * size, seed=seed))
+        for seed, (heads, groups, size, base, time) in enumerate(sizes)
+    ]
+    ports.judge(answer, cases)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from rfnb.teaching import call, check_same, exercise, kind_of, wrong
+from rfnb.teaching.course import load
 from rfnb.teaching.difference import difference
 
 Mistake = tuple[Callable[..., Any], str, str]
@@ -296,3 +298,24 @@ def chunked(answer):
                 if _alike(got, other):
                     wrong(what, given, rule)
         check_same(got, right, what="The result", given=given)
+
+
+ports = load(Path(__file__).parents[1] / "data/ports.py")
+
+
+@exercise(
+    "A port of a layer with the delta rule",
+    hints=[
+        "Cut qkv(x) into three equal parts, each of them into heads: (batch, time, heads, size). gates(x) is cut into two parts.",
+        "torch.nn.functional.normalize(x, dim=-1) divides by the length.",
+        "One loop over time with a state (batch, heads, size, size) of zeros at first; your delta_step takes any axes before the last.",
+    ],
+    points=2,
+)
+def PortedDelta(answer):
+    sizes = ((2, 4, 2, 5), (1, 3, 1, 1), (3, 2, 2, 4), (2, 3, 3, 7))
+    cases = [
+        (ports.drawn(ports.Delta(heads, size), seed), ports.inputs(count, time, heads * size, seed=seed))
+        for seed, (heads, size, count, time) in enumerate(sizes)
+    ]
+    ports.judge(answer, cases)

@@ -6,6 +6,7 @@ import rfnb as rf
 
 PREDICTIONS = {
     "steps": 9,
+    "gates": "the gate that is called reset, times its part of the state",
     "edited": 9,
     "forget_one": "6 or 7",
     "forget_half": 2,
@@ -71,3 +72,22 @@ def reach(step, x, start, loss):
 def clipped(gradients, limit):
     norm = sum((gradient**2).sum() for gradient in gradients) ** 0.5
     return [gradient * limit / norm if norm > limit else gradient for gradient in gradients]
+
+
+class PortedGRU(torch.nn.Module):
+    def __init__(self, theirs):
+        super().__init__()
+        self.units = theirs.hidden_size
+        self.of_x, self.bias_x = theirs.weight_ih_l0, theirs.bias_ih_l0
+        self.of_h, self.bias_h = theirs.weight_hh_l0, theirs.bias_hh_l0
+
+    def forward(self, x):
+        h, states = x.new_zeros(len(x), self.units), []
+        for frame in x.unbind(1):
+            of_x = (frame @ self.of_x.T + self.bias_x).chunk(3, -1)
+            of_h = (h @ self.of_h.T + self.bias_h).chunk(3, -1)
+            reset, update = (torch.sigmoid(of_x[part] + of_h[part]) for part in (0, 1))
+            new = torch.tanh(of_x[2] + reset * of_h[2])
+            h = (1 - update) * new + update * h
+            states.append(h)
+        return torch.stack(states, 1)

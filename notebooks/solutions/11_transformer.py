@@ -61,9 +61,36 @@ def looks_ahead(weights):
     return bool((np.triu(np.asarray(weights), 1) > 0).any())
 
 
+class PortedAttention(torch.nn.Module):
+    def __init__(self, theirs):
+        super().__init__()
+        self.qkv, self.out = theirs.qkv, theirs.out
+        self.heads, self.groups, self.size = theirs.heads, theirs.groups, theirs.size
+        self.base = theirs.base
+
+    def turned(self, x):
+        rates = self.base ** (-torch.arange(0, self.size, 2) / self.size)
+        angles = torch.outer(torch.arange(x.shape[2]), rates)
+        even, odd = x[..., 0::2], x[..., 1::2]
+        turned = even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos()
+        return torch.stack(turned, -1).flatten(-2)
+
+    def forward(self, x):
+        sizes = [self.heads * self.size, self.groups * self.size, self.groups * self.size]
+        parts = self.qkv(x).split(sizes, -1)
+        query, key, value = (part.unflatten(-1, (-1, self.size)).transpose(1, 2) for part in parts)
+        query, key = self.turned(query), self.turned(key)
+        key, value = (part.repeat_interleave(self.heads // self.groups, 1) for part in (key, value))
+        scores = query @ key.mT / self.size**0.5
+        ahead = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1)
+        weights = scores.masked_fill(ahead, -torch.inf).softmax(-1)
+        return self.out((weights @ value).transpose(1, 2).flatten(2))
+
+
 PREDICTIONS = {
     "draw": np.tril(np.ones((5, 5), int)).tolist(),
     "where": "where this letter was read",
+    "shared": "the scores",
     "kind": "cross-attention of layer 1",
     "weakest": "layer 0 head 0",
     "better_loss": "without the mask",

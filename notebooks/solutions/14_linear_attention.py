@@ -5,6 +5,7 @@ import torch
 PREDICTIONS = {
     "twice": 7,
     "corrected": 5,
+    "keep_gate": "1 - keep",
     "exact": 16,
     "crowded": "the delta rule reads the latest pairs well",
     "numbers_kept": 4096,
@@ -46,3 +47,22 @@ def chunked(query, key, value, size):
         found.append(torch.tril(q @ k.T) @ v + q @ state)
         state = state + k.T @ v
     return torch.cat(found)
+
+
+class PortedDelta(torch.nn.Module):
+    def __init__(self, theirs):
+        super().__init__()
+        self.qkv, self.gates, self.out = theirs.qkv, theirs.gates, theirs.out
+        self.heads, self.size = theirs.heads, theirs.size
+
+    def forward(self, x):
+        parts = self.qkv(x).chunk(3, -1)
+        query, key, value = (part.unflatten(-1, (self.heads, self.size)) for part in parts)
+        query, key = (torch.nn.functional.normalize(part, dim=-1) for part in (query, key))
+        write, decay = self.gates(x).chunk(2, -1)
+        write, keep = torch.sigmoid(write), torch.exp(-torch.nn.functional.softplus(decay))
+        state, found = x.new_zeros(len(x), self.heads, self.size, self.size), []
+        for at in range(x.shape[1]):
+            read, state = delta_step(state, query[:, at], key[:, at], value[:, at], keep[:, at], write[:, at])
+            found.append(read)
+        return self.out(torch.stack(found, 1).flatten(2))

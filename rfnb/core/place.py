@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
 import os
 import sys
 import warnings
@@ -71,13 +72,23 @@ def line_of(frame: FrameType) -> str:
     return place_text((frame.f_code, frame.f_lasti))
 
 
+def line_number(place: Place) -> int:
+    """The number of the line in its file."""
+    code, instruction = place
+    line = next((line for start, end, line in code.co_lines() if start <= instruction < end), None)
+    return code.co_firstlineno if line is None else line
+
+
+def source_line(place: Place) -> str:
+    """The text of the line; "" where the source is not there."""
+    return linecache.getline(place[0].co_filename, line_number(place)).strip()
+
+
 def place_text(place: Place | str) -> str:
     """`file:line`; in a cell of a notebook `cell 3, line 9`."""
     if isinstance(place, str):
         return place
-    code, instruction = place
-    line = next((line for start, end, line in code.co_lines() if start <= instruction < end), None)
-    line = code.co_firstlineno if line is None else line
+    code, line = place[0], line_number(place)
     cell = _cell_of(code.co_filename)
     return f"{os.path.basename(code.co_filename)}:{line}" if cell is None else f"cell {cell}, line {line}"
 

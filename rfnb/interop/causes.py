@@ -59,18 +59,26 @@ class Parting(NamedTuple):
         return [call for call in self.mine.tape.calls if call.path == at or call.path.startswith(f"{at}.") or not at]
 
     def alike(self, calls: list[TapeCall]) -> list[list[TapeCall]]:
-        """The corresponding calls in all modules of the class, then each alone."""
+        """The corresponding calls in all modules of the class, then these alone, then those in all turns of their loop."""
         of_class = lambda call: (kind_of(self.model, call.path), *_in_module(call))  # noqa: E731
         kinds = {of_class(call) for call in calls}
         every = [call for call in self.mine.tape.calls if of_class(call) in kinds]
-        return [every, calls] if len(every) > len(calls) else [calls]
+        lines = {_at_line(call) for call in calls}
+        turns = [call for call in self.mine.tape.calls if _at_line(call) in lines]
+        found = [every, calls] if len(every) > len(calls) else [calls]
+        return [*found, turns] if len(turns) > len(calls) and len(turns) != len(every) else found
 
     def everywhere(self, cause: str, said: str, edits: list[tuple[TapeCall, Edit]]) -> Iterator[Try]:
         """Tries with an edit of calls, and of the corresponding ones."""
-        of_kind = {_in_module(call): edit for call, edit in edits}
+        of_kind = {key(call): edit for call, edit in edits for key in (_in_module, _at_line)}
         for calls in self.alike([call for call, _ in edits]):
-            found = {call.key: of_kind[_in_module(call)] for call in calls if _in_module(call) in of_kind}
-            yield Try(cause, said, found)
+            found = {call.key: of_kind.get(_in_module(call), of_kind.get(_at_line(call))) for call in calls}
+            yield Try(cause, said, {key: edit for key, edit in found.items() if edit is not None})
+
+
+def _at_line(call: TapeCall) -> tuple[Any, ...]:
+    """The key that a call has in each turn of a loop."""
+    return call.path, call.name, call.line
 
 
 def _in_module(call: TapeCall) -> tuple[str, str, int]:
@@ -81,7 +89,7 @@ def _in_module(call: TapeCall) -> tuple[str, str, int]:
 def tries(found: Parting) -> Iterator[Try]:
     """All tries, the most informative first."""
     for make in (
-        _dropout, _transposed, _norm_epsilon, _norm_offset, _activation, _scale, _bias, _rotary_base, _grouped_heads,
+        _dropout, _transposed, _norm_epsilon, _norm_offset, _activation, _complement, _scale, _bias, _rotary_base, _grouped_heads,
         _soft_cap, _mask, _gate_order, _rotary_part, _rotary_pairing, _heads_reshaped, _positions,
     ):  # fmt: skip
         yield from make(found)
@@ -355,6 +363,19 @@ def _activation(found: Parting) -> Iterator[Try]:
 def _of_operand(found: Parting, operand: tuple[int, int], fn: Callable[[torch.Tensor], torch.Tensor]) -> Edit:
     x = found.mine.tape.calls[operand[0]].made[operand[1]]
     return lambda func, args, kwargs: fn(x)
+
+
+def _complement(found: Parting) -> Iterator[Try]:
+    """1 - x for a gate x, such as what is kept for what is replaced."""
+    near = [found.own, *found.mine.readers(found.own, 3)]
+    makers = {read: found.mine.tape.calls[read] for call in near for read, _ in call.reads}
+    for call in {found.own.index: found.own, **makers}.values():
+        if call.name in ("sigmoid", "sigmoid_", "hardsigmoid"):
+            yield from found.everywhere(
+                "gate complement",
+                f"theirs has 1 - {call.name} where mine has it",
+                [(call, _after(lambda made: 1 - made))],
+            )
 
 
 def _scale(found: Parting) -> Iterator[Try]:
@@ -781,7 +802,7 @@ def _grouped_heads(found: Parting) -> Iterator[Try]:
                 continue
             for group in [each for each in range(2, count) if count % each == 0]:
                 order = torch.arange(count, device="cpu").reshape(group, -1).T.reshape(-1)
-                said = f"theirs shares keys and values among {count} heads in another order: each with its neighbours, or each {group}th"
+                said = f"theirs shares keys and values among {count} heads in another order: neighbours have the same, or they take turns"
                 ordered = lambda made, order=order, size=size: _of_heads(made, order, size)  # noqa: E731
                 back: Any = lambda func, args, kwargs, order=order, size=size: func(  # noqa: E731
                     *_reordered(args, order.argsort(), size), **kwargs

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from rfnb.core.errors import NearNames, runtime_error, value_error
+from rfnb.core.place import place_text, source_line
 from rfnb.core.tree import map_nested
 from rfnb.interop.beside import relative
 from rfnb.interop.causes import Parting, Try, tries
@@ -58,6 +59,7 @@ class CodeDiff(NearNames):
         place: The path of the module in mine at which they diverge; "" is the model itself. None if they are equal.
         kind: The class of this module.
         call: The function of torch there.
+        line, code: The line of mine that calls it, "cell 5, line 7", and its text; "" if the results are the same.
         theirs: The path and the function in theirs whose result mine lacks.
         causes: The explanations: a sure one, or several possible ones.
         tried: Number of passes made to test causes.
@@ -74,6 +76,8 @@ class CodeDiff(NearNames):
     tried: int
     names: tuple[str, str]
     values: list[tuple[str, int, int]] = field(default_factory=list)
+    line: str = ""
+    code: str = ""
 
     @property
     def cause(self) -> Cause | None:
@@ -97,6 +101,8 @@ class CodeDiff(NearNames):
         lines = [
             f"{mine} and {theirs} part in {at} ({self.kind}), in {self.call}; the results are {self.apart:.2g} apart."
         ]
+        if self.line:
+            lines.append(f"The line is {self.line}: {self.code}" if self.code else f"The line is {self.line}.")
         if self.theirs is not None:
             lines.append(f'In {theirs} that is {self.theirs[1]} in "{self.theirs[0]}".')
         for cause in self.causes:
@@ -224,7 +230,8 @@ class _Codes:
                 causes = [Cause("randomness", f"{self.names[0]} draws in {own.name}: two passes of it differ", False)]
         there = None if other is None else (other.path, other.name)
         kind = kind_of(self.mine, place)
-        return CodeDiff(False, apart, place, kind, own.name, there, causes, self.passes, self.names, values)
+        line, code = ("", "") if own.line is None else (place_text(own.line), source_line(own.line))
+        return CodeDiff(False, apart, place, kind, own.name, there, causes, self.passes, self.names, values, line, code)
 
     def _sides(self, tape: Tape, theirs: Tape) -> tuple[OneSide, OneSide]:
         a = OneSide(tape, self.mine, self.inputs, Sums(theirs, self.tolerance))
@@ -248,7 +255,7 @@ class _Codes:
         return None if found is None else next(iter(side.readers(found[0])), found[0])
 
     def _tape(self, model: torch.nn.Module, inputs: Any, changes: Any = None, keep: bool = True) -> tuple[Tape, Any]:
-        with torch.no_grad(), Tape(model, torch.float64, changes, keep) as tape:
+        with torch.no_grad(), Tape(model, torch.float64, changes, keep, lines=True) as tape:
             output = called(model, inputs)
         return tape, output
 

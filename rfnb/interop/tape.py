@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
@@ -24,9 +25,11 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from rfnb.core import tree
+from rfnb.core.place import Place, place_of_user
 from rfnb.core.tree import is_container, items_of
 from rfnb.trace.probe import Ear, trace_context
 
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 _LOW = (torch.float32, torch.float16, torch.bfloat16)
 _NAMES = ("float", "half", "bfloat16")
 _IN_PLACE = ("__setitem__", "__iadd__", "__imul__", "__isub__", "__itruediv__")
@@ -46,15 +49,17 @@ class TapeCall:
         reads: The results of calls among its arguments: the index of the call, and that of the result.
         given: The tensors among its arguments that no call made: inputs, parameters, buffers.
         made: The tensors that it made.
+        line: The line of the model's code that made it, if the tape records lines; the same in every turn of a loop.
     """
 
-    __slots__ = ("given", "index", "made", "name", "nth", "path", "reads", "turn")
+    __slots__ = ("given", "index", "line", "made", "name", "nth", "path", "reads", "turn")
 
     def __init__(self, index: int, at: tuple[str, int], name: str, nth: int):
         self.index, (self.path, self.turn), self.name, self.nth = index, at, name, nth
         self.reads: list[tuple[int, int]] = []
         self.given: list[torch.Tensor] = []
         self.made: list[torch.Tensor] = []
+        self.line: Place | None = None
 
     @property
     def key(self) -> tuple[str, int, str, int]:
@@ -122,6 +127,7 @@ class Tape(TorchFunctionMode):
         dtype: The dtype to which lower-precision floats created by the code are converted, or None.
         changes: Called before each call.
         keep: Whether to record calls and keep their results; otherwise only dtype and changes apply.
+        lines: Whether to record the line of each call.
 
     Attributes:
         lowered: Whether the code requested a lower precision.
@@ -133,9 +139,10 @@ class Tape(TorchFunctionMode):
         dtype: torch.dtype | None = torch.float64,
         changes: Change | None = None,
         keep: bool = True,
+        lines: bool = False,
     ):
         super().__init__()
-        self._model, self._dtype, self._changes, self._keep = model, dtype, changes, keep
+        self._model, self._dtype, self._changes, self._keep, self._lines = model, dtype, changes, keep, lines
         self.calls: list[TapeCall] = []
         self.lowered = False
         self.modules: dict[tuple[str, int], tuple[Any, Any]] = {}  # inputs and outputs of each module call
@@ -212,6 +219,7 @@ class Tape(TorchFunctionMode):
         at = self._here()
         nth = self._counts.get((*at, name), 0)
         call = TapeCall(len(self.calls), at, name, nth)
+        call.line = place_of_user(1, but=(_TORCH,)) if self._lines and self._keep else None
         if self._keep:
             self._read(call, args, kwargs)
             if in_place and args and isinstance(args[0], torch.Tensor):

@@ -165,7 +165,10 @@ def begins(
         for other in others[:_MOST_BEGINS]:
             if mine.operand(call) is not None and meet(mine, call, theirs, other):
                 return call, other
-    return next(iter(own), None), next(iter(others), None)
+    # a weight that is cut or turned is rarely where they part
+    return next((call for call in own if mine.operand(call) is not None), next(iter(own), None)), next(
+        iter(others), None
+    )
 
 
 def common(path: str, other: str) -> str:

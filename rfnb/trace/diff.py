@@ -255,10 +255,10 @@ def diff(
 ) -> Any:
     """Find where two recorded runs differ, how the difference grows, and what only one has; or compare two codes of one model.
 
-    For two models, such as a port and its original with other names and other code, it names the module in which the first one departs
-    from the second, and tries the usual causes on it: rotary base, pairing and part, grouped heads, scales, norms, soft cap, gate order,
-    bias, mask, transposed weight, activation, dropout. `d = rf.diff(mine, theirs, inputs=ids)`, `d.place`, `d.cause`; a cause is
-    sure if both results agree once it is removed.
+    For two models, such as a port and its original with other names and other code, it names the module and the line of code in which the
+    first one departs from the second, and tries the usual causes on it: rotary base, pairing and part, grouped heads, scales, norms, soft
+    cap, gate order and complement, bias, mask, transposed weight, activation, dropout. `d = rf.diff(mine, theirs, inputs=ids)`, `d.place`,
+    `d.line`, `d.cause`; a cause is sure if both results agree once it is removed.
 
     Args:
         trace_a, trace_b: Recordings (from `rf.record`, `rf.load_trace`), held runs that have one; or two torch.nn.Modules.

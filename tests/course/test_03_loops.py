@@ -108,7 +108,24 @@ def shortened(gradients, limit, norm):
     return [one * min(1.0, limit / max(float(norm), 1e-9)) for one in gradients]
 
 
+ports = course.lesson.module("data/ports.py")
+
+
+def faulty(kind):
+    """The port with one fault that has the weights of its original."""
+    return lambda theirs: ports.with_weights_of(kind, theirs)
+
+
 WRONG = {
+    "PortedGRU": {
+        "Reset and update have changed places": faulty(ports.GruOrder),
+        "gate complement": faulty(ports.GruTurned),
+        "inside of the product": faulty(ports.GruInside),
+        "is not multiplied by the reset gate": faulty(ports.GruBias),
+        "The reset gate is not used": faulty(ports.GruWithoutReset),
+        "It runs the original": lambda theirs: theirs,
+        "torch.nn.Module": lambda theirs: theirs.weight_ih_l0,
+    },
     "rnn_step": {
         "The tanh is missing": lambda add, x, h: add(x, h),
         "This is the sigmoid": lambda add, x, h: rf.sigmoid(add(x, h)),
@@ -264,6 +281,35 @@ def test_the_script_trains_a_model_that_counts():
     assert all(made.knows(model, count) for count in range(1, 13))
     found = made.weights(model)
     assert set(found) == {"input", "forget", "new", "output", "out"}
+
+
+def test_the_gru_that_is_ported_is_that_of_torch():
+    ours = ports.drawn(ports.Gru(3, 4))
+    theirs = torch.nn.GRU(3, 4, batch_first=True)
+    theirs.load_state_dict(ours.state_dict())
+    x = ports.inputs(2, 6, 3)
+    torch.testing.assert_close(ours(x), theirs(x)[0])
+
+
+def test_a_port_by_torchs_own_gru_is_refused():
+    class Own(torch.nn.Module):
+        def __init__(self, theirs):
+            super().__init__()
+            self.net = torch.nn.GRU(theirs.input_size, theirs.hidden_size, batch_first=True)
+            self.net.load_state_dict(theirs.state_dict())
+
+        def forward(self, x):
+            return self.net(x)[0]
+
+    assert "torch's own gru" in course.judged("PortedGRU", Own).message
+
+
+@pytest.mark.parametrize("kind", ports.FAULTS[ports.Gru], ids=lambda kind: kind.__name__)
+def test_each_fault_of_a_port_is_refused_with_a_line_and_by_its_name(kind):
+    exercise = course.exercises[-1]
+    said = course.judged(exercise, faulty(kind)).message
+    assert ports.FAULTS[ports.Gru][kind] in said and "rf.diff: mine and theirs part in" in said
+    assert re.search(r"^  line +\S", said, re.MULTILINE), said
 
 
 @pytest.mark.notebook

@@ -122,7 +122,24 @@ def only_first_head(weights):
     return solution.looks_ahead(weights[:1, :1])
 
 
+ports = course.lesson.module("data/ports.py")
+
+
+def faulty(kind):
+    """The port with one fault that has the weights of its original."""
+    return lambda theirs: ports.with_weights_of(kind, theirs)
+
+
 WRONG = {
+    "PortedAttention": {
+        "neighbours are a pair": faulty(ports.AttentionHalves),
+        "grouped heads": faulty(ports.AttentionDealt),
+        "theirs multiplies by 0.5": faulty(ports.AttentionUnscaled),
+        "There is no causal mask": faulty(ports.AttentionAhead),
+        "rotary base of 100, mine 10000": faulty(ports.AttentionBase),
+        "The sign of the sine": faulty(ports.AttentionBackwards),
+        "Values are turned": faulty(ports.AttentionValues),
+    },
     "positions": {
         "Sines and cosines have changed places": lambda count, size: checks.encoded(count, size, swapped=True),
         "All sines come first here": halves,
@@ -259,6 +276,14 @@ def stack_of(stack, mask=None):
 
 def share(text):
     return [int(number) / 100 for number in re.findall(r"(\d+)%", text)]
+
+
+@pytest.mark.parametrize("kind", ports.FAULTS[ports.Attention], ids=lambda kind: kind.__name__)
+def test_each_fault_of_a_port_is_refused_with_a_line_and_by_its_name(kind):
+    exercise = course.exercises[-1]
+    said = course.judged(exercise, faulty(kind)).message
+    assert ports.FAULTS[ports.Attention][kind] in said and "rf.diff: mine and theirs part in" in said
+    assert re.search(r"^  line +\S", said, re.MULTILINE), said
 
 
 @pytest.mark.notebook

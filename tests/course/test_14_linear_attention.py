@@ -39,7 +39,23 @@ def chunks(query, key, value, size, *, first=False, goes_on=True, masked=True):
     return torch.cat(found)
 
 
+ports = course.lesson.module("data/ports.py")
+
+
+def faulty(kind):
+    """The port with one fault that has the weights of its original."""
+    return lambda theirs: ports.with_weights_of(kind, theirs)
+
+
 WRONG = {
+    "PortedDelta": {
+        "Write and decay have changed places": faulty(ports.DeltaSwapped),
+        "theirs has 1 - sigmoid": faulty(ports.DeltaKeeps),
+        "asks the state before the gate": faulty(ports.DeltaLate),
+        "adds instead of correcting": faulty(ports.DeltaLinear),
+        "do not have length 1": faulty(ports.DeltaLong),
+        "Nothing is forgotten": faulty(ports.DeltaForgetsNothing),
+    },
     "linear_step": {
         "reads before it writes": lambda *given: linear(*given, before=True),
         "What was in the state is gone": lambda *given: linear(*given, add=False),
@@ -117,6 +133,14 @@ WRONG = {
 @pytest.mark.parametrize("exercise", course.exercises)
 def test_the_check_tells_right_from_wrong(exercise):
     course.assert_judges(exercise, WRONG[exercise])
+
+
+@pytest.mark.parametrize("kind", ports.FAULTS[ports.Delta], ids=lambda kind: kind.__name__)
+def test_each_fault_of_a_port_is_refused_with_a_line_and_by_its_name(kind):
+    exercise = course.exercises[-1]
+    said = course.judged(exercise, faulty(kind)).message
+    assert ports.FAULTS[ports.Delta][kind] in said and "rf.diff: mine and theirs part in" in said
+    assert re.search(r"^  line +\S", said, re.MULTILINE), said
 
 
 @pytest.mark.notebook

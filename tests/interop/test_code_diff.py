@@ -131,6 +131,50 @@ def test_it_is_told_in_words_page_and_numbers():
     assert "layers.0.attn.wo" in " ".join(rf.show(diff).text().split())
 
 
+class Gate(torch.nn.Module):
+    """A recurrence whose gate is written in one line, which every turn of the loop runs."""
+
+    def __init__(self, gate, begin=0.0):
+        super().__init__()
+        generator = torch.Generator().manual_seed(3)
+        self.x, self.h = (torch.nn.Parameter(torch.randn(4, 4, generator=generator)) for _ in range(2))
+        self.gate, self.begin = gate, begin
+
+    def forward(self, x):
+        h, out = torch.full_like(x[:, 0], self.begin), []
+        for frame in x.unbind(1):
+            gate = self.gate(frame @ self.x + h @ self.h)
+            h = gate * h + (1 - gate) * frame
+            out.append(h)
+        return torch.stack(out, 1)
+
+
+@pytest.mark.parametrize(
+    ("gate", "cause"), [(lambda x: 1 - torch.sigmoid(x), "gate complement"), (torch.tanh, "activation")]
+)
+def test_a_fault_in_a_loop_is_changed_in_all_of_its_turns_and_has_a_line(gate, cause):
+    x = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(4))
+    diff = rf.diff(Gate(torch.sigmoid), Gate(gate), inputs=x)
+    assert [(each.name, each.sure) for each in diff.causes] == [(cause, True)]
+    assert diff.line.startswith("test_code_diff.py:") and "gate" in diff.code
+    assert f"The line is {diff.line}: {diff.code}" in diff.text
+    assert rf.diff(Gate(gate), Gate(gate), inputs=x).line == ""
+
+
+def test_a_weight_that_is_cut_is_not_where_two_codes_part():
+    class Cut(Gate):
+        def forward(self, x):
+            one, other = self.x.chunk(2, 1)  # theirs has not these
+            return torch.cat([x @ one, x @ other], -1).tanh()
+
+    class Whole(Gate):
+        def forward(self, x):
+            return torch.sigmoid(x @ self.x)
+
+    diff = rf.diff(Cut(None), Whole(None), inputs=torch.randn(2, 4, generator=torch.Generator().manual_seed(4)))
+    assert (diff.call, diff.cause.name, diff.cause.sure) == ("tanh", "activation", True)
+
+
 def test_models_are_as_they_were():
     theirs = families.theirs_of("plain")
     mine = families.ported(theirs, "norm offset")
