@@ -12,6 +12,8 @@ from browser.jupyter import READY
 from playwright.sync_api import expect
 from waiting import ms
 
+from rfnb.teaching.sources import source_with_needs
+
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 _GO = """async id => { const notebook = window.jupyterapp.shell.currentWidget.content;
@@ -153,7 +155,7 @@ def test_search_a_step_is_written_wrong_then_right(lab):
 def test_clinic_a_check_that_finds_nothing_is_told_so(lab):
     student = Student(lab, "12_clinic")
     student.run_above("12-diagnosis-1-reveal")
-    student.commit("12-diagnosis-1", "the padding mask is upside down", 6)
+    student.commit("12-diagnosis-1", "the padding mask is upside down", 7)
     expect(student.run("12-diagnosis-1-reveal")).to_contain_text("✗ diagnosis_1: your answer was wrong", timeout=ms(60))
     head = student.sources["12-check-1"].split("    return ...")[0]
     tail = "\n\nlesson.check('alone_or_together', alone_or_together)"
@@ -166,7 +168,70 @@ def test_clinic_a_check_that_finds_nothing_is_told_so(lab):
         if not torch.allclose(alone[0], together[seq, :length], atol=1e-5):
             return False
     return True"""
+    expect(student.run("12-code-1")).to_contain_text("Solve it above; then run this cell again.", timeout=ms(60))
     expect(student.write("12-check-1", head + wakeful + tail)).to_contain_text("✓")
+    shown = student.run("12-code-1")
+    expect(shown).to_contain_text("def mended_encoder(x, lengths, to, back):", timeout=ms(60))
+    code = shown.locator(".jp-OutputArea-output pre").first.inner_text()
+    tail = "\n\nlesson.check('mended_encoder', mended_encoder)"
+    expect(student.write("12-mend-1", code + tail)).to_contain_text("The patient is as ill as before.")
+    repaired = code.replace("zeros(x.shape[1]", "zeros(len(x)").replace("in x:", "in x.unbind(1):")
+    expect(student.write("12-mend-1", repaired + tail)).to_contain_text("has another shape")
+    repaired = repaired.replace("torch.stack(out)", "torch.stack(out, 1)")
+    expect(student.write("12-mend-1", repaired + tail)).to_contain_text("✓")
+    assert lab.errors == []
+
+
+def test_clinic_the_patient_of_transformers_is_found_and_repaired(lab):
+    pytest.importorskip("transformers")
+    student = Student(lab, "12_clinic")
+    for cell in ("12-begin", "12-ward", "12-patient-1-see", "12-patient-6-see"):
+        found = student.run(cell)
+    expect(found).to_contain_text("A leak: in float64 it stays.", timeout=ms(60))
+    expect(found).to_contain_text("in arange")
+    expect(found.locator(".rfnb-root").first).to_be_visible(timeout=ms(60))
+    student.run("12-diagnosis-6")
+    expect(student.run("12-code-6")).to_contain_text("above; then run this cell again.", timeout=ms(60))
+    student.commit("12-diagnosis-6", "padding on the left is counted as text", 3)
+    expect(student.run("12-diagnosis-6-reveal")).to_contain_text("✓ diagnosis_6", timeout=ms(60))
+    expect(student.run("12-code-6")).to_contain_text("positions = torch.arange", timeout=ms(60))
+    head = student.sources["12-mend-6"].split("    return ...")[0]
+    tail = "\n\nlesson.check('mended_scores', mended_scores)"
+    card = student.write(
+        "12-mend-6", f"{head}    return model(input_ids, position_ids=attention_mask.cumsum(1)).logits{tail}"
+    )
+    expect(card).to_contain_text("in scaled_dot_product_attention")
+    right = """    positions = (attention_mask.cumsum(1) - 1).clamp(min=0)
+    return model(input_ids, attention_mask=attention_mask, position_ids=positions).logits"""
+    expect(student.write("12-mend-6", head + right + tail)).to_contain_text("✓")
+    assert lab.errors == []
+
+
+PORTS = {
+    "03_loops": ("PortedGRU", "(1 - update) * new + update * h", "update * new + (1 - update) * h", "gate complement"),
+    "11_transformer": ("PortedAttention", "repeat_interleave(self.heads // self.groups, 1)",
+                       "repeat(1, self.heads // self.groups, 1, 1)", "grouped heads"),
+    "14_linear_attention": ("PortedDelta", "torch.exp(-torch.nn.functional.softplus(decay))", "decay.sigmoid()", "gate complement"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_a_port_is_written_wrong_then_right_and_seen_beside_its_original(lab, name):
+    (exercise, right, wrong, cause), number = PORTS[name], name[:2]
+    solutions = (NOTEBOOKS / "solutions" / f"{name}.py").read_text("utf-8")
+    source = f"import torch\n\n\n{source_with_needs(solutions, exercise)}\n\n\nlesson.check('{exercise}', {exercise})"
+    student = Student(lab, name)
+    for cell in ("begin", "port-ask", "port-reveal"):
+        student.run(f"{number}-{cell}")
+    expect(student.go(f"{number}-port-reveal")).to_contain_text("no answer yet")
+    card = student.write(f"{number}-port-build", source.replace(right, wrong))
+    expect(card).to_contain_text("mine and theirs part in", timeout=ms(60))
+    expect(card).to_contain_text(cause)
+    seen = student.run(f"{number}-port-view")
+    expect(seen).to_contain_text(re.compile(r"The line is cell \d+, line \d+:"), timeout=ms(60))
+    expect(seen.locator(".rfnb-root").first).to_be_visible(timeout=ms(60))
+    expect(student.write(f"{number}-port-build", source)).to_contain_text("✓", timeout=ms(60))
+    expect(student.run(f"{number}-port-view")).to_contain_text("give the same in float64", timeout=ms(60))
     assert lab.errors == []
 
 
