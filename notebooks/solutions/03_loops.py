@@ -86,7 +86,8 @@ class PortedGRU(torch.nn.Module):
         for frame in x.unbind(1):
             of_x = (frame @ self.of_x.T + self.bias_x).chunk(3, -1)
             of_h = (h @ self.of_h.T + self.bias_h).chunk(3, -1)
-            reset, update = (torch.sigmoid(of_x[part] + of_h[part]) for part in (0, 1))
+            reset = torch.sigmoid(of_x[0] + of_h[0])
+            update = torch.sigmoid(of_x[1] + of_h[1])
             new = torch.tanh(of_x[2] + reset * of_h[2])
             h = (1 - update) * new + update * h
             states.append(h)
