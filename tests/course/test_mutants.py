@@ -66,6 +66,7 @@ RIGHT: dict[str, dict[str, dict[str, str]]] = {
     },
     "03_loops": {
         "read": {"rf.Loop(axis=time, name='read') -> rf.Loop(axis=time)": "a loop needs no name"},
+        "PortedGRU": dict.fromkeys(("-1 -> 1", "-1 -> 1 #2"), NO_AXES_LEFT),
         "clipped": {"norm > limit -> norm >= limit": "at the limit the factor is 1"},
     },
     "04_encoder_decoder": {
@@ -202,6 +203,21 @@ RIGHT: dict[str, dict[str, dict[str, str]]] = {
                  "(key, value) -> (value, key)"), "it is empty",
             ),
             **dict.fromkeys(("-1 -> 1", "-1 -> 1 #2"), NO_AXES_LEFT),
+        },
+        "PortedAttention": {
+            **dict.fromkeys(
+                ("(even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos()) -> "
+                 "(even * angles.sin() + odd * angles.cos(), even * angles.cos() - odd * angles.sin())",
+                 "even * angles.cos() - odd * angles.sin() -> odd * angles.sin() - even * angles.cos()",
+                 "return torch.stack(turned, -1).flatten(-2) -> return -torch.stack(turned, -1).flatten(-2)", "1 -> 2 #2"),
+                "queries and keys are changed alike, so their products stay",
+            ),
+            **dict.fromkeys(
+                ("(weights @ value).transpose(1, 2) -> (weights @ value).transpose(2, 1)",
+                 "part.unflatten(-1, (-1, self.size)).transpose(1, 2) -> part.unflatten(-1, (-1, self.size)).transpose(2, 1)"),
+                "the same two axes",
+            ),
+            **dict.fromkeys(("scores.shape[2:] -> scores.shape", "2 -> 1 #7"), "a mask for each head"),
         },
         "previous_score": {"np.asarray(weights) -> weights": "it is an array", "-1 -> 1 #2": NO_AXES_LEFT},
         "looks_ahead": {
