@@ -367,9 +367,11 @@ def _of_operand(found: Parting, operand: tuple[int, int], fn: Callable[[torch.Te
 
 def _complement(found: Parting) -> Iterator[Try]:
     """1 - x for a gate x, such as what is kept for what is replaced."""
-    near = [found.own, *found.mine.readers(found.own, 3)]
-    makers = {read: found.mine.tape.calls[read] for call in near for read, _ in call.reads}
-    for call in {found.own.index: found.own, **makers}.values():
+    calls = found.mine.tape.calls
+    near = dict.fromkeys([found.own, *found.mine.readers(found.own, 3)])
+    for _ in range(2):  # what they read, and what that reads: the gate may have been taken from 1
+        near |= dict.fromkeys([calls[read] for call in near for read, _ in call.reads])
+    for call in near:
         if call.name in ("sigmoid", "sigmoid_", "hardsigmoid"):
             yield from found.everywhere(
                 "gate complement",
