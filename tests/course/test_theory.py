@@ -723,7 +723,7 @@ TRUE: dict[str, dict[str, Callable[[], bool]]] = {
         "| 2 | 0.506, 0.307, 0.186 | 2.77 |": lambda: weights_at(2) == "| 2 | 0.506, 0.307, 0.186 | 2.77 |",
         r"\alpha_s=\frac{\exp\left(-\tfrac{1}{2}\lVert q-k_s\rVert^2\right)}": kernel_average,
         r"in float32, $\exp(-104)=0$": lambda: np.exp(np.float32(-104)) == 0,
-        r"In float16 $-10^9$ cannot be written and becomes $-\infty$": lambda: torch.tensor(-1e9).half().isinf().item(),
+        r"In float16 $-10^9$ cannot be represented and becomes $-\infty$": lambda: torch.tensor(-1e9).half().isinf().item(),
     },
     "06_explanation": {
         r"between 0 and $\ln 2=0.693$. For $p=(0.7, 0.2, 0.1)$ and $q=(0.1, 0.2, 0.7)$, TV is 0.6 and JS is 0.253": lambda: (
