@@ -139,7 +139,7 @@ def _track(track: dict[str, Any], values: np.ndarray, shown: np.ndarray, left: i
         shares = (column - low) / ((high - low) or 1.0)
         lines.append(
             line(
-                f"{unit['name']} {index}",
+                f"{shortened(unit['name'], left - 1 - len(f' {index}'))} {index}",  # the number is not cut off
                 shares,
                 [_number(share(value) if gate else f"{value:+.1f}", value, wide) for value in column],
             )

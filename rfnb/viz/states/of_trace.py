@@ -94,8 +94,10 @@ def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> 
     if not shown:
         return None
     best = next(iter(found.values())).best
+    inner = {each.inner[0].name for each in found.values()}
+    unit = inner.pop() if len(inner) == 1 and inner <= {"head", "channel"} else "unit"
     made = states_spec(
-        shown, dims=["batch", "step", "unit"], step_dim="step", steps=[labels for labels, _, _ in best],
+        shown, dims=["batch", "step", unit], step_dim="step", steps=[labels for labels, _, _ in best],
         lengths=[len(labels) for labels, _, _ in best], title=f"{title}, best hypothesis", live=page.live,
     )  # fmt: skip
     page.on(made, "step_dim", run, step, search)
