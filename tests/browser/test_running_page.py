@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import re
+import zlib
+from html import escape
+
+import numpy as np
 import pytest
 from playwright.sync_api import expect
+from viz.runnable import program_in
 from waiting import LONG
 
 from rfnb.models import load_g2p, pronounce
 from rfnb.models.g2p_search import search
-from rfnb.viz.runnable.page import save_page
+from rfnb.viz.runnable.page import _IN_HTML, save_page
+from rfnb.viz.spec import Spec, pack, unpack
 
 
 @pytest.fixture(scope="module")
@@ -160,3 +170,88 @@ def test_a_link_opens_a_word_and_a_damaged_page_is_a_sentence(opened, path):
         expect(page.locator(".rfnb-page-failed")).not_to_be_empty(timeout=1000 * LONG)
         assert page.locator("h1").inner_text() == "<img src=x onerror=alert(1)>"
         assert page.locator(".rfnb-picture img").count() > 0  # the picture of before stays
+
+
+# -- what a page may meet --------------------------------------------------------------------------------------------------
+
+
+def with_script(text, change):
+    """The page with another script, which it allows."""
+    code = re.search(r"<script>(.*)</script>\n</body>", text, re.DOTALL)[1]
+    own = change(code)
+    assert own != code
+    sums = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (code, own)]
+    assert sums[0] in text
+    return text.replace(code, own).replace(*sums)
+
+
+def without_simd(text):
+    """An engine of a browser that does not know the instructions of the kernel."""
+    return with_script(text, lambda code: re.sub(r"AGFzbQEAAAAB[\w+/=]+", "AGFzbQEAAAABAAAA", code))
+
+
+def with_weights(text, change):
+    """The page with other weights, whose sum is theirs."""
+    spec = unpack(program_in(text))
+    blocks = {name: change(block) if re.fullmatch(r"w\d+", name) else block for name, block in spec.blocks.items()}
+    frame = pack(Spec(spec.kind, spec.head, blocks))
+    digits = base64.b85encode(frame).decode().translate(_IN_HTML)
+    text = re.sub(r'(class="rfnb-program"[^>]* data-bytes=")[^"]+', lambda found: found[1] + digits, text)
+    sums = [escape(json.dumps({"sum": zlib.adler32(each)})[1:-1], quote=True) for each in (program_in(text), frame)]
+    old = re.search(r"&quot;sum&quot;: \d+", text)[0]
+    return text.replace(old, sums[1])
+
+
+NEW = ("DecompressionStream", "CompressionStream", "Worker", "WebAssembly", "OffscreenCanvas")
+WITHOUT_NAMES = f"for (const name of {list(NEW)}) delete window[name];"
+
+
+@pytest.mark.parametrize("old", ["wasm without SIMD", "no wasm, no worker, no streams"])
+def test_an_older_browser_computes_the_same(opened, old):
+    names = old != "wasm without SIMD"
+    change = (lambda text: with_script(text, lambda code: WITHOUT_NAMES + code)) if names else without_simd
+    page = opened(change, viewport={"width": 1000, "height": 900})
+    shows(page, "parachute")
+    page.locator("input[name=word]").fill("queue")
+    shows(page, "queue")
+    wanted = [(f"{each.score:.3f}", str(each)) for each in pronounce(load_g2p(), "queue", beam_size=5)]
+    assert [(row[1].strip(), row[2].strip()) for row in best(page)] == wanted
+
+
+CUT = {"in the program": 'class="rfnb-program"', "in the picture": "data:image", "in the script": "<script>"}
+
+
+@pytest.mark.parametrize("where", CUT)
+def test_a_page_that_is_cut_off_says_so(opened, where):
+    def change(text):
+        return text[: text.index(CUT[where]) + 3000]
+
+    page = opened(change)
+    said = page.locator(".rfnb-page-still, .rfnb-page-failed").first
+    expect(said).to_be_visible(timeout=1000 * LONG)
+    expect(said).to_contain_text("damaged")
+    assert page.locator("h1").inner_text() == "<img src=x onerror=alert(1)>"
+
+
+def test_a_page_whose_script_is_another_one_or_may_not_run_says_so(opened):
+    page = opened(
+        lambda text: text.replace("</script>\n</body>", " </script>\n</body>")
+    )  # its sum is not the one that is allowed
+    expect(page.locator(".rfnb-page-still")).to_be_visible(timeout=1000 * LONG)
+    page = opened(java_script_enabled=False)
+    expect(page.locator(".rfnb-page-still")).to_be_visible(timeout=1000 * LONG)
+    page.screenshot(path="test-shots/running_page_still.png")
+    page = opened()
+    shows(page, "parachute")
+    assert page.locator(".rfnb-page-still").count() == 0
+
+
+def test_weights_that_are_no_numbers_and_a_long_word_are_said_or_run(opened):
+    page = opened(lambda text: with_weights(text, lambda block: np.full_like(block, 0xFF)))
+    expect(page.locator(".rfnb-page-failed")).to_contain_text("computes NaN", timeout=1000 * LONG)
+    assert page.locator(".rfnb-picture img").count() > 0
+    page = opened()
+    shows(page, "parachute")
+    page.locator("input[name=word]").fill("abcde" * 100)
+    shows(page, "abcde" * 100)
+    assert len(best(page)) == 5

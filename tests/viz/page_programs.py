@@ -131,16 +131,17 @@ class Program(NamedTuple):
 
 
 def _near(value):
-    """True if some value is almost 0, but not 0 by right."""
+    """True if some value is almost 0, but not 0 by right, or none."""
     far = np.abs(value.numpy().astype(float)) if isinstance(value, rf.Tensor) else np.abs(np.float64(value))
-    return bool(np.any((far < 1e-4) & (far > 0)))
+    return bool(np.any(~(far >= 1e-4) & (far != 0)))
 
 
 def gap(x, axis):
     """How far the largest values along an axis are from each other."""
     at = x.dims.index(axis)
     values = np.sort(x.numpy().astype(float), axis=at)
-    return np.diff(values, axis=at).take(-1, at) if values.shape[at] > 1 else 1.0
+    far = np.diff(values, axis=at).take(-1, at) if values.shape[at] > 1 else 1.0
+    return np.maximum(far, 1e-9) if x.dtype.startswith("float") else far
 
 
 SCOPE["gap"] = gap

@@ -20,7 +20,9 @@ NODE = shutil.which("node")
 KINDS = {"f": "float", "i": "int", "b": "int"}
 
 
-def run_in_node(programs: dict[str, PageProgram], texts, folder: Path, *, plain=False, turns=1) -> dict[str, dict]:
+def run_in_node(
+    programs: dict[str, PageProgram], texts, folder: Path, *, plain=False, turns=1, inputs=None
+) -> dict[str, dict]:
     """By name what the engine of a page says of each text."""
     if NODE is None:
         pytest.skip("needs Node")
@@ -29,7 +31,8 @@ def run_in_node(programs: dict[str, PageProgram], texts, folder: Path, *, plain=
         for name, each in programs.items()
     }
     (folder / "programs.json").write_text(
-        json.dumps({"programs": given, "texts": list(texts), "plain": plain, "turns": turns}), encoding="utf-8"
+        json.dumps({"programs": given, "texts": list(texts), "plain": plain, "turns": turns, "inputs": inputs or {}}),
+        encoding="utf-8",
     )
     with (folder / "weights.bin").open("wb") as file:
         for each in programs.values():

@@ -16,6 +16,7 @@ from viz.runnable import run_in_node
 import rfnb as rf
 from rfnb.core.errors import parts_of
 from rfnb.viz.runnable import lowered
+from rfnb.viz.runnable.noted import noted
 from rfnb.viz.runnable.program import PageProgram, _like
 
 COUNT = int(os.environ.get("RFNB_PAGE_PROGRAMS", "80"))
@@ -78,6 +79,23 @@ def test_random_programs_compute_in_a_page_what_they_do_here(sample, plain, tmp_
     )
 
 
+def test_values_have_the_same_dims_and_marks_while_they_are_noted(sample):
+    """What is written by other ops (`written.py`) is no other value for what follows."""
+    others = []
+    for seed, (program, _) in sample[0].items():
+        there, (_, seen) = program.run("abcd"), noted(program.run, "abcd")
+        for name in program.gives:
+            if isinstance(there[name], rf.Tensor) and marks(there[name]) != marks(seen[name]):
+                others.append((seed, name, marks(there[name]), marks(seen[name]), str(program.cut_to(name))))
+    assert not others, others[0]
+
+
+def marks(value):
+    sparse = None if value.dtype.startswith("float") else value.sparse_dim  # floats label nothing
+    names = [value.dtype, *(dim and dim.name for dim in (value.feature_dim, sparse))]
+    return [*names, *sorted(dim.name or "" for dim in value.dims)]
+
+
 def test_what_a_page_cannot_run_is_said_with_the_rule(sample):
     found, refused = sample
     for seed, error in refused.items():
@@ -94,6 +112,33 @@ def test_the_programs_have_the_ops_that_a_page_has(sample):
     wanted = {*lowered.ONE, *lowered.TWO, *lowered.OVER, *lowered.OTHER} - drawn_by_others
     if COUNT >= 80:
         assert wanted - ops == set()
+
+
+FIRST, OTHER = {"beam": 3, "most": 5, "scale": 0.7}, {"beam": 5, "most": 7, "scale": 1.1}
+
+
+def test_numbers_that_a_person_gives_are_free(tmp_path):
+    """The beam, the number of steps and a factor, alone and together."""
+
+    def of(beam, most, scale):
+        code = (
+            search("v1 = loop.stack(h)\n    v2 = loop.stack(label)", most=most, beam=beam)
+            + "v2 = rf.get_beam_scores(v2)"
+        )
+        return program_of(code.replace("0.7", str(scale)))
+
+    def fn(text, **numbers):
+        return of(**numbers)(text)
+
+    exported = PageProgram.of(fn, "abcd", {name: (FIRST[name], OTHER[name]) for name in FIRST})
+    own = random.Random(SEED)
+    for _ in range(6):
+        given = {"beam": own.choice([1, 2, 4, 8]), "most": own.choice([1, 3, 9]), "scale": own.choice([0.0, 0.3, 2.5])}
+        told = run_in_node({"it": exported}, TEXTS, tmp_path, inputs=given)["it"]["answers"]
+        program = of(**given)
+        for text, answer in zip(TEXTS, told, strict=True):
+            shapes = {name: len(value.dims) for name, value in program.run(text).items() if name in program.gives}
+            assert differs(program, exported, text, answer, shapes) is None, (given, text)
 
 
 # -- of torch --------------------------------------------------------------------------------------------------------------

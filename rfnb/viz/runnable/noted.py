@@ -190,7 +190,9 @@ class Notes(Hold):
         all_given = list(values_in((args, kwargs)))
         given = [leaf for leaf in all_given if isinstance(leaf, Tensor)]
         its_name = known(op)
-        is_long = any(isinstance(leaf, Dim) and leaf.size is None for leaf in all_given)  # which the text may be
+        is_long = any(
+            isinstance(leaf, Dim) and leaf.size is None and not _is_ragged(leaf) for leaf in all_given
+        )  # as the text is
         constant = given and all(map(self.is_constant, given)) and not op.decides and not is_long
         if op.fn in WRITTEN and not constant:
             with Intercepted(self.call):
@@ -453,6 +455,11 @@ def _signature(fn: Any) -> inspect.Signature:
     return inspect.signature(fn)
 
 
+def _is_ragged(dim: Dim) -> bool:
+    """True if hypotheses or sequences may have different lengths of a dim."""
+    return any(is_beam(over) or over.extent != 1 for over in dim.length_dims)
+
+
 def _refuse_ragged(name: str, given: Mapping[str, Any]) -> None:
     """Refuse an op that reads a dim as a whole, if hypotheses or sequences have different lengths of it: a page has no padding."""
     if name in POSITIONS:
@@ -462,7 +469,7 @@ def _refuse_ragged(name: str, given: Mapping[str, Any]) -> None:
     if any(map(is_beam, dims)):  # of each of which the others may be longer
         dims += [dim for leaf in leaves_of if isinstance(leaf, Tensor) for dim in leaf.dims]
     for dim in dims:
-        if any(is_beam(over) or over.extent != 1 for over in dim.length_dims):
+        if _is_ragged(dim):
             raise type_error(
                 f"A page cannot run {name} over {dim.short_repr()}: its lengths differ.",
                 [("called in", place_text(place_of_user(1)))],

@@ -83,7 +83,9 @@ def _pad(
             (source, axis),
             (_of_number(source, axis, after, value or 0), after),
         ]
+        features = made[-1] if source.feature_dim is axis else source.feature_dim
         source = concat(*parts, out_dim=made[-1])[0]
+        source.feature_dim = features
     return source, made
 
 
@@ -109,7 +111,10 @@ def _attention(
         behind = [place - reduce_max(place, axis=dim) for dim in (axis, causal) for place in [_places(dim)]]
         energy = where(compare_bc(behind[0], "<=", behind[1]), energy, -1e30)
     weights = softmax(energy, axis=axis)
-    return matmul(attended(weights, axis=axis, target=attending_dim(weights, values, axis)), values, reduce=axis)
+    out = matmul(attended(weights, axis=axis, target=attending_dim(weights, values, axis)), values, reduce=axis)
+    if values.feature_dim in out.dims:
+        out.feature_dim = values.feature_dim
+    return out
 
 
 def _stack(sources: Sequence[Tensor], *, out_dim: Dim | None = None) -> tuple[Tensor, Dim]:

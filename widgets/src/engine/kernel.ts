@@ -127,14 +127,27 @@ function begun(): Exports | null {
   }
 }
 
-/** Rows of a times rows of b, added to what is there. */
+/** Rows of a times rows of b, added to what is there; in four sums, which do not wait for each other. */
 function multiply(a: Values, b: Values, out: Float32Array, [rows, cols, depth]: [number, number, number]): void {
-  for (let row = 0; row < rows; row++)
+  const fours = depth - (depth % 4);
+  for (let row = 0; row < rows; row++) {
+    const begin = row * depth;
     for (let col = 0; col < cols; col++) {
-      let total = out[row * cols + col]!,
-        x = row * depth,
-        y = col * depth;
-      for (const end = x + depth; x < end; x++, y++) total += a[x]! * b[y]!;
-      out[row * cols + col] = total;
+      const ahead = col * depth - begin;
+      let one = out[row * cols + col]!,
+        two = 0,
+        three = 0,
+        four = 0,
+        x = begin;
+      for (const end = begin + fours; x < end; x += 4) {
+        const y = x + ahead;
+        one += a[x]! * b[y]!;
+        two += a[x + 1]! * b[y + 1]!;
+        three += a[x + 2]! * b[y + 2]!;
+        four += a[x + 3]! * b[y + 3]!;
+      }
+      for (const end = begin + depth; x < end; x++) one += a[x]! * b[x + ahead]!;
+      out[row * cols + col] = one + two + (three + four);
     }
+  }
 }

@@ -27,9 +27,10 @@ export function engine(spec: ProgramSpec, weights: (Float32Array | Int32Array)[]
   return {
     missing: made.missing,
     plain: made.kernel.isPlain,
-    answer(text: string) {
+    run: (text: string, inputs: Inputs = {}) => void made.run(text, inputs),
+    answer(text: string, inputs: Inputs = {}) {
       try {
-        const { loops, values } = made.run(text);
+        const { loops, values } = made.run(text, inputs);
         return {
           values: values.map(plainly),
           nbest: loops.map((loop, at) => hypothesesOf(loop, endOf(spec.blocks.filter(isLoop)[at]!))),
@@ -62,8 +63,8 @@ const plain = (blocks: PlainFrame["blocks"]) =>
 export const told = async (bytes: Uint8Array, messages: Message[]): Promise<Message[][]> =>
   (await drawn(bytes, messages)).map((all) => all.map((one) => (one.rfnb === "frame" ? { ...one, frame: null } : one)));
 
-/** The same with it. */
-export async function drawn(bytes: Uint8Array, messages: Message[]): Promise<Message[][]> {
+/** The same with it; `quiet`: nothing of it, as a page keeps nothing. */
+export async function drawn(bytes: Uint8Array, messages: Message[], quiet = false): Promise<Message[][]> {
   let said: Message[] = [];
   const host = new Host((message) => said.push(message)),
     all: Message[][] = [];
@@ -71,6 +72,7 @@ export async function drawn(bytes: Uint8Array, messages: Message[]): Promise<Mes
     said = [];
     host.hear(message);
     await host.idle;
+    if (quiet) continue;
     all.push(
       said.map((one) => {
         const frame = one["frame"] as PlainFrame | undefined;

@@ -205,7 +205,8 @@ function start(main: HTMLElement, code: string): void {
     new Page(main, about, bytes, code);
   } catch (error) {
     console.warn("rfnb:", error);
-    main.append(h("p.rfnb-page-failed", { role: "alert" }, "This page is damaged: save it again."));
+    const said = h("p.rfnb-page-failed", { role: "alert" }, "This page is damaged: save it again.");
+    (main.querySelector("h1") ?? main.appendChild(h("h1"))).after(said); // above the picture, which stays
   }
 }
 
