@@ -4,6 +4,8 @@ key to its picture in Chromium, and what 1,000 words leave in memory.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import shutil
 import statistics
@@ -56,9 +58,10 @@ def test_a_word_in_a_page(beam_size, row, tmp_path):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     model = load_g2p()
-    explorer = rf.explore(
-        lambda word, beam_size=5: search(model, [word], beam_size=beam_size), word="parachute", beam_size=(1, 12)
-    )
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints its view
+        explorer = rf.explore(
+            lambda word, beam_size=5: search(model, [word], beam_size=beam_size), word="parachute", beam_size=(1, 12)
+        )
     return explorer.save(tmp_path_factory.mktemp("page") / "page.html", runs=True)
 
 

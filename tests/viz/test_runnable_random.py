@@ -209,6 +209,7 @@ FOUND = {
     "an index that is clipped": "v1 = rf.gather(v0, indices=ids, axis=time, clip_to_valid=True)",
     "frames before the end": "v1 = rf.slice(v0, axis=time, start=-3, end=-1)[0]",
     "few frames": "v1 = rf.slice(v0, axis=time, start=-2, size=1)[0]",
+    "the mean of nothing": "v1 = rf.reduce_mean(v2 := rf.slice(v0, axis=time, start=-3, end=-2)[0], axis=v2.dims[0])",
     "another dim": "v1 = rf.replace_dim(v0, in_dim=feat)[0]",
     "minus infinity": "v1 = rf.softmax(rf.where(v0 > 0, v0, float('-inf')), axis=time)",
     "an array with infinity": "v1 = v0 + rf.convert_to_tensor([float('-inf'), 0.0, float('inf'), 1.0, 2.0], dims=[feat])",
@@ -216,6 +217,9 @@ FOUND = {
     "positions as numbers": "v1 = rf.softmax(rf.range_over_dim(time, dtype='float32'), axis=time)",
     "labels side by side": "v1 = rf.gather(ROWS, indices=rf.concat((ids, time), (ids, time))[0])",
     "bools added": "v1 = rf.where((v0 > 0) + (v0 > -1), 1.0, 2.0)",
+    "features of attention": "v1 = rf.concat_features(rf.dot_attention(v0, v0, v0, key_dim=feat, axis=time, "
+        "causal_query_spatial_dim=time), v0)",
+    "features padded": "v1 = rf.concat_features(rf.pad(v0, axes=[feat], padding=[(1, 1)], value=0)[0], v0)",
     "bools shifted": "v1 = rf.where(rf.shift_right(v0 > 0, axis=time, pad_value=1), 1.0, 2.0)",
     "the largest of three": "v1 = rf.maximum(v0, 0.1, v0 * -2)",
     "a table as long as the text": "v1 = rf.expand_dim(COLUMN, time) + rf.reduce_sum(v0, axis=feat)",
@@ -232,6 +236,7 @@ FOUND = {
     "a beam wider than there is": search("v1 = loop.stack(h)", beam=7),
     "the first label": search("v1 = loop.stack(label)", end=3),
     "an axis as long as the search": search("v1 = loop.stack(label)") + "v2 = rf.ones([loop.axis, feat])",
+    "zeros for each hypothesis": search("v2 = loop.stack(label)", most=1) + "v1 = rf.zeros(rf.get_beam_scores(v2).dims)",
     "the first label of a step function":
         "def step(label, h):\n    h = rf.tanh(h + rf.gather(EMBEDDING, indices=label))\n"
         "    return rf.log_softmax(rf.matmul(h, OUT, reduce=feat), axis=classes), h\n"

@@ -369,7 +369,7 @@ class Run {
       const offers: Offers = {};
       looped.offers.push(offers);
       for (const [number, op] of spec.ops.entries())
-        if (op.op === "choice") step.choose(this.givenTo(op), op, this.engine.spec);
+        if (op.op === "choice") this.found.set("beam", step.choose(this.givenTo(op), op, this.engine.spec));
         else this.op(op, step.values, number, offers);
       const { beams } = looped;
       step.finish(after);
@@ -380,6 +380,7 @@ class Run {
     }
     const { beams } = looped;
     this.found.set(spec.axis, beams ? Math.max(...beams.counts) : looped.made);
+    if (beams) this.found.set("beam", beams.ended.length);
     if (beams && spec.ops.some(({ op, given }) => op === "choice" && given["length_normalization"])) {
       const longest = beams.lengths.map((length, slot) => length + Number(!spec.end?.included && !beams.ended[slot]));
       looped.beams = { ...beams, scores: beams.scores.map((score) => score / Math.max(1, ...longest)) };
@@ -432,7 +433,8 @@ class StepRun {
     return { ...picked(array, "beam", this.decided.parents), turn: this.turn };
   }
 
-  choose(options: Record<string, unknown>, op: OpSpec, { dims }: ProgramSpec): void {
+  /** The number of hypotheses that go on. */
+  choose(options: Record<string, unknown>, op: OpSpec, { dims }: ProgramSpec): number {
     const { looped, commands } = this,
       scores = options["scores"] as Named,
       axis = options["axis"] as Axis;
@@ -444,6 +446,7 @@ class StepRun {
     looped.steps.push(decided);
     this.turn = 1;
     this.values[op.results[0]!] = hypotheses(decided.labels, decided.dims, 1, op.as[0]!.sparse);
+    return decided.labels.length;
   }
 
   /** The hypotheses after the step: which have ended, and for which the step counts. */

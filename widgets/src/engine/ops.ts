@@ -186,7 +186,7 @@ function argmax(line: Float64Array): number {
 }
 const REDUCE: Record<string, (line: Float64Array) => number> = {
   reduce_sum: sum,
-  reduce_mean: (line) => sum(line) / line.length,
+  reduce_mean: (line) => sum(line) / Math.max(1, line.length), // of nothing 0
   reduce_max: most,
   reduce_min: (line) => -most(line.map((value) => -value)),
   reduce_logsumexp: logSumExp,
