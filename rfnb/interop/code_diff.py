@@ -102,7 +102,7 @@ class CodeDiff(NearNames):
             f"{mine} and {theirs} part in {at} ({self.kind}), in {self.call}; the results are {self.apart:.2g} apart."
         ]
         if self.line:
-            lines.append(f"The line is {self.line}: {self.code}" if self.code else f"The line is {self.line}.")
+            lines.append(f"The line is {self.line}" + (f": `{self.code}`." if self.code else "."))
         if self.theirs is not None:
             lines.append(f'In {theirs} that is {self.theirs[1]} in "{self.theirs[0]}".')
         for cause in self.causes:

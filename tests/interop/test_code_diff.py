@@ -157,7 +157,7 @@ def test_a_fault_in_a_loop_is_changed_in_all_of_its_turns_and_has_a_line(gate, c
     diff = rf.diff(Gate(torch.sigmoid), Gate(gate), inputs=x)
     assert [(each.name, each.sure) for each in diff.causes] == [(cause, True)]
     assert diff.line.startswith("test_code_diff.py:") and "gate" in diff.code
-    assert f"The line is {diff.line}: {diff.code}" in diff.text
+    assert f"The line is {diff.line}: `{diff.code}`." in diff.text
     assert rf.diff(Gate(gate), Gate(gate), inputs=x).line == ""
 
 
