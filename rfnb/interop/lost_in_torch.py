@@ -16,18 +16,21 @@ from rfnb.nn.module.lost_parts import parts_in
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 
+_OF_TORCH = frozenset(vars(torch.nn.Module()))  # parameters, buffers and modules are tensors and modules of torch
 _PLAIN, _HOLDERS = (bool, int, float, str, type(None)), (dict, OrderedDict, list, tuple, set)
 
 
 def warn_of_lost_modules(model: torch.nn.Module) -> None:
     """Warn about attributes of torch modules, also in lists and dicts, with parameters that torch does not have."""
-    modules = [(path, module) for path, module in model.named_modules() if getattr(module, "bridged", None) is None]
+    modules = [(path, module) for path, module in model.named_modules() if not hasattr(type(module), "bridged")]
     found: set[int] | None = None
     for path, module in modules:
         for name, value in vars(module).items():
-            if type(value) in _PLAIN or (type(value) in _HOLDERS and not value):  # the most common types
+            if (
+                name in _OF_TORCH or type(value) in _PLAIN or (type(value) in _HOLDERS and not value)
+            ):  # nearly all of them
                 continue
-            inside = isinstance(value, (list, tuple, dict)) and value and name not in ("_modules", "_parameters")
+            inside = isinstance(value, (list, tuple, dict)) and value
             if not inside and not isinstance(value, (Module, Parameter)):
                 continue
             for part in parts_in(value, Module, depth=2):

@@ -56,22 +56,33 @@ class _InModule:
 
     __slots__ = ("_path", "_outer", "_place", "_call")
 
-    def __init__(self, path: Callable[[], str], outer: Place | _InModule):
+    def __init__(self, path: str | Callable[[], str], outer: Place | _InModule):
         self._path, self._outer = path, outer
         self._place: Place | None = None
         self._call = 0
 
     def place(self) -> Place:
         if self._place is None:
-            outer, path, depth = self._outer, self._path(), 1
+            outer, path, depth = self._outer, self._path, 1
+            path = path if isinstance(path, str) else path()
             outermost = self
             while isinstance(outer, _InModule):  # their paths are not needed for that
                 outermost, outer, depth = outer, outer._outer, depth + 1
             if not outer.call and not outermost._call:
                 outermost._call = next(_number)
             call = outer.call or outermost._call
-            inside = outer.step, outer.axis, path, outer.steps, outer.entry
-            self._place = Place(path, *inside, next(_number), outer, call, outer.depth + depth)
+            self._place = Place(
+                path,
+                outer.step,
+                outer.axis,
+                path,
+                outer.steps,
+                outer.entry,
+                next(_number),
+                outer,
+                call,
+                outer.depth + depth,
+            )
         return self._place
 
 
@@ -182,9 +193,11 @@ class Later(Mapping[str, Any]):
         num_bytes: Size of the values in bytes.
         host: Returns some of them as host arrays without computing all, for listeners that need only these in every step.
         look: For a "module" event, a key of the values' templates: calls with the same key share their values.
-        kept: For such an event, returns what a trace with values keeps beside its template, of `num_bytes`.
+        kept: For such an event, returns what a trace with values keeps, given its template; of `num_bytes`.
         like: Values with the same dims that exist already.
     """
+
+    __slots__ = ("num_bytes", "host", "look", "kept", "like", "_make", "_values", "__weakref__")
 
     def __init__(
         self,
@@ -192,7 +205,7 @@ class Later(Mapping[str, Any]):
         num_bytes: int = 0,
         host: Callable[[], dict[str, Any]] | None = None,
         look: tuple[Any, ...] | None = None,
-        kept: Callable[[], dict[str, Any]] | None = None,
+        kept: Callable[[Any], dict[str, Any]] | None = None,
         like: Mapping[str, Any] | None = None,
     ):
         self.num_bytes, self.host, self.look, self.kept, self.like = num_bytes, host, look, kept, like
@@ -248,6 +261,8 @@ class LaterStates(Later):
         steps: The number of steps.
         num_bytes: Size of the values in bytes.
     """
+
+    __slots__ = ("at", "steps")
 
     def __init__(self, make: Callable[[], dict[str, Any]], at: Callable[[int], Any], steps: int, num_bytes: int = 0):
         super().__init__(make, num_bytes)
@@ -401,8 +416,8 @@ class TraceContext:
         finally:
             self.leave_module(before)
 
-    def enter_module(self, path: Callable[[], str]) -> Place | _InModule:
-        """Enter a module; return the argument for `leave_module`. Its path is computed only if an event is sent there."""
+    def enter_module(self, path: str | Callable[[], str]) -> Place | _InModule:
+        """Enter a module; return the argument for `leave_module`. A path that is a function is called only if an event is sent there."""
         before = _place.get()
         _place.set(_InModule(path, before))
         return before

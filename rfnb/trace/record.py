@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -124,7 +124,7 @@ def record(
                 kept = {**kept, **numbers.added(offered)}
             if values and offered.__class__ is Later and offered.kept is not None and numbers is None:
                 size += offered.num_bytes
-                kept = Later(partial(_beside, kept, offered.kept), size, like=kept)
+                kept = Later(partial(offered.kept, kept), size, like=kept)
             elif values:
                 outputs = keep(offered["outputs"], attached=graph)
                 kept, size = {**kept, "outputs": outputs}, size + bytes_of(outputs)
@@ -146,11 +146,6 @@ def record(
             warn_of_kinds("record", [kinds] if isinstance(kinds, str) else kinds, trace.events)
         if path is not None:
             warn_of_paths("record", [path] if isinstance(path, str) else path, heard)
-
-
-def _beside(template: Mapping[str, Any], kept: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The values of an event of which only the template is there."""
-    return {**template, **kept()}
 
 
 def models_of(model: Any, what: str = "record") -> tuple[dict[int, tuple[Any, str]], dict[str, Any]]:

@@ -265,22 +265,26 @@ class Trace(NearNames):
             index = len(self.events)
             fits = self._limit is None or self.num_bytes + num_bytes + (index + 1) * EVENT_COST <= self._limit
             if fits:
-                inside = place.module, place.steps, place.axis, place.entry, place.call
-                event = Event(kind, place.path, place.step, index, values, *inside, num_bytes, place.depth)
+                path, step, axis, module, steps, entry, _, _, call, depth = place
+                event = Event(kind, path, step, index, values, module, steps, axis, entry, call, num_bytes, depth)
                 self._keep(event)
             else:
                 self.truncated = Truncated(kind, place.path, place.step, self._limit or 0)
         if not fits:
             self._warn()
             return None
-        for fn in list(self._subscribers):
+        for fn in list(self._subscribers) if self._subscribers else ():
             self._tell(fn, event)
         return event
 
     def _keep(self, event: Event) -> None:
         self._sizes.note(event)
         self.events.append(event)
-        self._by_kind.setdefault(event.kind, {}).setdefault(event.path, []).append(event)
+        by_path = self._by_kind.get(event.kind) or self._by_kind.setdefault(event.kind, {})
+        of_path = by_path.get(event.path)
+        if of_path is None:
+            of_path = by_path[event.path] = []
+        of_path.append(event)
         self.num_bytes += event.num_bytes
 
     def settle_sizes(self) -> None:

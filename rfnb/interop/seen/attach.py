@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 
 from rfnb.core.block import Among, Setting, all_of, block
 from rfnb.core.errors import ShapeError
@@ -75,6 +76,10 @@ def attach(models: Mapping[str, torch.nn.Module], options: AttachOptions) -> Ite
     names = Names(said, around, labels, paths, values=options.values, ops=options.ops, guesses=options.guesses)
     names.outputs = output_modules(paths, names) | (around.outputs if around is not None else set())
     modules = list({id(module): module for module in open_modules(models)}.values())
+    if not options.inside and not any(
+        map(found.is_looked_into, modules)
+    ):  # what these make is followed through all that they call
+        modules = [module for module in modules if any(module is model for model in models.values())]
     found.prepare(names, modules)
     if not names.searched:  # models of transformers have their own naming rules
         names.guesses = []
@@ -105,14 +110,16 @@ class _Seeing(InPlace):
         self._see = _Seeing._look if "torch._dynamo" not in sys.modules else _look_uncompiled()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._see(self, *args, **kwargs)
+        if is_compiling() or _compiling() is not None:
+            return self._see(self, args, kwargs)
+        return self._told(args, kwargs) if _current.get() is not None else self._look(args, kwargs)
 
-    def _look(self, *args: Any, **kwargs: Any) -> Any:
-        names = _names.get()
-        if attached.get() and names and _current.get() is None:
-            refuse_without_graph()
+    def _look(self, args: Any, kwargs: dict[str, Any]) -> Any:
         if _current.get() is not None:
             return self._told(args, kwargs)
+        names = _names.get()
+        if attached.get() and names:
+            refuse_without_graph()
         if names and names[-1].searched:
             with found.Looking():
                 return _in_one_chunk(self._told, args, kwargs)
@@ -134,7 +141,7 @@ class _Seeing(InPlace):
             return forward(*args, **kwargs)
         mode, outer = pause(), _current.get()
         call = Call(self._owner, path, outer, names[-1], args, kwargs)
-        before = trace_context.enter_module(lambda: path)
+        before = trace_context.enter_module(path)
         try:
             _current.set(call)
             _quietly(_before, call)
@@ -143,7 +150,11 @@ class _Seeing(InPlace):
                 edits = editing.get()
             try:
                 if not edits:
-                    result = found.forward_of(call, forward, args, kwargs)
+                    result = (
+                        found.forward_of(call, forward, args, kwargs)
+                        if call.names.searched
+                        else forward(*args, **kwargs)
+                    )
                 else:
                     ran = lambda *args, **kwargs: found.forward_of(call, forward, args, kwargs)  # noqa: E731
                     if any([edit.part == "weights" for edit in edits_of(call.module)]):
@@ -186,15 +197,22 @@ def _before(call: Call) -> None:
     announce(call)
     enter(call)
     begin(call)
-    found.begin(call)
+    if call.outer is None:
+        found.begin(call)
 
 
 def _after(call: Call, result: Any) -> None:
     tell_call(call, leave(call, result))
     if found.is_looked_into(call.module):
         recurrent.written_cell(call, result)
-    found.end(call, result)
-    end(call, result)
+    if call.names.searched:
+        found.end(call, result)
+    if call.seen or call.outer is None:
+        end(call, result)
+
+
+# What dynamo is asked to do with each frame of Python that begins; None where nothing is compiled.
+_compiling: Callable[[], Any] = getattr(torch._C._dynamo.eval_frame, "get_eval_frame_callback", lambda: False)
 
 
 @functools.cache
@@ -210,7 +228,7 @@ _transforms: Callable[[], Any] = getattr(torch._C._functorch, "maybe_current_lev
 
 def _is_hidden(path: str, names: Names) -> bool:
     """Whether a call is part of a function transform, or of a compiler that traces the code."""
-    if torch.compiler.is_compiling() or torch.jit._trace.is_tracing():
+    if is_compiling() or torch.jit._trace.is_tracing():
         return True
     if _transforms() is None:
         return False

@@ -46,6 +46,8 @@ class Call:
         "_inputs",
         "_tensors",
         "_root",
+        "_named",
+        "_place",
     )
 
     def __init__(
@@ -59,6 +61,8 @@ class Call:
             self.made: list[Dim] = []
             self.masks: dict[int, torch.Tensor] = {}
         self._tensors: list[tuple[str, torch.Tensor]] | None = None
+        self._named: tuple[int, list[tuple[Dim, ...]]] | None = None
+        self._place = 0
         self._args, self._kwargs = args, kwargs
         self._inputs: dict[str, Any] | None = None
 
@@ -78,8 +82,31 @@ class Call:
     def tensors(self) -> list[tuple[str, torch.Tensor]]:
         """The tensors among the inputs, including those in tuples, lists and dicts, in order."""
         if self._tensors is None:
-            self._tensors = [pair for pair in tensors_of(self.inputs) if not is_parameter(pair[1])]
+            args = self._args
+            if len(args) == 1 and not self._kwargs and args[0].__class__ is torch.Tensor:
+                names = _names_of(type(self.module).forward)
+                self._tensors = tensors_of(args[0], names[0] if names else "0")
+            else:
+                self._tensors = [pair for pair in tensors_of(self.inputs) if not is_parameter(pair[1])]
         return self._tensors
+
+    def begin(self, named: list[tuple[Dim, ...]], state: int) -> None:
+        """Note the dims of each of the tensors, as they were known in a state of the names; from now on `dims` stays as it is."""
+        self._named, self._place = (state, named), 0
+
+    def named(self) -> list[tuple[Dim, ...]]:
+        """The dims of each of the tensors."""
+        names = self.names
+        if self._named is not None and self._named[0] == names.state:
+            return self._named[1]
+        return [names.of(raw) or names.dims(raw, [None] * raw.ndim, self, guessed=True) for _, raw in self.tensors()]
+
+    @property
+    def surroundings(self) -> int:
+        """A number that stands for the dims of the inputs of this call and of those around it."""
+        if not self._place:
+            self._place = self.names.place(0 if self.outer is None else self.outer.surroundings, self.dims)
+        return self._place
 
 
 def is_parameter(raw: torch.Tensor) -> bool:

@@ -101,7 +101,7 @@ def _given(
     """The arguments of a call with one tensor replaced."""
     call.names.give(new, dims)
     call._args, call._kwargs = args, kwargs = swapped(args, raw, new), swapped(kwargs, raw, new)
-    call._inputs = call._tensors = None
+    call._inputs = call._tensors = call._named = None
     return args, kwargs
 
 

@@ -67,7 +67,7 @@ def prepare(names: Any, modules: Sequence[nn.Module]) -> None:
 
 def begin(call: Call) -> None:
     """An outermost call begins."""
-    if call.outer is None and call.names.searched and (listening("attention") or listening("states")):
+    if call.names.searched and (listening("attention") or listening("states") or editing.get()):
         loops = listening("states")
         call.seen[SEARCH] = SoftmaxSearch(call, call.names.buffers, why_not, _accepted, loops=loops)
 
@@ -461,6 +461,7 @@ def _dims(call: Call, candidate: WrittenSoftmax, order: Sequence[int], targets: 
     for place in range(-1 - targets, 0):  # an unnamed axis that comes from a parameter is not time
         if dims[place].guessed and origin(candidate.scores, order[place]).kind == "param":
             dims[place].name = "latent"
+            call.names.unsettle()
         dims[place] = call.names.worded(dims[place], candidate.word_of(order[place]), call)
     return dims, sizes
 

@@ -46,7 +46,10 @@ def generate_seen(modules: Iterable[Any], names: Callable[[], Names]) -> Undone:
 
 
 def _generates(module: Any) -> bool:
-    return callable(getattr(module, "generate", None)) and getattr(module, "generation_config", None) is not None
+    has = hasattr(type(module), "generate") or "generate" in vars(
+        module
+    )  # where it has none, torch makes an error of it
+    return has and callable(module.generate) and getattr(module, "generation_config", None) is not None
 
 
 def _functions() -> Iterator[Place]:

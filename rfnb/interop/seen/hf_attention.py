@@ -17,6 +17,7 @@ import re
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -36,6 +37,7 @@ from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.interop.seen.snapshot import held, version_of
 from rfnb.interop.seen.streams import attention_dims, is_cross
+from rfnb.trace.editing import editing
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later
 from rfnb.viz.dims.of_transformers import CACHE_NAMES
@@ -77,13 +79,17 @@ def _asking(original: Any) -> Any:
 def _seeing(function: Any) -> Any:
     if getattr(function, "_rfnb_seen", False) or not callable(function):
         return function
+    return _seen_as(function) if isinstance(function, FunctionType) else _seen_as.__wrapped__(function)
 
+
+@functools.lru_cache(maxsize=64)  # a model asks for its function in each call
+def _seen_as(function: Any) -> Any:
     @functools.wraps(function)
     def seen(
         module: Any, query: Any, key: Any, value: Any, attention_mask: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         call = current()
-        if call is None or not listening("attention"):
+        if call is None or not (listening("attention") or editing.get()):
             return function(module, query, key, value, attention_mask, *args, **kwargs)
 
         def run(query: Any, key: Any, value: Any) -> Any:
@@ -95,6 +101,8 @@ def _seeing(function: Any) -> Any:
                 _unheard.set(before)
 
         query, key, value, result = with_function(call, function, query, key, value, run)
+        if not listening("attention"):
+            return result
         before = _in_model.get()
         try:
             _in_model.set(False)  # it computes weights for a few rows
@@ -216,9 +224,12 @@ def offer(
 
 def _masks(scored: Scored, dims: tuple[Dim, Dim, Dim, Dim]) -> dict[str, Any]:
     """Set what is masked beyond the padding in the dims; "causal" if it is exactly the causal mask."""
+    batch, _, target, source = dims
+    sizes = scored.shape
+    is_plain = scored.mask is None and scored.window is None and sizes[2] == sizes[3]
+    if is_plain and target.size is not None and source.size is not None:  # neither has lengths
+        return {"causal": scored.causal and sizes[2] > 1}
     with torch.no_grad():
-        batch, _, target, source = dims
-        sizes = scored.shape
         seen = scored.seen(0, sizes[2])
         masked = scored.masked()
         if masked is None and seen is None:

@@ -21,15 +21,34 @@ _MOST_LOOKS = 4  # of views with other shapes: the first ones have explicit name
 Look = tuple[Any, Any, Any]
 
 
+MOST_DEAD = 1024
+
+
+def without_dead(known: dict[Any, tuple[Any, ...]]) -> int:
+    """Drop the entries whose references (their first part) are dead; gives the number of entries at which it is worth it again.
+
+    A callback for each reference would do it at once, at ten times the cost.
+    """
+    for key in [key for key, each in known.items() if each[0]() is None]:
+        del known[key]
+    return 2 * len(known) + MOST_DEAD
+
+
 class _Object:
     """Stands for a tensor with several equal views."""
 
 
 class Layouts:
-    """The dims of memory views."""
+    """The dims of memory views.
+
+    Attributes:
+        state: A number that changes where something that was known of a dim or of memory is something else now.
+    """
 
     def __init__(self) -> None:
+        self.state = 0
         self._known: dict[int, tuple[weakref.ref[Any], dict[Look, tuple[Dim, ...]]]] = {}
+        self._most = MOST_DEAD
         self._objects: dict[Any, tuple[weakref.ref[Any], _Object]] = {}
 
     def put(self, raw: torch.Tensor, dims: tuple[Dim, ...]) -> None:
@@ -38,16 +57,20 @@ class Layouts:
         if storage is None:
             return
         key = id(storage)
-        known = self._known.get(key)
+        known, look = self._known.get(key), (raw.shape, raw.stride(), raw.storage_offset())
         if known is None or known[0]() is not storage:
-            forget = lambda ref: self._known.pop(key, None) if self._known.get(key, (None,))[0] is ref else None  # noqa: E731
-            known = self._known[key] = weakref.ref(storage, forget), {}
-        known[1][raw.shape, raw.stride(), raw.storage_offset()] = dims
+            if len(self._known) >= self._most:
+                self._most = without_dead(self._known)
+            self._known[key] = weakref.ref(storage), {look: dims}
+            return
+        if known[1].setdefault(look, dims) != dims:
+            known[1][look] = dims
+            self.state += 1
 
     def of(self, raw: torch.Tensor) -> tuple[Dim, ...] | None:
         """The dims of an equal view of this memory, or None."""
-        looks = self._looks(raw)
-        return looks.get((raw.shape, raw.stride(), raw.storage_offset())) if looks else None
+        looks = self.looks(raw)
+        return None if looks is None else looks.get((raw.shape, raw.stride(), raw.storage_offset()))
 
     def stands_for(self, raw: torch.Tensor) -> Any:
         """An object that is the same for all equal views of this memory, until it is changed in place."""
@@ -61,7 +84,7 @@ class Layouts:
 
     def axes(self, raw: torch.Tensor) -> list[Dim | None]:
         """For each axis of another view of known memory its dim, or None."""
-        looks = self._looks(raw)
+        looks = self.looks(raw)
         out: list[Dim | None] = [None] * raw.ndim
         if not looks:
             return out
@@ -75,7 +98,8 @@ class Layouts:
                             break
         return out
 
-    def _looks(self, raw: torch.Tensor) -> dict[Look, tuple[Dim, ...]] | None:
+    def looks(self, raw: torch.Tensor) -> dict[Look, tuple[Dim, ...]] | None:
+        """The dims of the memory of a tensor by the looks at it; None if nothing is known of it."""
         storage = memory_of(raw)
         known = None if storage is None else self._known.get(id(storage))
         return known[1] if known is not None and known[0]() is storage else None

@@ -43,9 +43,14 @@ def say_inputs(call: Call) -> None:
 
 def enter(call: Call) -> None:
     """Set the dims of a call's other inputs, before it runs."""
-    names, inputs = call.names, call.tensors()
-    known = [names.of(raw) for _, raw in inputs]
+    names, inputs, state = call.names, call.tensors(), call.names.state
+    known: list[Any] = [names.of(raw) for _, raw in inputs]
     masked = False
+    if len(inputs) == 1 and known[0] is not None and "mask" not in (name := inputs[0][0]) and "len" not in name:
+        if not any([dim.guessed for dim in known[0]]):  # nearly all calls
+            call.dims = list(dict.fromkeys(known[0]))
+            call.begin(known, state)
+            return
     for index, (name, raw) in enumerate(inputs):
         dims = known[index]
         masked = masked or "mask" in name or "len" in name
@@ -54,7 +59,9 @@ def enter(call: Call) -> None:
                 if dim.guessed and (roles := roles_for(call.module, name, raw)) is not None:
                     dims = known[index] = names.dims(raw, roles, call.outer)
                     break
-            call.dims += [dim for dim in dims if dim not in call.dims]
+            for dim in dims:
+                if dim not in call.dims:
+                    call.dims.append(dim)
     if None in known:
         first = call.outer is None and batch_first_of(call.module)
         for index, (name, raw) in enumerate(inputs):
@@ -67,6 +74,7 @@ def enter(call: Call) -> None:
     if masked:
         add_lengths(call, inputs)
         call.dims = [names.now(dim) for dim in call.dims]
+    call.begin(known, state)
 
 
 _TWO_SIDES = torch.nn.Transformer, torch.nn.TransformerDecoder, torch.nn.TransformerDecoderLayer
@@ -134,24 +142,21 @@ def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, tuple[Dim, .
 
 def _returned(call: Call, raw: torch.Tensor) -> tuple[Dim, ...]:
     """The dims of a result without given names: those of the first input with this shape, unless views indicate others."""
-    names = call.names
-    like = next((each for _, each in call.tensors() if each.shape == raw.shape), None)
-    dims, known = names.of(like) if like is not None else None, names.axes_of_views(raw)
-    if dims is None or any(own is not None and own is not dim for own, dim in zip(known, dims)):
-        return names.dims(raw, [None] * raw.ndim, call, guessed=True)
-    names.give(raw, dims)
-    return dims
+    names, shape = call.names, raw.shape
+    like = next((at for at, (_, each) in enumerate(call.tensors()) if each.shape == shape), None)
+    if like is not None:
+        dims = call.named()[like]
+        if names.is_new(raw) or all(own is None or own is dim for own, dim in zip(names.axes_of_views(raw), dims)):
+            names.give(raw, dims)
+            return dims
+    return names.dims(raw, [None] * raw.ndim, call, guessed=True)
 
 
 @reads(torch.nn.Linear)
 def linear(call: Call, result: Any) -> None:
     """The dims of a product: those of the input, and the features of the result."""
-    if not call.tensors():
-        return
-    _, raw = call.tensors()[0]
-    dims = call.names.of(raw)
-    if isinstance(result, torch.Tensor) and dims is not None and id(call.module) not in call.names.outputs:
-        call.names.dims(result, [*dims[:-1], "feature"], call)
+    if call.tensors() and isinstance(result, torch.Tensor) and id(call.module) not in call.names.outputs:
+        call.names.dims(result, [*call.named()[0][:-1], "feature"], call)
 
 
 @reads(*SPATIAL)
@@ -179,37 +184,48 @@ def tell_call(
     """Send the `module` event of a call."""
     if not listening("module"):
         return
-    names = call.names
-    inputs = [
-        (name, raw, names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True))
-        for name, raw in call.tensors()
-    ]
-    kept = [(name, names.kept(raw), dims) for name, raw, dims in outputs] if names.values else None
-    kind = type(call.module).__name__
-
-    def make() -> dict[str, Any]:
-        made = [(name, names.seen(raw, dims)) for name, raw, dims in outputs]
-        for (_, tensor), (_, raw, _) in zip(made, kept or ()):
-            tensor._raw = raw
-        values = {
-            "inputs": [(name, names.seen(raw, dims)) for name, raw, dims in inputs],
-            "outputs": made,
-            "module": kind,
-        }
-        return values if raised is None else values | {"raised": raised}
-
+    names, kind = call.names, type(call.module).__name__
+    inputs = [(name, raw, dims) for (name, raw), dims in zip(call.tensors(), call.named())]
     look: list[Any] = [kind, raised, len(inputs)]
-    for name, raw, dims in (*inputs, *outputs):
+    for name, raw, dims in inputs:
         look += name, raw.dtype, dims, dims[-1].kind if dims else None
-    later = Later(make, look=tuple(look))
-    if kept is not None:
-        later.num_bytes, later.kept = sum([raw.nbytes for _, raw, _ in kept]), partial(_outputs, names, kept)
-    probe_later("module", later)
+    for name, raw, dims in outputs:
+        look += name, raw.dtype, dims, dims[-1].kind if dims else None
+    if not names.values:
+        probe_later("module", Later(partial(_values, names, kind, raised, inputs, outputs, ()), look=tuple(look)))
+        return
+    kept, size = list[Any](), 0
+    for name, raw, dims in outputs:
+        raw = names.kept(raw)
+        size += raw.nbytes
+        kept += name, raw, dims
+    made, beside = partial(_values, names, kind, raised, inputs, outputs, kept[1::3]), partial(_beside, names, *kept)
+    probe_later("module", Later(made, size, look=tuple(look), kept=beside))
 
 
-def _outputs(names: Names, kept: Sequence[tuple[str, torch.Tensor, tuple[Dim, ...]]]) -> dict[str, Any]:
-    """The part of a call that a trace stores."""
-    return {"outputs": [(name, names.seen(raw, dims)) for name, raw, dims in kept]}
+_Named = Sequence[tuple[str, torch.Tensor, tuple[Dim, ...]]]
+
+
+def _values(
+    names: Names, kind: str, raised: str | None, inputs: _Named, outputs: _Named, kept: Sequence[torch.Tensor]
+) -> dict[str, Any]:
+    """The values of a `module` event."""
+    made = [(name, names.seen(raw, dims)) for name, raw, dims in outputs]
+    for (_, tensor), raw in zip(made, kept):
+        tensor._raw = raw
+    values = {"inputs": [(name, names.seen(raw, dims)) for name, raw, dims in inputs], "outputs": made, "module": kind}
+    return values if raised is None else values | {"raised": raised}
+
+
+def _beside(names: Names, *kept: Any) -> dict[str, Any]:
+    """The values of a `module` event that a trace keeps: of the inputs it has the template.
+
+    Args:
+        kept: Of each result its name, the array and its dims, one behind the other, which are few objects for the garbage collector;
+            and the template.
+    """
+    outputs = [(name, names.seen(raw, dims)) for name, raw, dims in zip(kept[:-1:3], kept[1:-1:3], kept[2:-1:3])]
+    return {**kept[-1], "outputs": outputs}
 
 
 # -- names from the user -------------------------------------------------------------------------------------------------------

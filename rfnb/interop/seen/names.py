@@ -14,6 +14,7 @@ and size; else a new dim. An unknown role is guessed from the rank of the tensor
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,14 +23,16 @@ import torch
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.interop.seen.layouts import Layouts, memory_of
+from rfnb.interop.seen.layouts import MOST_DEAD, Layouts, without_dead
 from rfnb.interop.seen.roles import KIND_OF, OF_DATA, role_guessed, roles_guessed
-from rfnb.interop.seen.snapshot import attached, version_of
+from rfnb.interop.seen.snapshot import attached
 from rfnb.interop.seen.token_labels import Labels
 from rfnb.interop.seen.user_axis_names import FIRST, OUTPUT, UserAxisNames
 from rfnb.interop.seen.why import Why
 
 Role = str | Dim | None
+_MOST_PLANS = 4096  # of old batches
+_numbers = itertools.count(1)
 
 
 class Names:
@@ -67,7 +70,7 @@ class Names:
         guesses: list[Any] | None = None,
     ) -> None:
         self.guesses: list[Any] = [] if guesses is None else guesses
-        self.given, self.around, self.labels = given, around, labels
+        self.given, self.around, self.labels = given or None, around, labels
         self.ops: bool = ops or (around is not None and around.ops)
         self.values: bool = values or (around is not None and around.values)
         self.said: set[str] = set()
@@ -82,7 +85,10 @@ class Names:
         self._of_model: dict[tuple[str, int], Dim] = {}
         self._vocabs: dict[tuple[int, int], Dim] = {}
         self._now: dict[Dim, Dim] = {}
-        self._copies: dict[Any, Any] = {}
+        self._plans: dict[Any, tuple[Dim, ...]] = {}
+        self._places: dict[tuple[Any, ...], int] = {}
+        self._copies: dict[int, tuple[Any, ...]] = {}
+        self._most_copies = MOST_DEAD
         self._paths: dict[int, list[str]] = {}
         for path, module in (paths or {}).items():
             self._paths.setdefault(id(module), []).append(path)
@@ -108,6 +114,10 @@ class Names:
         if dims is None or not self._now:
             return dims
         return tuple(self._now.get(dim, dim) for dim in dims)
+
+    def is_new(self, raw: torch.Tensor) -> bool:
+        """Whether nothing is known of the memory of a raw tensor."""
+        return self._layouts.looks(raw) is None
 
     def axes(self, raw: torch.Tensor) -> list[Dim | None]:
         """For each axis its certain dim, from known memory, or None."""
@@ -145,6 +155,10 @@ class Names:
         Args:
             guessed: Whether the roles are only a guess. Otherwise they correct earlier guesses.
         """
+        if self.is_new(raw):
+            dims = self._found_before(raw.shape, roles, call, guessed=guessed)
+            self.give(raw, dims)
+            return dims
         known = self.of(raw)
         if known is not None and (guessed or not any(map(self._doubted, known, roles))):
             return known
@@ -159,6 +173,45 @@ class Names:
         dims = self.found(raw.shape, roles, call, known=axes, by=by, guessed=guessed)
         self.give(raw, dims)
         return dims
+
+    def _found_before(self, shape: torch.Size, roles: Sequence[Role], call: Any, *, guessed: bool) -> tuple[Dim, ...]:
+        """What `found` gives for axes of which none is known: as for the same question in a call with the same dims around it."""
+        if self.why is not None:
+            return self.found(shape, roles, call, guessed=guessed)
+        state = self.state
+        made = () if call is None else tuple(call.root.made)
+        key = (state, shape, tuple(roles), guessed, 0 if call is None else call.surroundings, made)
+        dims = self._plans.get(key)
+        if dims is None:
+            dims = self.found(shape, roles, call, guessed=guessed)
+            if self.state == state:  # else it has made or corrected dims, which happens once
+                if len(self._plans) >= _MOST_PLANS:
+                    self._plans.clear()
+                self._plans[key] = dims
+        return dims
+
+    @property
+    def state(self) -> int:
+        """A number that changes where dims that were known are made, or something else is known of them."""
+        return self._layouts.state
+
+    def unsettle(self) -> None:
+        """Say that something else is known of dims: what was found by them may be found otherwise."""
+        self._layouts.state += 1
+
+    def place(self, around: int, dims: Sequence[Dim]) -> int:
+        """A number that stands for the dims of the inputs of a call and of the calls around it.
+
+        Args:
+            around: That of the call around it; 0 without one.
+        """
+        key = (around, *dims)
+        found = self._places.get(key)
+        if found is None:
+            if len(self._places) >= _MOST_PLANS:
+                self._places.clear()
+            found = self._places[key] = next(_numbers)
+        return found
 
     def found(
         self,
@@ -228,8 +281,10 @@ class Names:
             dim = self.around._of_model.get((role, size)) if self.around is not None else None
             dim = self._of_model[role, size] = dim or Dim(size, name=role, kind=KIND_OF.get(role))
             dim.guessed = doubt
-        elif not doubt:
+            self.unsettle()
+        elif not doubt and dim.guessed:
             dim.guessed = False
+            self.unsettle()
         return dim
 
     def say(self, raw: torch.Tensor, names: Sequence[str | Dim], call: Any) -> None:
@@ -266,6 +321,7 @@ class Names:
                 call.root.made.append(found)
             found.guessed = False
             dims.append(_once(found, dims))
+        self.unsettle()
         self.give(raw, dims)
         if self.why is not None:
             self.why.note(dims, ["dims="] * len(dims))
@@ -288,6 +344,7 @@ class Names:
 
     def guess(self, dim: Dim) -> None:
         """Mark the name of a data dim as a guess."""
+        self.unsettle()
         dim.guessed = True
         self.guesses.append(dim)
 
@@ -307,17 +364,20 @@ class Names:
             return raw
         if raw.is_inference():  # in-place changes after the last copy are not tracked
             return raw.detach().clone()
-        version, memory = version_of(raw), memory_of(raw)
-        look = id(raw) if memory is None else (raw.data_ptr(), raw.shape, raw.stride())
-        known = self._copies.get(look)
+        version, known = raw._version, self._copies.get(id(raw))
+        copy: torch.Tensor | None = None
         if known is not None and known[0]() is raw and known[1] == version:
-            return known[2]
-        copy = raw.detach().clone()
-        self._copies[look] = weakref.ref(raw, lambda _: self._copies.pop(look, None)), version, copy
+            copy = known[2]()
+        if copy is None:
+            copy = (raw.detach() if raw.requires_grad or raw.__class__ is not torch.Tensor else raw).clone()
+            if len(self._copies) >= self._most_copies:
+                self._most_copies = without_dead(self._copies)
+            self._copies[id(raw)] = weakref.ref(raw), version, weakref.ref(copy)
         return copy
 
     def becomes(self, dim: Dim, other: Dim) -> None:
         """From now on, replace a dim by another one of the same size with lengths."""
+        self.unsettle()
         self._now[dim] = other
         for old, new in list(self._now.items()):
             if new is dim:
@@ -368,6 +428,7 @@ class Names:
         if near is not None:
             return near, "input"
         made = Dim(size, name=role, kind=KIND_OF.get(role))
+        self.unsettle()
         if doubt:
             self.guess(made)
         if call is not None:
@@ -405,6 +466,7 @@ class Names:
         """Correct the role of a dim with a guessed name."""
         if not isinstance(role, str) or not dim.guessed:
             return
+        self.unsettle()
         dim.guessed = False
         if dim.kind != KIND_OF.get(role):
             if self._of_model.get((dim.name, dim.extent)) is dim:

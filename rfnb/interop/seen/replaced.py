@@ -134,11 +134,11 @@ class Method:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self.original
-        layers = self._layers.get(id(instance))
-        if layers is None:
-            return self.original.__get__(instance, owner)
         made = self._made.get(id(instance))
         if made is None:
+            layers = self._layers.get(id(instance))
+            if layers is None:
+                return self.original.__get__(instance, owner)
             made = self.original.__get__(instance, owner)
             for make, _ in layers.values():
                 made = make(made)
@@ -307,8 +307,10 @@ def is_method(owner: Any, name: str) -> bool:
     """Whether an instance has this name as a plain function of its class."""
     if isinstance(owner, type | ModuleType) or name in vars(owner):
         return False
-    kinds = type(owner).__mro__
-    return isinstance(next((vars(kind)[name] for kind in kinds if name in vars(kind)), None), FunctionType | Method)
+    for kind in type(owner).__mro__:
+        if name in vars(kind):
+            return isinstance(vars(kind)[name], (FunctionType, Method))
+    return False
 
 
 def _put_at(owner: Any, name: str, value: Any) -> None:

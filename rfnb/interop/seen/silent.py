@@ -115,9 +115,11 @@ def _open_in(path: str, module: torch.nn.Module, done: set[int], told: set[str])
         told.add("quantised")
         rule = "Their weights are codes: there are dims of what goes in and out, no states and gates. Record the model before:"
         _say(path, module, rule, "rf.record(model=model)", "record: of quantised modules only the calls are seen.")
-    if getattr(module, "bridged", None) is None:  # a module of rfnb sends its own events
+    if not hasattr(type(module), "bridged"):  # a module of rfnb sends its own events
         yield module
-    for name, child in module.named_children():
+    for name, child in module._modules.items() if module._modules else ():
+        if child is None:
+            continue
         yield from _open_in(f"{path}.{name}" if path else name, child, done, told)
 
 

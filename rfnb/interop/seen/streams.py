@@ -19,7 +19,7 @@ from rfnb.interop.seen.calls import Call
 SOURCES = ("key_value_states", "encoder_hidden_states", "cross_attention_states", "memory")
 """Parameters of attentions that take keys from elsewhere."""
 
-_STREAM, _BEGUN, _ALL = "stream", "streams begun", "all positions"
+_STREAM, _BEGUN, _ALL, _SOURCE = "stream", "streams begun", "all positions", "source"
 
 
 class Stream(NamedTuple):
@@ -118,7 +118,11 @@ def source_size(call: Call) -> int | None:
 
 
 def _source(call: Call) -> torch.Tensor | None:
-    return next((call.inputs[name] for name in SOURCES if isinstance(call.inputs.get(name), torch.Tensor)), None)
+    if _SOURCE not in call.seen:
+        given = call.inputs
+        call.seen[_SOURCE] = next((given[name] for name in SOURCES if isinstance(given.get(name), torch.Tensor)), None)
+    source: torch.Tensor | None = call.seen[_SOURCE]
+    return source
 
 
 def _given(call: Call, batch: Dim, size: int) -> Dim | None:
