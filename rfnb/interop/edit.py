@@ -61,10 +61,16 @@ def edit(model: Any, edits: Mapping[str, Any], *, dims: Mapping[str, Any] | None
     Source: the interventions are those of activation patching (Vig et al. 2020; Meng et al. 2022, section 2) and of steering along a
     direction (Turner et al. 2023).
     """
+    with edited(model, edits, AttachOptions(lambda kind: True, dims or {})):
+        yield
+
+
+@block
+def edited(model: Any, edits: Mapping[str, Any], options: AttachOptions) -> Iterator[None]:
+    """The same, with options of the recording that it is."""
     names, others = models_of(model, "edit")
     made = edits_for(model, edits)
-    options = AttachOptions(lambda kind: True, dims or {})
-    with listen(_deaf, names), all_of([Among(editing, each) for each in made]):
+    with listen(_deaf, names, options.wants), all_of([Among(editing, each) for each in made]):
         if others:
             with attached(others, options):
                 yield

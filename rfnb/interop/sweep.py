@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import torch
 
 from rfnb.core.block import block
 from rfnb.core.errors import shape_error, value_error
-from rfnb.interop.edit import edit
+from rfnb.interop.edit import edited
 from rfnb.interop.measured import Measured, spec
 from rfnb.interop.metrics import Metric, called, check_model, layers_of, measured
 from rfnb.interop.seen.edited import swapped
 from rfnb.interop.seen.replaced import InPlaceHere, Replaced, asking
+from rfnb.trace.attach import AttachOptions
 from rfnb.trace.record import record
 
 _replaced = Replaced()
@@ -35,8 +37,8 @@ def patch_sweep(
 
         sweep = rf.patch_sweep(gpt, ids, other_ids, (3, 7))     # layers x positions; sweep.recovered, rf.show(sweep)
 
-    It makes one pass for the clean run, one for the corrupted one, and one for each number. The model is unchanged
-    afterwards. Random numbers are drawn in each pass: switch dropout off first (`model.eval()`).
+    It makes one pass for the clean run (two for heads), one for the corrupted one, and one for each number. The model is as it was
+    afterwards. Random numbers are drawn in each pass: switch dropout off before (`model.eval()`).
 
     Args:
         model: A torch.nn.Module.
@@ -204,36 +206,44 @@ def _heads(
         found.append(inside[0])
     base = run(corrupted)
     paths[:] = found
-    for path in found:
-        attention = {path: model.get_submodule(path)}
-        count = next(dim.extent for dim in trace.attention[path].dims if "head" in dim.name)
-        heads = _HeadPatch()
-        with edit(attention, {f"{path}.heads[head=0]": heads.note, f"{path}.heads": heads.put}):
-            run(clean)
-            numbers = []
-            for heads.now in range(count):
+    counts = [next(dim.extent for dim in trace.attention[path].dims if "head" in dim.name) for path in found]
+    patches = {path: _HeadPatch() for path in found}
+    first = {f"{path}.heads[head=0]": patch.first for path, patch in patches.items()}
+    with _edited(model, found, first | {f"{path}.heads": patch.note for path, patch in patches.items()}):
+        run(clean)
+    for path, count in zip(found, counts):
+        patch, numbers = patches[path], []
+        with _edited(model, [path], {f"{path}.heads": patch.put}):
+            for patch.now in range(count):
                 numbers.append(run(corrupted))
         yield whole, base, numbers
+
+
+def _edited(model: torch.nn.Module, paths: Sequence[str], edits: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """A with-block of edits of attentions. Nothing else of the model is wrapped."""
+    attentions = {path: model.get_submodule(path) for path in paths}
+    return edited(attentions, edits, AttachOptions(lambda kind: False, {}, inside=False))
 
 
 class _HeadPatch:
     """The heads of one attention: recorded in one run, then one of them patched into each run. It is attached once for all runs."""
 
     def __init__(self) -> None:
-        self.now: int | None = None
+        self.now = 0
         self._first = self._kept = torch.zeros(0, device="cpu")
+
+    def first(self, raw: torch.Tensor) -> torch.Tensor:
+        """Note the first head, which tells where heads are among the axes: that differs between functions of attention."""
+        self._first = raw
+        return raw
 
     def note(self, raw: torch.Tensor) -> torch.Tensor:
         """The first head, which locates the axis of heads: that differs between attention functions."""
-        if self.now is None:
-            self._first = raw
+        self._kept = raw.clone()
         return raw
 
     def put(self, raw: torch.Tensor) -> torch.Tensor:
-        """Record all heads of this run."""
-        if self.now is None:
-            self._kept = raw.clone()
-            return raw
+        """The heads of another run, with one of those that were noted."""
         kept, first = self._kept, self._first
         axis = next(
             axis

@@ -30,6 +30,7 @@ class AttachOptions(NamedTuple):
         attention: Paths of modules whose softmaxes are attention, however they are used.
         graph: Whether recorded values stay in the autograd graph.
         guesses: Receives the dims of the data with guessed names; some may be named later (`dim.guessed`).
+        inside: Whether the modules inside of the models are seen too.
     """
 
     wants: Callable[[str], bool]
@@ -41,6 +42,7 @@ class AttachOptions(NamedTuple):
     attention: Callable[[str], bool] = lambda path: False
     graph: bool = False
     guesses: list[Any] | None = None
+    inside: bool = True
 
 
 Attach = Callable[[Mapping[str, Any], AttachOptions], AbstractContextManager[Any]]

@@ -93,13 +93,14 @@ def test_a_sweep_over_layers_takes_a_metric_and_layers_by_name():
     np.testing.assert_allclose(sweep.recovered, 1, atol=1e-5)
 
 
-def test_a_sweep_makes_the_passes_that_it_needs_and_leaves_the_model_as_it_was():
+@pytest.mark.parametrize(("over", "passes"), [("position", 2 + 2 * 7), ("layer", 2 + 2), ("head", 3 + 2 * 2)])
+def test_a_sweep_makes_the_passes_that_it_needs_and_leaves_the_model_as_it_was(over, passes):
     model, (clean, corrupted) = made("GPT2", "sdpa"), pair("GPT2")
     calls, before = [], [dict(vars(module)) for module in model.modules()]
     handle = model.register_forward_hook(lambda *_: calls.append(1))
     torch.manual_seed(4)
-    rf.patch_sweep(model, clean, corrupted, (3, 7))
-    assert len(calls) == 2 + 2 * 7
+    rf.patch_sweep(model, clean, corrupted, (3, 7), over=over)
+    assert len(calls) == passes
     handle.remove()
     draws = torch.rand(2)
     torch.manual_seed(4)
