@@ -6,7 +6,7 @@ self.decoder(self.embed(source), self.embed(target))     # different dims, even 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -43,19 +43,38 @@ def dims_by_origin(call: Call, raw: torch.Tensor, *, always: bool = False) -> li
     return [dim if found.count(dim) == 1 else None for dim in found]
 
 
-def say_time(call: Call, one: Iterable[AxisNode], other: Iterable[AxisNode], stop: Sequence[AxisNode] = ()) -> None:
-    """Name the axis of which two steps of a recurrence read different entries: it is time, if a guess called it the batch.
+def say_time(
+    call: Call, one: Iterable[AxisNode], other: Iterable[AxisNode], stop: Sequence[AxisNode] = ()
+) -> dict[Dim, Dim]:
+    """Name what two steps of a recurrence have read different entries of: time, where a guess has said that it is the batch.
 
     Args:
-        one, other: The inputs of the steps.
-        stop: Nodes outside of the second step.
+        one, other: What the steps were made of.
+        stop: What is no part of the second step.
+
+    Returns:
+        For each such dim another one of the same size that the same tensor has, if there is one: what a state is over that was taken to
+        be over the first, since its axes are known by their sizes.
     """
-    before = _entries_read(one, ())
+    before, found = _entries_read(one, ()), dict[Dim, Dim]()
     for key, (end, index) in _entries_read(other, stop).items():
         if key in before and before[key][1] != index:
             dims = call.names.of(end.node.args[0]) or ()
-            if len(dims) > end.axis and dims[end.axis].guessed and dims[end.axis].kind == "batch":
-                _is_time(dims[end.axis], [dim for dim in dims if dim is not dims[end.axis] and dim.guessed])
+            if len(dims) <= end.axis:
+                continue
+            time = dims[end.axis]
+            if time.guessed and time.kind == "batch":
+                call.names.unsettle()
+                _is_time(time, [dim for dim in dims if dim is not time and dim.guessed])
+            same = (dim for dim in dims if dim is not time and dim.extent == time.extent and dim.kind != "feature")
+            if (other_dim := next(same, None)) is not None and time.guessed:
+                found[time] = other_dim
+    return found
+
+
+def carried(dims: Sequence[Dim], instead: Mapping[Dim, Dim]) -> tuple[Dim, ...]:
+    """The dims of a state: not those of which each step reads one entry, as `say_time` has found them."""
+    return tuple(instead[dim] if dim in instead and instead[dim] not in dims else dim for dim in dims)
 
 
 def _is_time(dim: Dim, others: Sequence[Dim]) -> None:

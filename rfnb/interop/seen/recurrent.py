@@ -26,6 +26,7 @@ from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.gates import CellStep, Layers, parts_of
 from rfnb.interop.seen.layouts import memory_of
+from rfnb.interop.seen.read_along import carried as carried_dims
 from rfnb.interop.seen.read_along import node_of, say_time
 from rfnb.interop.seen.readers import enters, reads
 from rfnb.interop.seen.snapshot import copied
@@ -223,7 +224,7 @@ def written_cell(call: Call, result: Any) -> None:
     carried = {index: given[id(raw)] for index, raw in enumerate(cell.made) if id(raw) in given}
     if carried and [raw.shape for raw in made] == [raw.shape for raw in cell.made]:
         if not cell.names:
-            say_time(call, cell.read, _nodes(call, {id(raw) for raw in cell.made}))
+            cell.instead = say_time(call, cell.read, _nodes(call, {id(raw) for raw in cell.made}))
             cell.names = _names_of_states(carried)
             cell.offer(call, cell.made)
         cell.step += 1
@@ -241,15 +242,15 @@ class _WrittenCell:
 
     def __init__(self) -> None:
         self.made: list[torch.Tensor] = []
-        self.read: list[AxisNode] = []  # the inputs of the first call
-        self.step, self.names = 0, dict[int, str]()
+        self.read: list[AxisNode] = []  # what the first call has got
+        self.step, self.names, self.instead = 0, dict[int, str](), dict[Dim, Dim]()
 
     def offer(self, call: Call, made: Sequence[torch.Tensor]) -> None:
         names, states = call.names, {}
         for index, name in self.names.items():
             raw = made[index]
             dims = names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)
-            states[name] = names.seen(copied(raw), dims, name)
+            states[name] = names.seen(copied(raw), carried_dims(dims, self.instead), name)
         with trace_context.loop("", self.step):
             probe("states", **states)
 

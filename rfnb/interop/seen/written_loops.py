@@ -26,7 +26,7 @@ import torch
 
 from rfnb.interop.seen.axis_flow import PART, AxisNode, bare
 from rfnb.interop.seen.calls import Call
-from rfnb.interop.seen.read_along import say_time
+from rfnb.interop.seen.read_along import carried, say_time
 from rfnb.interop.seen.snapshot import copied, version_of
 from rfnb.trace.probe import probe, trace_context
 
@@ -233,8 +233,9 @@ class LoopSearch:
 
 
 def _offer(call: Call, states: dict[str, list[LoopTurn]]) -> None:
+    instead: dict[Any, Any] = {}
     for turns in states.values():
-        say_time(call, [turns[0].node], [turns[1].node], [turns[0].node])
+        instead |= say_time(call, [turns[0].node], [turns[1].node], [turns[0].node])
     names, steps = _short_names(list(states)), dict[int, dict[str, Any]]()
     for path, turns in states.items():
         known = [call.names.of(turn.raw) for turn in turns]
@@ -242,7 +243,7 @@ def _offer(call: Call, states: dict[str, list[LoopTurn]]) -> None:
             turns[0].raw, [None] * turns[0].raw.ndim, call, guessed=True
         )
         for turn, own in zip(turns, known):  # a state has the same dims in each step
-            dims = own or first
+            dims = carried(own or first, instead)
             said = turn.node.words or [None] * len(dims)
             dims = tuple([call.names.worded(dim, word, call) for dim, word in zip(dims, said)])
             value = call.names.seen(copied(turn.raw), dims, names[path])

@@ -112,3 +112,40 @@ def test_a_cell_of_torch_in_another_module_is_recorded_once():
     with rf.record(model=model) as trace:
         model(torch.randn(BATCH, TIME, WIDTH))
     assert list(trace.states) == ["cell.inner"]
+
+
+class Frames(nn.Module):
+    """Reads frames of `(time, batch, feature)` or `(batch, time, feature)`, with a cell or in its own code."""
+
+    def __init__(self, time_first, own):
+        super().__init__()
+        self.cell, self.time_first, self.own = GRUCell(), time_first, own
+        self.inner, self.outer = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        frames = x if self.time_first else x.transpose(0, 1)
+        h = frames.new_zeros(frames.shape[1], WIDTH)
+        for t in range(len(frames)):
+            h = torch.tanh(self.inner(frames[t]) + self.outer(h)) if self.own else self.cell(frames[t], h)
+        return h
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("time_first", [False, True])
+@pytest.mark.parametrize("batch", [BATCH, TIME])  # as many sequences as frames: sizes do not tell which axis is which
+def test_a_state_is_over_the_axis_that_no_step_reads_one_entry_of(batch, time_first, own):
+    torch.manual_seed(1)
+    model = Frames(time_first, own)
+    x = torch.randn(*((TIME, batch) if time_first else (batch, TIME)), WIDTH)
+    with rf.record(model=model) as trace:
+        model(x)
+    states = trace.states["" if own else "cell"]
+    (state,) = states.values()
+    assert [dim.name for dim in state.dims[1:]] == ["batch", "feature"]
+    assert "batch" in trace.guessed
+    (whole,) = [event for event in trace.select(kind="module") if event.path == ""]
+    (_, given), *_ = whole.values["inputs"]
+    assert [dim.name for dim in given.dims] == (
+        ["time", "batch", "feature"] if time_first else ["batch", "time", "feature"]
+    )
+    assert state.dims[1] is given.dims[1 if time_first else 0]
