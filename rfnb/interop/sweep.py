@@ -37,8 +37,8 @@ def patch_sweep(
 
         sweep = rf.patch_sweep(gpt, ids, other_ids, (3, 7))     # layers x positions; sweep.recovered, rf.show(sweep)
 
-    It makes one pass for the clean run (two for heads), one for the corrupted one, and one for each number. The model is as it was
-    afterwards. Random numbers are drawn in each pass: switch dropout off before (`model.eval()`).
+    It makes one pass for the clean run (two for heads), one for the corrupted one, and one for each number. The model is
+    unchanged afterwards. Random numbers are drawn in each pass: switch dropout off first (`model.eval()`).
 
     Args:
         model: A torch.nn.Module.
@@ -220,7 +220,7 @@ def _heads(
 
 
 def _edited(model: torch.nn.Module, paths: Sequence[str], edits: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """A with-block of edits of attentions. Nothing else of the model is wrapped."""
+    """Edit attentions during a with-block. No other module is wrapped."""
     attentions = {path: model.get_submodule(path) for path in paths}
     return edited(attentions, edits, AttachOptions(lambda kind: False, {}, inside=False))
 
@@ -233,17 +233,17 @@ class _HeadPatch:
         self._first = self._kept = torch.zeros(0, device="cpu")
 
     def first(self, raw: torch.Tensor) -> torch.Tensor:
-        """Note the first head, which tells where heads are among the axes: that differs between functions of attention."""
+        """Record the first head, which locates the axis of heads: that differs between attention functions."""
         self._first = raw
         return raw
 
     def note(self, raw: torch.Tensor) -> torch.Tensor:
-        """The first head, which locates the axis of heads: that differs between attention functions."""
+        """Record all heads."""
         self._kept = raw.clone()
         return raw
 
     def put(self, raw: torch.Tensor) -> torch.Tensor:
-        """The heads of another run, with one of those that were noted."""
+        """The heads of another run with head `now` of the recorded ones."""
         kept, first = self._kept, self._first
         axis = next(
             axis

@@ -46,15 +46,15 @@ def dims_by_origin(call: Call, raw: torch.Tensor, *, always: bool = False) -> li
 def say_time(
     call: Call, one: Iterable[AxisNode], other: Iterable[AxisNode], stop: Sequence[AxisNode] = ()
 ) -> dict[Dim, Dim]:
-    """Name what two steps of a recurrence have read different entries of: time, where a guess has said that it is the batch.
+    """Name the axis of which two steps of a recurrence read different entries: it is time, if a guess called it the batch.
 
     Args:
-        one, other: What the steps were made of.
-        stop: What is no part of the second step.
+        one, other: The inputs of the steps.
+        stop: Nodes outside of the second step.
 
     Returns:
-        For each such dim another one of the same size that the same tensor has, if there is one: what a state is over that was taken to
-        be over the first, since its axes are known by their sizes.
+        For each such dim the other dim of the same size in its tensor, if there is one: the axis of a state that was named by its size
+        is that one, see `carried`.
     """
     before, found = _entries_read(one, ()), dict[Dim, Dim]()
     for key, (end, index) in _entries_read(other, stop).items():
@@ -73,7 +73,11 @@ def say_time(
 
 
 def carried(dims: Sequence[Dim], instead: Mapping[Dim, Dim]) -> tuple[Dim, ...]:
-    """The dims of a state: not those of which each step reads one entry, as `say_time` has found them."""
+    """The dims of a state: a dim of which each step reads one entry is replaced by the other one of its size.
+
+    Args:
+        instead: As returned by `say_time`.
+    """
     return tuple(instead[dim] if dim in instead and instead[dim] not in dims else dim for dim in dims)
 
 

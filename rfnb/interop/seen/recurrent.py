@@ -242,7 +242,7 @@ class _WrittenCell:
 
     def __init__(self) -> None:
         self.made: list[torch.Tensor] = []
-        self.read: list[AxisNode] = []  # what the first call has got
+        self.read: list[AxisNode] = []  # the inputs of the first call
         self.step, self.names, self.instead = 0, dict[int, str](), dict[Dim, Dim]()
 
     def offer(self, call: Call, made: Sequence[torch.Tensor]) -> None:
