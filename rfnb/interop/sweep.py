@@ -206,13 +206,13 @@ def _heads(
         found.append(inside[0])
     base = run(corrupted)
     paths[:] = found
-    counts = [next(dim.extent for dim in trace.attention[path].dims if "head" in dim.name) for path in found]
     patches = {path: _HeadPatch() for path in found}
     first = {f"{path}.heads[head=0]": patch.first for path, patch in patches.items()}
     with _edited(model, found, first | {f"{path}.heads": patch.note for path, patch in patches.items()}):
         run(clean)
-    for path, count in zip(found, counts):
+    for path in found:
         patch, numbers = patches[path], []
+        count = patch.find_heads()
         with _edited(model, [path], {f"{path}.heads": patch.put}):
             for patch.now in range(count):
                 numbers.append(run(corrupted))
@@ -229,7 +229,7 @@ class _HeadPatch:
     """The heads of one attention: recorded in one run, then one of them patched into each run. It is attached once for all runs."""
 
     def __init__(self) -> None:
-        self.now = 0
+        self.now = self._axis = 0
         self._first = self._kept = torch.zeros(0, device="cpu")
 
     def first(self, raw: torch.Tensor) -> torch.Tensor:
@@ -242,16 +242,20 @@ class _HeadPatch:
         self._kept = raw.clone()
         return raw
 
-    def put(self, raw: torch.Tensor) -> torch.Tensor:
-        """The heads of another run with head `now` of the recorded ones."""
+    def find_heads(self) -> int:
+        """Find the axis of heads in what was recorded; return their number."""
         kept, first = self._kept, self._first
-        axis = next(
+        self._axis = next(
             axis
             for axis in (1, 2)
             if kept.select(axis, 0).shape == first.shape and torch.equal(kept.select(axis, 0), first)
         )
+        return int(kept.shape[self._axis])
+
+    def put(self, raw: torch.Tensor) -> torch.Tensor:
+        """The heads of another run with head `now` of the recorded ones."""
         out = raw.clone()
-        out.select(axis, self.now).copy_(kept.select(axis, self.now))
+        out.select(self._axis, self.now).copy_(self._kept.select(self._axis, self.now))
         return out
 
 
