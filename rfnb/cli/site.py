@@ -19,6 +19,7 @@ EXAMPLES = """
 examples:
   rfnb site -o pages                 all of it; the first time that takes as long as the notebooks do
   rfnb site -o mine --teacher        the same with answers
+  rfnb site -o pages --live 'https://HUB/v2/gh/OWNER/REPOSITORY/HEAD?labpath={notebook}'
   rfnb site -o pages --quick         run no notebook: what was not run before is shown as it is stored
 
 exit status: 0 if the pages are there, 1 if a notebook fails or a link leads nowhere, 2 for wrong usage.
@@ -32,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--teacher", action="store_true", help="with answers, and with the pages for teachers")
     parser.add_argument("--quick", action="store_true", help="run no notebook")
+    parser.add_argument(
+        "--live",
+        metavar="ADDRESS",
+        default="",
+        help="a link on each lesson to run it, as on Binder; {notebook} is its path",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,6 +46,6 @@ def run(options: argparse.Namespace) -> int:
     from rfnb.site.build import build
     from rfnb.site.executed import is_kept
 
-    first = build(options.output, run=is_kept if options.quick else None, teacher=options.teacher)
+    first = build(options.output, run=is_kept if options.quick else None, teacher=options.teacher, live=options.live)
     print(f"Open {first} in a browser.")
     return 0

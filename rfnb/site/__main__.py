@@ -21,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--quick", action="store_true", help="run no notebook: those whose run is not kept are shown as they are stored"
     )
     parser.add_argument("--teacher", action="store_true", help="with answers, and with the pages for teachers")
+    parser.add_argument("--live", default="", help="address at which a notebook can be run; {notebook} is its path")
     given = parser.parse_args(arguments)
     if given.what and (given.what[0] != "slides" or len(given.what) != 2):
         parser.error(f"not understood: {' '.join(given.what)}")
@@ -29,7 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             notebook = Path(given.what[1])
             print(slides(notebook, given.output or notebook.with_suffix(".slides.html").name))
         else:
-            print(build(given.output or "site", run=is_kept if given.quick else None, teacher=given.teacher))
+            print(
+                build(
+                    given.output or "site", run=is_kept if given.quick else None, teacher=given.teacher, live=given.live
+                )
+            )
     except (
         OSError,
         ImportError,

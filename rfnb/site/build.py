@@ -23,6 +23,7 @@ def build(
     *,
     run: Callable[[Path], bool] | None = None,
     teacher: bool = False,
+    live: str = "",
     source: Path | None = None,
     cache: Path | None = None,
     say: Callable[[str], None] = print,
@@ -33,6 +34,7 @@ def build(
         folder: The output folder. An older site there is replaced; any other folder that is not empty is refused.
         run: The paths of the notebooks to run. Default: all; the others are shown with their stored outputs.
         teacher: Include the pages for teachers, and the answers to all questions.
+        live: The address at which a notebook can be run, with `{notebook}` for its path: a link on each page of a notebook.
         source: The root of the repository. Default: that of this package, or the installed course.
         cache: Where runs of notebooks are cached. Default: the cache folder of the user.
         say: Called with one line of progress at a time.
@@ -44,11 +46,17 @@ def build(
         ModuleNotFoundError: Without Sphinx, MyST-NB and Furo.
         FileExistsError: The folder has files and is not a site.
         NotADirectoryError: The path is a file, or inside one.
+        ValueError: `live` without `{notebook}`.
         SiteError: A notebook fails, a link leads nowhere, a formula cannot be shown.
     """
     need("site")
     folder = Path(folder).resolve()
     _check_folder(folder)
+    if live and "{notebook}" not in live:
+        raise ValueError(
+            f"site: the address {live} is the same for all notebooks.\nWrite {{notebook}} where the path of a notebook belongs:\n"
+            "    rfnb site --live 'https://HUB/v2/gh/OWNER/REPOSITORY/HEAD?labpath={notebook}'"
+        )
 
     def ran(path: Path) -> Any:
         import nbformat
@@ -66,7 +74,7 @@ def build(
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
         (work / "tree").mkdir()
-        tree = SiteTree(source or root(work / "course"), work / "tree", ran, teacher=teacher)
+        tree = SiteTree(source or root(work / "course"), work / "tree", ran, teacher=teacher, live=live)
         tree.make()
         say("making pages ...")
         warnings = _sphinx(work)
@@ -146,6 +154,7 @@ def _options() -> dict[str, Any]:
         "myst_enable_extensions": ["dollarmath", "amsmath", "fieldlist", "html_image"],
         "myst_heading_anchors": 4,
         "myst_update_mathjax": False,
+        "html_search_scorer": str(_STATIC / "scorer.js"),
         "html_math_renderer": "mathml",
         "html_theme": "furo",
         "html_title": "rfnb",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from html import escape
+from html import escape, unescape
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -18,6 +20,9 @@ log = logging.getLogger(__name__)
 # `rf.softmax`, `rf.softmax(x, axis=time)`, `rf.Dim(...)`, `rfnb.models.load_g2p()`
 _NAME = re.compile(r"^(rf(?:nb)?(?:\.\w+)+)(?:\(.*)?$", re.DOTALL)
 
+_UNSEEN = re.compile(r"<(script|style|svg)\b.*?</\1>|<a class=\"headerlink\".*?</a>", re.DOTALL)
+_MOST_TEXT = 30_000  # letters of a page that the search has at hand
+
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
@@ -26,8 +31,26 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_post_transform(LinkCode)
     app.add_post_transform(LinkAnnotations)
     app.add_css_file("site.css")
-    app.add_js_file("search.js")
+    app.connect("html-page-context", _keep_text)
+    app.connect("build-finished", _write_texts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _keep_text(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Keep what a page says, which search cannot fetch from files; the page of the search gets it all."""
+    if page == "search":
+        for file in ("texts.js", "search.js"):
+            app.add_js_file(file)
+    elif doctree is not None:
+        body = _UNSEEN.sub(" ", context["body"])
+        texts = app.env.__dict__.setdefault("rfnb_texts", {})
+        texts[page] = " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())[:_MOST_TEXT]
+
+
+def _write_texts(app: Sphinx, exception: Exception | None) -> None:
+    if exception is None:
+        texts = json.dumps(app.env.__dict__.get("rfnb_texts", {}), ensure_ascii=False).replace("</", "<\\/")
+        (Path(app.outdir) / "_static/texts.js").write_text(f"var RFNB_TEXTS = {texts};\n", "utf-8")
 
 
 def _shape(

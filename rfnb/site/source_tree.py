@@ -6,12 +6,15 @@ The folder layout is kept, so a link from a guide to a notebook is the same on G
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from rfnb.site.reference import pages
 
@@ -24,6 +27,7 @@ _CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _FOR_TEACHERS = {("docs", "teaching"), ("docs", "teaching.md"), ("notebooks", "checks"), ("notebooks", "solutions")}
 _TELLS = re.compile(r"\.reveal\(|^reveal\(|\blesson\.(?:after|solution)\(", re.MULTILINE)
 _ASKED_FIRST = "○ What it is comes after your answer, in the notebook: rfnb lab"
+_TOOLKIT = "toolkit.md"  # the README, where the course is the first page
 _FRONT = "# rfnb\n\nSee inside sequence models while they run: a course in notebooks, guides, and all public names."  # for a wheel
 
 
@@ -79,10 +83,12 @@ class SiteTree:
         folder: The folder of the tree; it must be empty.
         ran: A function that returns an executed notebook.
         teacher: Include the pages for teachers, and the answers to all questions.
+        live: The address at which a notebook can be run, with `{notebook}` for its path, as of Binder or a JupyterHub. "": none.
     """
 
-    def __init__(self, source: Path, folder: Path, ran: Callable[[Path], Any], *, teacher: bool = True):
-        self.source, self.folder, self._ran, self.teacher = source.resolve(), folder, ran, teacher
+    def __init__(self, source: Path, folder: Path, ran: Callable[[Path], Any], *, teacher: bool = True, live: str = ""):
+        self.source, self.folder, self._ran, self.teacher, self.live = source.resolve(), folder, ran, teacher, live
+        self._readme, self._course = self.source / "README.md", self.source / "notebooks/README.md"
         self.groups: dict[str, list[Path]] = {}
         self._indices: dict[Path, list[Path]] = {}  # folders without README.md, and their contents
         self._to_do: list[Path] = []
@@ -112,7 +118,7 @@ class SiteTree:
         for group in reversed(GROUPS):  # later groups are narrower, and their files belong to no wider one
             every = dict.fromkeys(file for pattern in group.patterns for file in sorted(self.source.glob(pattern)))
             found = [file for file in every if not self._is_left_out(file)]
-            self.groups[group.caption] = [file for file in found if file not in taken]
+            self.groups[group.caption] = [file for file in found if file not in taken and file != self._course]
             taken.update(found)
 
     def _is_left_out(self, file: Path) -> bool:
@@ -121,14 +127,17 @@ class SiteTree:
         return not self.teacher and parts in _FOR_TEACHERS
 
     def _front(self) -> None:
-        """Write the README as the first page, with the contents of the sidebar."""
-        readme = self.source / "README.md"
-        text = self._with_links(readme.read_text(encoding="utf-8"), readme) if readme.is_file() else _FRONT
-        bars = [
-            _toctree(group.caption, [file.relative_to(self.source).as_posix() for file in self.groups[group.caption]])
+        """Write the first page, which is the course, with the contents of the sidebar; the README becomes a page of its own."""
+        first, *others = [file for file in (self._course, self._readme) if file.is_file()] or [None]
+        text = self._with_links(first.read_text(encoding="utf-8"), first, self.source) if first else _FRONT
+        entries = {
+            group.caption: [file.relative_to(self.source).as_posix() for file in self.groups[group.caption]]
             for group in GROUPS
-            if self.groups[group.caption]
-        ]
+        }
+        for readme in others:
+            self._write(self.source / _TOOLKIT, self._with_links(readme.read_text(encoding="utf-8"), readme))
+            entries["Guides"].insert(0, _TOOLKIT)
+        bars = [_toctree(caption, files) for caption, files in entries.items() if files]
         bars.insert(min(2, len(bars)), _toctree("Reference", ["reference/index.md"]))
         self._write(self.source / "index.md", "\n\n".join([text, *bars]))
 
@@ -154,6 +163,11 @@ class SiteTree:
             self._notebook(file)
         elif file.suffix == ".md":
             text = self._with_links(file.read_text(encoding="utf-8"), file)
+            if (
+                "teaching" in file.relative_to(self.source).parts
+                and (self.source / "notebooks" / f"{file.stem}.ipynb").is_file()
+            ):
+                text = text.replace("# ", "# For teachers: ", 1)  # the lesson has the same title
             self._write(file, text if listed else f"---\norphan: true\n---\n\n{text}")
         else:
             target = self.folder / file.relative_to(self.source)
@@ -173,8 +187,10 @@ class SiteTree:
             if cell.cell_type == "markdown":
                 cell.source = self._with_links(cell.source, file)
         about = (
-            f'<p class="rfnb-about">This page is the notebook <a href="{file.name}" download>{file.name}</a> as it ran. Its views '
-            "answer to mouse and keyboard; to run cells and have exercises checked, open it with <code>rfnb lab</code>.</p>"
+            f'<p class="rfnb-about">This page is a notebook as it ran: <a href="{file.name}" download>download this '
+            f"{'lesson' if re.match(r'[0-9]', file.name) else 'notebook'}</a>. Its views answer to mouse and keyboard; "
+            "to run cells and have exercises checked, open it with <code>rfnb lab</code>"
+            f"{self._live(file)}.</p>"
         )
         first = notebook.cells[0] if notebook.cells else None
         if first is not None and first.cell_type == "markdown" and first.source.startswith("# "):
@@ -184,11 +200,24 @@ class SiteTree:
             notebook.cells.insert(0, nbformat.v4.new_markdown_cell(f"# {file.stem}\n\n{about}"))
         self._write(file, nbformat.writes(notebook))
 
-    def _with_links(self, text: str, file: Path) -> str:
-        """The text with links to folders pointing to their first page, and without links to missing files."""
+    def _live(self, file: Path) -> str:
+        """The link that runs a notebook elsewhere, if there is one."""
+        if not self.live:
+            return ""
+        address = escape(self.live.replace("{notebook}", quote(file.relative_to(self.source).as_posix(), safe="")))
+        return f', or <a class="rfnb-live" href="{address}">open it live</a>'
+
+    def _with_links(self, text: str, file: Path, at: Path | None = None) -> str:
+        """The text with links to folders pointing to their first page, and without links to missing files.
+
+        Args:
+            file: Where the text is from.
+            at: The folder of its page. Default: that of the file.
+        """
+        at = at or file.parent
 
         def link(match: re.Match[str]) -> str:
-            path = self._led(match["path"], file)
+            path = self._led(match["path"], file, at)
             if path is None:
                 return match["text"].strip("![]") if match["text"] != "]" else match[0]
             return f"{match['text']}({path}{match['anchor'] or ''})"
@@ -196,22 +225,24 @@ class SiteTree:
         parts = _CODE.split(text)
         parts[::2] = [_LINK.sub(link, part) for part in parts[::2]]
         for path in _SOURCE.findall(text):
-            self._led(path, file)
+            self._led(path, file, at)
         return "".join(parts)
 
-    def _led(self, path: str, file: Path) -> str | None:
+    def _led(self, path: str, file: Path, at: Path) -> str | None:
         """The target of a link inside the site, or None; copies a linked file into the site."""
         target = (file.parent / path).resolve()
-        if target == self.source / "README.md":
-            return path.removesuffix("README.md") + "index.md"
-        if target in self._indices:
-            return path.rstrip("/") + "/index.md"
-        if (target / "README.md").is_file():
-            target, path = target / "README.md", path.rstrip("/") + "/README.md"
-        if not target.is_file() or not target.is_relative_to(self.source) or self._is_left_out(target):
+        if (target / "README.md").is_file() and target not in self._indices:
+            target /= "README.md"
+        front = self._course if self._course.is_file() else self._readme
+        if target in (self._readme, self._course):
+            target = self.source / ("index.md" if target == front else _TOOLKIT)
+        elif target in self._indices:
+            target /= "index.md"
+        elif not target.is_file() or not target.is_relative_to(self.source) or self._is_left_out(target):
             return None
-        self._to_do.append(target)
-        return path
+        else:
+            self._to_do.append(target)
+        return Path(os.path.relpath(target, at)).as_posix()
 
 
 def title_of(file: Path) -> str:

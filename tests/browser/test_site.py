@@ -155,6 +155,43 @@ def test_search_finds_names_and_words_without_a_server(reader, site):
     assert reader.errors == []
 
 
+def test_search_ranks_the_lesson_first_and_shows_where_the_words_stand(reader, site):
+    for query, title in (
+        ("beam search", "7 · "),
+        ("padding", "2 · "),
+        ("perplexity", "13 · "),
+        ("transducer", "10 · "),
+    ):
+        reader.open(site / "search.html", f"?q={query}")
+        first = reader.page.locator("#search-results ul.search > li").first
+        first.locator(".context mark").first.wait_for(timeout=ms(60))
+        assert first.locator("a").inner_text().startswith(title), query
+        assert first.locator(".rfnb-kind").inner_text() == "lesson"
+        assert {word.lower() for word in first.locator("mark").all_inner_texts()} == set(query.split())
+    reader.open(site / "search.html", "?q=reduce_logmeanexp")
+    assert reader.page.locator("#search-results ul.search > li a").first.inner_text() == "rf.reduce_logmeanexp"
+    for_teachers = """() => Scorer.score(['docs/teaching/07_search', '', '', null, 5, '', 'text'])
+        < Scorer.score(['notebooks/07_search', '', '', null, 5, '', 'text'])"""
+    assert reader.page.evaluate(for_teachers)
+    assert reader.errors == []
+
+
+def test_the_site_opens_on_the_course(reader, site):
+    reader.open(site / "index.html")
+    assert reader.page.locator("h1").inner_text().startswith("The course")
+    reader.page.locator("article a", has_text="7 · Searching").first.click()
+    reader.page.wait_for_url("**/notebooks/07_search.html")
+    assert reader.page.locator(".rfnb-about a").first.inner_text() == "download this lesson"
+    assert reader.errors == []
+
+
+def test_a_page_on_paper_has_no_sidebar_and_its_whole_width(reader, site):
+    reader.open(site / "notebooks/your_model.html")
+    reader.page.emulate_media(media="print")
+    assert not reader.page.locator(".sidebar-drawer").is_visible()
+    assert reader.page.locator("article").bounding_box()["x"] < 40
+
+
 def test_code_in_a_sentence_leads_to_the_reference(reader, site):
     reader.open(site / "notebooks/your_model.html")
     reader.page.locator("p a", has_text="rf.watch").first.click()

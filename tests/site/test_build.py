@@ -52,3 +52,9 @@ def test_a_file_in_the_place_of_the_folder_is_refused_before_a_notebook_is_run(t
         f"site: {tmp_path / 'words.txt'} is a file, and the pages go into a folder.\n"
         "Take another folder:\n    rfnb site -o site"
     )
+
+
+def test_an_address_that_is_the_same_for_all_notebooks_is_refused_before_one_is_run(tmp_path):
+    with pytest.raises(ValueError, match=r"is the same for all notebooks.\nWrite \{notebook\} where") as error:
+        build(tmp_path / "site", live="https://example.org/course", run=lambda path: pytest.fail("a notebook is run"))
+    assert "rfnb site --live" in str(error.value)

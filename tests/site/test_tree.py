@@ -73,6 +73,45 @@ def test_links_lead_on_and_what_they_lead_to_comes_with_them(made):
     assert (made.folder / "lib/README.md").read_text() == "---\norphan: true\n---\n\n# Library"
 
 
+@pytest.fixture
+def with_course(source, tmp_path_factory):
+    """The tree of a source whose course has a page of contents; lessons can be run elsewhere."""
+    (source / "notebooks/README.md").write_text(
+        "# The course\n\n[One](01_dims.ipynb), [guide](../docs/guide.md), [top](../README.md)"
+    )
+    (source / "docs/guide.md").write_text(
+        "# Guide\n\n[course](../notebooks/README.md), [course](../notebooks), [top](../README.md)"
+    )
+    tree = SiteTree(
+        source, tmp_path_factory.mktemp("tree"), read, live="https://example.org/HEAD?labpath={notebook}&x=1"
+    )
+    tree.make()
+    return tree
+
+
+def test_the_site_opens_on_the_course_and_the_toolkit_has_a_page_of_its_own(with_course):
+    index = (with_course.folder / "index.md").read_text()
+    assert index.startswith("# The course\n\n[One](notebooks/01_dims.ipynb), [guide](docs/guide.md), [top](toolkit.md)")
+    toolkit = (with_course.folder / "toolkit.md").read_text()
+    assert toolkit.startswith(
+        "# Top\n\nTo [a guide](docs/guide.md), [all](docs/contracts/index.md), [notebooks](index.md), [me](toolkit.md)."
+    )
+    guide = (with_course.folder / "docs/guide.md").read_text()
+    assert guide.endswith("[course](../index.md), [course](../index.md), [top](../toolkit.md)")
+    assert not (with_course.folder / "notebooks/README.md").exists() and "\ntoolkit.md\n" in index
+
+
+def test_a_lesson_leads_to_where_it_runs_if_that_is_known(with_course, made):
+    about = read(with_course.folder / "notebooks/01_dims.ipynb").cells[0].source
+    assert 'href="https://example.org/HEAD?labpath=notebooks%2F01_dims.ipynb&amp;x=1">open it live</a>' in about
+    assert "live</a>" not in read(made.folder / "notebooks/01_dims.ipynb").cells[0].source
+
+
+def test_a_page_for_teachers_is_told_from_its_lesson_by_its_title(made):
+    assert (made.folder / "docs/teaching/01_dims.md").read_text().startswith("# For teachers: Dims, for teachers")
+    assert (made.folder / "docs/teaching/README.md").read_text().startswith("# Teachers")
+
+
 def test_a_folder_without_readme_gets_a_page_that_lists_it(made):
     assert (
         (made.folder / "notebooks/index.md")
@@ -87,7 +126,8 @@ def test_a_folder_without_readme_gets_a_page_that_lists_it(made):
 def test_a_notebook_says_under_its_title_what_the_page_is(made):
     first = read(made.folder / "notebooks/01_dims.ipynb").cells[0].source
     assert first.startswith(
-        '# The 01_dims\n\n<p class="rfnb-about">This page is the notebook <a href="01_dims.ipynb" download>'
+        '# The 01_dims\n\n<p class="rfnb-about">This page is a notebook as it ran: '
+        '<a href="01_dims.ipynb" download>download this lesson</a>.'
     )
     assert first.endswith("</p>\n\nText.")
 
