@@ -20,7 +20,9 @@ log = logging.getLogger(__name__)
 # `rf.softmax`, `rf.softmax(x, axis=time)`, `rf.Dim(...)`, `rfnb.models.load_g2p()`
 _NAME = re.compile(r"^(rf(?:nb)?(?:\.\w+)+)(?:\(.*)?$", re.DOTALL)
 
-_UNSEEN = re.compile(r"<(script|style|svg)\b.*?</\1>|<a class=\"headerlink\".*?</a>", re.DOTALL)
+_UNSEEN = re.compile(
+    r"""<(script|style|svg|h1)\b.*?</\1>|<a class="headerlink".*?</a>|<p class="rfnb-about">.*?</p>""", re.DOTALL
+)
 _MOST_TEXT = 30_000  # letters of a page that the search has at hand
 
 

@@ -113,3 +113,21 @@ def test_dark_and_light_by_a_key(opened):
 def test_on_paper_each_slide_is_a_page(opened):
     pdf = opened.pdf(print_background=True, width="1280px", height="900px")
     assert pdf.count(b"/Type /Page\n") == 3
+
+
+def test_no_formula_of_a_page_of_theory_is_wider_than_its_slide(browser, tmp_path):
+    context = browser.new_context(viewport={"width": 900, "height": 560})
+    page, formulas = context.new_page(), 0
+    for name in ("07_search", "15_pretraining"):
+        path = slides(Path(__file__).parents[2] / f"docs/theory/{name}.md", tmp_path / f"{name}.html")
+        page.goto(path.as_uri(), wait_until="load")
+        for number in range(1, page.locator(".slide").count() + 1):
+            page.evaluate(f"location.hash = '#{number}'")
+            page.wait_for_function(f"document.querySelector('.bar output').innerText.startsWith('{number} of')")
+            found = page.eval_on_selector_all(
+                ".slide.on .formula", "all => all.map(each => each.scrollWidth - each.clientWidth)"
+            )
+            assert max([0, *found]) <= 0, (name, number)
+            formulas += len(found)
+    assert formulas > 12
+    context.close()

@@ -6,10 +6,17 @@
   let at = 0;
 
   const waiting = (slide) => [...slide.querySelectorAll(".waits")];
+  // A formula that is wider than the slide gets smaller letters: nobody scrolls at a board.
+  const fit = () => slides[at].querySelectorAll(".formula").forEach((formula) => {
+    formula.style.fontSize = "";
+    const wide = formula.scrollWidth / formula.clientWidth;
+    if (wide > 1) formula.style.fontSize = `${(0.98 * parseFloat(getComputedStyle(formula).fontSize)) / wide}px`;
+  });
   const show = (to, whole) => {
     at = Math.max(0, Math.min(slides.length - 1, to));
     slides.forEach((slide, number) => slide.classList.toggle("on", number === at));
     waiting(slides[at]).forEach((part) => part.classList.toggle("later", !whole));
+    fit();
     said.textContent = `${at + 1} of ${slides.length}`;
     if (location.hash !== `#${at + 1}`) history.replaceState(null, "", `#${at + 1}`);
     slides[at].focus({ preventScroll: true });
@@ -51,6 +58,7 @@
   }, true);
   document.querySelectorAll("[data-go]").forEach((button) => button.addEventListener("click", () => go(Number(button.dataset.go))));
   addEventListener("hashchange", ofAddress);
+  addEventListener("resize", fit);
 
   let opened = [];
   addEventListener("beforeprint", () => {
