@@ -97,5 +97,5 @@ def test_every_link_leads_to_a_file_that_a_copy_has(page, tmp_path_factory):
 
 def test_the_readme_names_the_course_before_its_first_heading():
     first_screen = (ROOT / "README.md").read_text().partition("\n## ")[0].replace("\n", " ")
-    assert "A course of fifteen lessons" in first_screen and f"]({course.CONTENTS})" in first_screen
+    assert "course of fifteen lessons" in first_screen and f"]({course.CONTENTS})" in first_screen
     assert len(list(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))) == 15 + 1, "fifteen lessons and the tour"
