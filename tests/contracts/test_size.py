@@ -14,7 +14,6 @@ import rfnb
 
 FILES = sorted(Path(rfnb.__file__).parent.rglob("*.py"))
 AT_MOST = {"tokens": 1_055_500, "files": 774, "classes": 917, "lines of a function body": 100}
->>>>>>> 811aa880 (Open the site on the course, rank lessons first in its search, and show where the words stand)
 _SPACE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
