@@ -17,7 +17,7 @@ from rfnb.trace.event import Event
 from rfnb.trace.long_attention import LongAttention, long_of
 from rfnb.trace.match import is_end_of
 from rfnb.trace.probe import LaterStates, is_lent
-from rfnb.trace.stacked_events import loop_dim_of, runs_of, stack
+from rfnb.trace.stacked_events import alike, loop_dim_of, runs_of, stack
 
 if TYPE_CHECKING:
     from rfnb.trace.trace import Trace
@@ -313,8 +313,8 @@ def _with_roles(value: Tensor, event: Event | None, step: Any = None) -> Tensor:
     for role, dim in named.items():
         if not isinstance(dim, Dim):
             continue
-        # Stacking makes a new dim of the same name where the old ones differ from step to step.
-        same = [other for other in value.dims if other.name == dim.name and other is not roles.get("step")]
+        # Stacking makes a new dim where the old ones differ from step to step, with the name of what they are computed from.
+        same = [other for other in value.dims if alike(other, dim) and other is not roles.get("step")]
         if dim in value.dims and dim is not roles.get("step"):
             roles[role] = dim
         elif len(same) == 1:

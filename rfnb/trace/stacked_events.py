@@ -1,7 +1,7 @@
 """Stacks the events of one run of a loop into one Tensor, with the step as a dim.
 
-Dims are matched by identity. A dim that differs from step to step (a growing beam, a growing history) becomes one dim of the result if
-it has the same name in each step, as long as the longest.
+Dims are matched by identity. A dim that differs from step to step (a growing beam, a growing history) becomes one dim of the result, as
+long as the longest, if it has the same name in each step, or a size computed from the same dim (time + 1, time + 2).
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ def stack(tensors: Sequence[Tensor], step_dim: Dim, zero: Sequence[Dim | None] =
 
 
 def _columns(tensors: Sequence[Tensor]) -> list[list[Dim]]:
-    """Dims that form one axis of the result: the same dim, or dims of the same name in other steps."""
+    """Dims that form one axis of the result: the same dim, or dims that are `alike` in other steps."""
     columns: list[list[Dim]] = []
     for tensor in sorted(tensors, key=lambda tensor: -len(tensor.dims)):
         free = [column for column in columns if not any(dim in column for dim in tensor.dims)]
         for dim in tensor.dims:
             if any(dim in column for column in columns):
                 continue
-            column = next((column for column in free if column[0].name == dim.name), None)
+            column = next((column for column in free if alike(column[0], dim)), None)
             if column is None:
                 columns.append([dim])
             else:
@@ -98,13 +98,25 @@ def _columns(tensors: Sequence[Tensor]) -> list[list[Dim]]:
     return columns
 
 
+def alike(one: Dim, other: Dim) -> bool:
+    """Whether dims of two steps are the same one as it grows."""
+    return bool(names_of(one) & names_of(other))
+
+
+def names_of(dim: Dim) -> set[str]:
+    """The name of a dim, and of those that its size is computed from."""
+    return {base.name for base in dim.get_derived_bases_set()}
+
+
 def _common(column: list[Dim], tensors: Sequence[Tensor]) -> Dim:
     lengths = {
         tensor.raw_tensor.shape[tensor.dims.index(dim)] for tensor in tensors for dim in column if dim in tensor.dims
     }
     if len(column) == 1 and len(lengths) == 1:
         return column[0]
-    return Dim(max(lengths), name=column[0].name, kind=column[0].kind, vocab=column[0].vocab)
+    first, own = column[0], {dim.name for dim in column}
+    name = first.name if len(own) == 1 else min(set.intersection(*map(names_of, column)), key=len, default=first.name)
+    return Dim(max(lengths), name=name, kind=first.kind, vocab=first.vocab)
 
 
 def _aligned(tensor: Tensor, columns: list[list[Dim]], out_dims: tuple[Dim, ...], zero: Dim | None) -> Any:

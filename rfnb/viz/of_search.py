@@ -17,6 +17,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.on_host import on_host
+from rfnb.trace.stacked_events import alike
 from rfnb.viz.hypotheses import MOST_LIVE, in_slots
 
 
@@ -148,6 +149,9 @@ class Followed:
         if not any(rows):
             return None
         shape = [max(sizes) for sizes in zip(*(row.shape for one in rows for row in one))]
+        if fill_axis is not None:  # as long as of hypotheses that go on for longer
+            sizes = [one.raw_tensor.shape[fill_axis - len(self.inner)] for one in self.steps if one is not None]
+            shape[fill_axis] = max(shape[fill_axis], *sizes)
         out = np.full((len(rows), max(map(len, rows)), *shape), np.nan, np.float32)
         for seq, one in enumerate(rows):
             for index, row in enumerate(one):
@@ -192,11 +196,11 @@ def _is_before(event: Any, value: Tensor, search: SearchEvents) -> bool | None:
 
 
 def _aligned(value: Tensor, own: tuple[Dim, ...], inner: tuple[Dim, ...]) -> Tensor | None:
-    """The value with its inner dims in this order, matched by identity, else by name; None if they do not match."""
+    """The value with its inner dims in this order, matched by identity, else as `alike`; None if they do not match."""
     left, order = list(own), []
     for dim in inner:
         found = next((other for other in left if other is dim), None) or next(
-            (other for other in left if other.name == dim.name and other not in inner), None
+            (other for other in left if alike(other, dim) and other not in inner), None
         )
         if found is None:
             return None

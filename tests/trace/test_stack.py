@@ -78,6 +78,19 @@ def test_a_history_that_grows_is_filled_with_zeros(probe_steps):
     assert trace.attention.axis("loop") is trace.attention["loop"].dims[1]
 
 
+def test_a_history_that_is_computed_from_the_one_before_is_one_dim(probe_steps):
+    unit, prompt = Dim(2, name="unit"), Dim(2, name="prompt")
+    values = [{"weights": tensor(np.full((2, 2 + more), 0.5, np.float32), unit, prompt + more), "axis": prompt + more}
+              for more in (1, 2, 3)]  # fmt: skip
+    with record() as trace:
+        probe_steps("attention", values)
+    weights = trace.attention["loop"]
+    assert [dim.name for dim in weights.dims[1:]] == ["unit", "prompt"]
+    assert [dim.extent for dim in weights.dims] == [3, 2, 5]
+    assert weights.numpy()[0].tolist() == [[0.5, 0.5, 0.5, 0.0, 0.0]] * 2
+    assert trace.attention.axis("loop") is weights.dims[2]
+
+
 def test_slots_that_do_not_exist_yet_are_nan(probe_steps):
     source = Dim(2, name="source")
     values = [

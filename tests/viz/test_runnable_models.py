@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from viz.runnable import run_in_node
+from viz.runnable import run_in_node, views_in_node
 
 import rfnb as rf
-from rfnb.core.errors import parts_of
+from rfnb.core.errors import parts_of as parts_of_error
 from rfnb.models import dates
 from rfnb.models.number_words import padded_rows
+from rfnb.viz import of_trace
+from rfnb.viz.control.live import hands_of, in_order
+from rfnb.viz.group.spec import parts_of
+from rfnb.viz.runnable.page import page_of
 from rfnb.viz.runnable.program import PageProgram
 
 LETTERS = "abcdefgh"
@@ -175,7 +179,51 @@ def test_a_model_of_torch_is_refused_by_the_line_that_calls_it():
     for fn in (alone, inside):
         with pytest.raises(TypeError, match="cannot run embedding of torch") as refused:
             PageProgram.of(fn, "abcd")
-        what, rows, rule, line = parts_of(refused.value)
+        what, rows, rule, line = parts_of_error(refused.value)
         line_of = fn.__code__.co_firstlineno + (1 if fn is alone else 2)
         assert dict(rows) == {"called in": f"test_runnable_models.py:{line_of}", "and": "linear"}
         assert "rf.Linear" in line
+
+
+def parts_here(fn, text):
+    run = rf.run(fn, text=text)
+    run.wait()
+    recorded = of_trace.spec(run.trace, hands=hands_of(run))
+    parts = in_order(parts_of(recorded) if recorded.kind == "group" else [recorded])
+    return {str(part.head["key"]): part for part in parts}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_views_of_a_page_have_the_values_that_python_draws(name, tmp_path):
+    """Of histories that grow, heads, layers and both runs of a module; for other texts than that of the export."""
+    fn, texts = MODELS[name]
+    page = page_of(fn, ("text", texts[0]), {}, {}, weights="float32")[0]
+    for text, group in zip(texts, views_in_node(page, [(text, {}) for text in texts], tmp_path), strict=True):
+        own = parts_here(fn, text)
+        search = next((part.head["seqs"][0] for part in parts_of(group) if part.kind == "beams"), None)
+        for part in parts_of(group):
+            wanted, (seq,) = own.get(part.head["key"]), part.head["seqs"]
+            entries = "maps" if part.kind == "attention" else "tracks"
+            if len(text) == 1 and (
+                wanted is None or len(wanted.head.get(entries, ())) > len(part.head.get(entries, ()))
+            ):
+                continue  # of one step Python draws all layers in one view
+            assert text in seq["label"]
+            if part.kind == "beams":
+                assert (seq["best"], seq["result"]) == (
+                    wanted.head["seqs"][0]["best"],
+                    wanted.head["seqs"][0]["result"],
+                )
+                continue
+            for entry, of in zip(part.head[entries], wanted.head[entries], strict=True):
+                assert entry["label"] == of["label"]
+                np.testing.assert_allclose(part.blocks[entry["block"]], wanted.blocks[of["block"]], atol=1e-4)
+                if "slots" in of:
+                    over = [
+                        [],
+                        *(step["ended"] for step in search["steps"]),
+                    ]  # before each step: what ended has no row of its own
+                    got, here = part.blocks[entry["slots"]].copy(), wanted.blocks[of["slots"]].copy()
+                    for step, ended in enumerate(over[: got.shape[1]]):
+                        got[0, step, np.flatnonzero(ended)] = here[0, step, np.flatnonzero(ended)] = 0
+                    np.testing.assert_allclose(got, here, atol=1e-4)

@@ -12,7 +12,7 @@ from rfnb.trace.long_attention import LongAttention, long_of
 from rfnb.trace.newest import newest
 from rfnb.trace.on_host import on_host
 from rfnb.trace.probe import lent
-from rfnb.trace.stacked_events import loop_dim_of
+from rfnb.trace.stacked_events import loop_dim_of, names_of
 from rfnb.viz.attention import badges
 from rfnb.viz.attention.long import is_long, long_spec
 from rfnb.viz.attention.maps import finished, index_of
@@ -125,7 +125,7 @@ def _held_maps(
 
 def _along(page: Any, run: Any, followed: Followed, axis: Axis, own: RunLabels, title: str) -> Spec | None:
     """The maps of the best hypothesis of each sequence, [seq, target, head, source]."""
-    names = ["source" if dim.name == axis.name else dim.name for dim in followed.inner]
+    names = ["source" if axis.name in names_of(dim) else dim.name for dim in followed.inner]
     at = names.index("source") if "source" in names else None
     out = followed.array(fill_axis=at)  # 0 for steps that attend over fewer frames
     if out is None or at is None:
@@ -159,7 +159,7 @@ def _along(page: Any, run: Any, followed: Followed, axis: Axis, own: RunLabels, 
         best=True,
     )
     if page.hands and followed.is_whole:
-        inner = [Axis(dim.name, dim.extent, dim) for dim in followed.inner if dim.name != axis.name]
+        inner = [Axis(dim.name, dim.extent, dim) for dim in followed.inner if axis.name not in names_of(dim)]
         heads = sizes(sorted(inner, key=lambda each: "head" in each.name))
         _held_maps(page, made, followed.events(run.events), axis.name, followed.seqs, heads, followed.slot)
         made.head["slots_of_best"] = best_slots(followed)
@@ -202,6 +202,7 @@ def put_into(page: Any, parts: list[Spec], new: Spec, run: Any) -> bool:
     paths.append(run.path)
     common, labels = layers_of(paths)
     joined = joined_layers(parts[index], new, labels)
+    joined.head["paths"] = list(paths)
     joined.head["title"] = f"Attention: {common}" + str(new.head["title"]).removeprefix(f"Attention: {run.path}")
     parts[index] = joined
     return True

@@ -153,12 +153,17 @@ def save_page(
     frame = pack(made)
     about["sum"] = zlib.adler32(frame)
     said = f' data-about="{escape(json.dumps(about), quote=True)}" hidden'
-    data = held("program", base64.b85encode(frame).decode().translate(_IN_HTML)).replace(" hidden", said, 1)
+    data = held("program", in_text(frame)).replace(" hidden", said, 1)
     body = f'<p class="rfnb-page-still">{_STILL}</p>\n<div class="rfnb-picture">{picture.html()}</div>\n{data}'
     if card:
         card = "\n".join(map(line, card.splitlines()))
         body += f"<details><summary>What is in this page</summary><pre>{escape(card)}</pre></details>\n"
     return write_page(path, title or "rfnb", body, script="rfnb-page.js", runs=True)
+
+
+def in_text(frame: bytes) -> str:
+    """The bytes of a program as the page reads them."""
+    return base64.b85encode(frame).decode().translate(_IN_HTML)
 
 
 def page_of(
@@ -239,9 +244,11 @@ def _bound(part: Spec, program: PageProgram, text: str) -> dict[str, Any] | None
     _, path, number = str(part.head["key"]).split(" ", 1)[0], *str(part.head["key"]).split(" ", 1)[1].rsplit(" ", 1)
     head = {name: value for name, value in part.head.items() if name not in _LEFT}
     loops = [block for block in program.spec["blocks"] if "loop" in block]
+    label = part.head["seqs"][0]["label"]
+    label = label if text in label else f"1: {text}"  # the page puts another text in its place
     if part.kind == "beams":
         found = [at for at, loop in enumerate(loops) if path in (loop["path"], loop["loop"]) and _chooses(loop)]
-        head["seqs"] = [{"label": part.head["seqs"][0]["label"]}]
+        head["seqs"] = [{"label": label}]
         return {"kind": part.kind, "head": head, "loop": found[0], "along": {}} if len(found) == 1 else None
     if part.kind not in ("attention", "states"):
         return None
@@ -255,7 +262,7 @@ def _bound(part: Spec, program: PageProgram, text: str) -> dict[str, Any] | None
         {name: value for name, value in entry.items() if name not in _OF_ONE or name == "slots"} for entry, _ in there
     ]
     (seq,) = part.head["seqs"]
-    head["seqs"] = [{"label": seq["label"]}]
+    head["seqs"] = [{"label": label}]
     first = there[0][1]
     searched = first["loop"] is not None and _chooses(loops[first["loop"]])
     along = {}
@@ -279,8 +286,8 @@ def _look(
 ) -> dict[str, Any] | None:
     """The reference to the values of a map or a track; None unless exactly one value matches."""
     if kind == "attention":
-        path, names = entry.get("held", {}).get("attention", paths[0]), ["weights"]
-        wanted = {(path, name) for name in names}
+        of_layer = paths[entry["at"][0]] if len(paths) > 1 else paths[0]
+        wanted = {(entry.get("held", {}).get("attention", of_layer), "weights")}
     else:
         label = str(entry["label"])
         wanted = {
@@ -297,7 +304,8 @@ def _look(
         if kind == "states":
             found += [{"loop": loops, "state": name} for name in block["initial"] if (block["path"], name) in wanted]
         loops += 1
-    return found[number] if number < len(found) and (number or len(found) == 1) else None
+    known = kind == "attention" or number or len(found) == 1  # of a state the name may be that of another one
+    return found[number] if number < len(found) and known else None
 
 
 def _starts(label: str) -> Iterator[int]:

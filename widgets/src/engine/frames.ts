@@ -3,12 +3,12 @@
 
 import type { SeqSpec } from "../beams/tree";
 import type { Axis, Named } from "./array";
-import { lengthOf, ordered, picked } from "./array";
+import { each, lengthOf, named as namedArray, ordered, picked, sizeOf } from "./array";
 import { seqOf } from "./beams";
 import type { Change } from "./changes";
 import { wordsOf } from "./changes";
 import type { Looped, Result } from "./engine";
-import type { ProgramSpec } from "./program";
+import type { OpSpec, ProgramSpec } from "./program";
 import type { Decided } from "./search";
 import { isLoop, unitsOf } from "./program";
 
@@ -190,16 +190,20 @@ export class Frames {
     let most = 0;
     const maps = (head["maps"] as Head[]).map((map, number) => {
       const own = part.looks![number]!,
-        values = rowsOf(own, result, this.page.program),
-        cols = this.axis(map["col_dim"].name),
-        fixed = this.fixed(map);
-      const table = values.of((row) => [row, cols, fixed], best && best.before);
+        values = rowsOf(own, result, this.page.program, 0),
+        op = this.opOf(own),
+        cols = (op.given["axis"] as { dim: Axis }).dim,
+        over = op.given["target"] as { dim: Axis } | undefined,
+        along = own.loop === null ? (over?.dim ?? this.axis(map["row_dim"].name, cols)) : null,
+        cut: Cut = (row) => [[...(along === null ? [] : [along]), cols], this.fixed(part, number, row, [along, cols])];
+      const table = values.of(cut, best && best.before);
       for (const value of table.data) if (value > most) most = value;
       shapes.push(table.shape);
       const held = map["held"] && { ...map["held"], widths: table.shape[1] }; // of this text
       blocks[`map${number}`] = { ...table, shape: [1, ...table.shape] };
-      if (best) blocks[`map${number}/slots`] = values.slots((row) => [row, cols, fixed]);
-      return { ...map, ...(held ? { held } : {}), block: `map${number}` } as Head;
+      if (best) blocks[`map${number}/slots`] = values.slots(cut);
+      const slots = best ? { slots: `map${number}/slots` } : {};
+      return { ...map, ...(held ? { held } : {}), ...slots, block: `map${number}` } as Head;
     });
     const [rows, cols] = shapes[0] as [number, number],
       col = maps[0]!["col_dim"].name as string,
@@ -221,15 +225,17 @@ export class Frames {
     let steps = 0;
     const tracks = (head["tracks"] as Head[]).map((track, number) => {
       const look = part.looks![number]!,
-        values = rowsOf(look, result, this.page.program),
+        values = rowsOf(look, result, this.page.program, NaN),
         { before } = track,
-        axis = (row: Named): [Named, Axis | null, Record<string, number>] => [row, this.unit(row, look, part), {}],
-        table = values.of(axis, best && (before ? best.before : best.after));
+        along = look.loop === null ? this.axis(part.head["step_dim"].name) : null,
+        cut: Cut = (row) => [[...(along === null ? [] : [along]), ...this.units(row, track, along)], {}],
+        table = values.of(cut, best && (before ? best.before : best.after));
       steps = table.shape[0]!;
       const most = table.data.reduce((top, value) => Math.max(top, Math.abs(value)), 0) || 1;
       blocks[`track${number}`] = { ...table, shape: [1, ...table.shape] };
-      if (best && track["slots"]) blocks[`track${number}/slots`] = values.slots(axis);
-      return { ...track, block: `track${number}`, range: track["gate"] ? [0, 1] : [-most, most] };
+      const slots = best && track["slots"] ? { slots: `track${number}/slots` } : {};
+      if (slots.slots) blocks[slots.slots] = values.slots(cut);
+      return { ...track, ...slots, block: `track${number}`, range: track["gate"] ? [0, 1] : [-most, most] };
     });
     const along = part.along[head["step_dim"].name],
       names = this.names(along, steps, text, best),
@@ -241,83 +247,114 @@ export class Frames {
     return loop !== null && result.loops[loop]!.steps.length ? this.best(loop, result) : null;
   }
 
-  private axis(name: string): Axis | null {
-    const at = this.page.program.dims.findIndex((dim) => dim.name === name);
+  /** The dim of a name; `not`: another one that is called so, too. */
+  private axis(name: string, not: Axis | null = null): Axis | null {
+    const at = this.page.program.dims.findIndex((dim, at) => dim.name === name && at !== not);
     return at < 0 ? null : at;
   }
 
-  /** The one axis of a row that units run over. */
-  private unit(row: Named, look: Look, part: PartSpec): Axis | null {
-    const step = look.loop === null ? this.axis(part.head["step_dim"].name) : null;
-    return row.dims.find((axis) => axis !== "beam" && axis !== step && !this.isBatch(axis)) ?? null;
+  private opOf({ loop, op }: Look): OpSpec {
+    const { blocks } = this.page.program;
+    return loop === null ? (blocks[op!] as OpSpec) : blocks.filter(isLoop)[loop]!.ops[op!]!;
+  }
+
+  /** The axes of a row that units run over, as the name of their dim has them. */
+  private units(row: Named, track: Head, along: Axis | null): Axis[] {
+    const open = row.dims.filter((axis) => axis !== "beam" && axis !== along && !this.isBatch(axis)),
+      names = String(track["unit_dim"]?.name ?? "").split(" × ");
+    const order = (axis: Axis) => names.indexOf(typeof axis === "number" ? this.page.program.dims[axis]!.name : axis);
+    return open.sort((a, b) => order(a) - order(b));
   }
 
   private isBatch(axis: Axis): boolean {
     return typeof axis === "number" && this.page.program.dims[axis]!.kind === "batch";
   }
 
-  private fixed(map: Head): Record<string, number> {
-    return (map["held"]?.fixed as Record<string, number> | undefined) ?? {};
+  /** The entries that a map is of: those by which it is held, else by its number among the maps of the same weights. */
+  private fixed(part: PartSpec, number: number, row: Named, shown: (Axis | null)[]): Record<string, number> {
+    const held = part.head["maps"][number]["held"]?.fixed as Record<string, number> | undefined;
+    if (held) return held;
+    const { dims } = this.page.program,
+      key = JSON.stringify(part.looks![number]),
+      same = part.looks!.flatMap((look, at) => (JSON.stringify(look) === key ? [at] : []));
+    const open = row.dims.filter(
+      (axis): axis is number => typeof axis === "number" && !shown.includes(axis) && lengthOf(row, axis) > 1,
+    );
+    if (open.reduce((count, axis) => count * lengthOf(row, axis), 1) !== same.length)
+      throw new Error(`A page does not know which of its weights the map “${part.head["maps"][number].label}” has.`);
+    const found: Record<string, number> = {},
+      isHead = (axis: number) => Number(dims[axis]!.name.includes("head"));
+    let rest = same.indexOf(number);
+    for (const axis of open.sort((a, b) => isHead(a) - isHead(b)).reverse()) {
+      found[dims[axis]!.name] = rest % lengthOf(row, axis);
+      rest = Math.floor(rest / lengthOf(row, axis));
+    }
+    return found;
   }
 }
 
 const slotsOf = (best: Best | null): Head =>
   best ? { best: true, slots_of_best: { before: [best.before], after: [best.after] } } : {};
 
-type Cut = (row: Named) => [row: Named, axis: Axis | null, fixed: Record<string, number>];
+/** Of a row the axes that are shown, and the entries of others. */
+type Cut = (row: Named) => [axes: Axis[], fixed: Record<string, number>];
 interface Rows {
   of(cut: Cut, slots: number[] | null): Plain;
   slots(cut: Cut): Plain;
 }
 
-/** The values of a look, row by row: the steps of its loop, or the entries of an axis. */
-function rowsOf(look: Look, { loops, offers }: Result, program: ProgramSpec): Rows {
+/** The values of a look, row by row: the steps of its loop, or the entries of an axis. `lacks`: what is where a row is shorter than others. */
+function rowsOf(look: Look, { loops, offers }: Result, program: ProgramSpec, lacks: number): Rows {
   const { loop, op, name, state } = look,
     named = (axis: Axis) => (typeof axis === "number" ? program.dims[axis]!.name : axis);
-  const cutAt = ([row, axis, fixed]: ReturnType<Cut>, slot: number): Float32Array => {
+  const cutAt = (row: Named, cut: Cut, slot: number): Plain => {
+    const [axes, fixed] = cut(row);
     let found = row;
-    for (const one of [...row.dims])
+    const others = row.dims.filter((axis) => !axes.includes(axis));
+    for (const one of others)
       if (one === "beam") found = picked(found, one, [Math.min(slot, lengthOf(found, one) - 1)]);
-      else if (one !== axis && lengthOf(found, one) > 1) found = picked(found, one, [fixed[named(one)] ?? 0]);
-    return found.values as Float32Array;
+      else if (lengthOf(found, one) > 1) found = picked(found, one, [fixed[named(one)] ?? 0]);
+    const shape = axes.map((axis) => lengthOf(found, axis)),
+      { values } = ordered(found, [...others, ...axes], [...others.map(() => 1), ...shape]);
+    return { shape, data: Float32Array.from(values) };
   };
   if (loop === null) {
     const whole = offers[op!]![name!]!;
     return {
       of: (cut) => {
-        const [, axis] = cut(whole),
-          rows = whole.dims.filter((one) => one !== axis && typeof one === "number");
-        const row = rows.find((one) => program.dims[one as number]!.kind !== "batch")!,
-          cols = axis === null ? 1 : lengthOf(whole, axis),
-          order = axis === null ? [row] : [row, axis],
-          rest = whole.dims.filter((one) => !order.includes(one));
-        let found = whole;
-        for (const one of rest) found = picked(found, one, [0]);
-        const { values } = ordered(
-          { ...found, dims: found.dims, shape: found.shape },
-          [...rest, ...order],
-          [...rest.map(() => 1), lengthOf(whole, row), cols],
-        );
-        return { shape: [lengthOf(whole, row), cols], data: Float32Array.from(values) };
+        const { shape, data } = cutAt(whole, cut, 0),
+          [rows = 1] = shape;
+        return { shape: [rows, data.length / rows], data };
       },
       slots: () => ({ shape: [0], data: new Float32Array() }),
     };
   }
   const { made, states, offers: seen, steps } = loops[loop] as Looped,
     at = (step: number): Named => (state === undefined ? seen[step]![op!]![name!]! : states[step + 1]![state]!);
-  const table = (rows: Float32Array[], shape: number[]): Plain => {
-    const width = Math.max(0, ...rows.map(({ length }) => length)),
+  /** `null`: a row that there is not. */
+  const table = (rows: (Plain | null)[], shape: number[], cut: Cut): Plain => {
+    // Also of steps after the end of what is shown.
+    const sizes = Array.from({ length: made }, (_, step) => cut(at(step))[0].map((axis) => lengthOf(at(step), axis))),
+      most = (sizes[0] ?? [0]).map((_, axis) => Math.max(...sizes.map((size) => size[axis]!))),
+      width = sizeOf(most),
       data = new Float32Array(rows.length * width).fill(NaN);
-    rows.forEach((row, number) => data.set(row, number * width));
+    rows.forEach((row, number) => {
+      if (!row) return;
+      const into = data.subarray(number * width, (number + 1) * width);
+      if (row.data.length === width) return into.set(row.data);
+      into.fill(lacks);
+      const axes = row.shape.map((_, axis) => axis);
+      each(axes, row.shape, [namedArray(axes, most, into)], ([place], entry) => {
+        into[place!] = row.data[entry]!;
+      });
+    });
     return { shape: [...shape, width], data };
   };
   return {
     of: (cut, slots) => {
-      const count = slots?.length ?? made;
-      return table(
-        Array.from({ length: count }, (_, step) => cutAt(cut(at(step)), slots?.[step] ?? 0)),
-        [count],
-      );
+      const count = slots?.length ?? made,
+        rows = Array.from({ length: count }, (_, step) => cutAt(at(step), cut, slots?.[step] ?? 0));
+      return table(rows, [count], cut);
     },
     slots: (cut) => {
       const most = Math.max(1, ...steps.map(({ parents }) => parents.length)),
@@ -325,9 +362,9 @@ function rowsOf(look: Look, { loops, offers }: Result, program: ProgramSpec): Ro
           const row = at(Math.floor(number / most)),
             slot = number % most,
             has = row.dims.includes("beam");
-          return slot < (has ? lengthOf(row, "beam") : most) ? cutAt(cut(row), slot) : new Float32Array();
+          return slot < (has ? lengthOf(row, "beam") : most) ? cutAt(row, cut, slot) : null;
         });
-      return table(rows, [1, made, most]);
+      return table(rows, [1, made, most], cut);
     },
   };
 }
