@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rfnb.site.executed import SiteError, executed, is_kept
+from rfnb.site.running import FOLDER, write_pages
 from rfnb.site.source_tree import SiteTree, root
 
 _STATIC = Path(__file__).parent / "static"
@@ -84,6 +85,7 @@ def build(
             shutil.copyfile(
                 tree.source / notebook.relative_to(tree.folder), work / "html" / notebook.relative_to(tree.folder)
             )
+        write_pages(work / "html" / FOLDER)
         if folder.exists():
             shutil.rmtree(folder)
         shutil.copytree(work / "html", folder)

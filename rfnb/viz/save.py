@@ -96,34 +96,46 @@ def _save_running(path: str | os.PathLike[str], what: Any, fields: Mapping[str, 
 
 
 def write_page(
-    path: str | os.PathLike[str], title: str, body: str, *, script: str = "rfnb-static.js", runs: bool = False
+    path: str | os.PathLike[str],
+    title: str,
+    body: str,
+    *,
+    script: str | tuple[str, ...] = "rfnb-static.js",
+    runs: bool = False,
 ) -> Path:
     """Write a page around a body.
 
     Args:
         body: HTML.
-        script: The one script of the page.
+        script: The one script of the page; or the names of files beside it, which pages share.
         runs: Whether it computes, in its own worker and in wasm.
     """
-    style, code = ((STATIC / name).read_text(encoding="utf-8") for name in ("rfnb.css", script))
-    code = _in_script(code)
+    style = (STATIC / "rfnb.css").read_text(encoding="utf-8")
+    if isinstance(script, str):
+        code = _in_script((STATIC / script).read_text(encoding="utf-8"))
+        scripts, allowed = f"<script>{code}</script>", _hash_of(code)
+    else:
+        scripts, allowed = "".join(f'<script src="{name}"></script>' for name in script), "'self' file:"
     # An explicit body: without it browsers move the sections into the head, and nothing is shown.
     page = (
-        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">{_policy(code, runs)}<title>{escape(line(title))}</title>'
+        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">{_policy(allowed, runs)}<title>{escape(line(title))}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_PAGE_STYLE}\n{style}</style></head>\n<body>\n"
         f'<main class="rfnb-page">\n<h1>{escape(line(title))}</h1>\n{body}\n</main>\n'
-        f"<script>{code}</script>\n</body>\n</html>\n"
+        f"{scripts}\n</body>\n</html>\n"
     )
     write_whole(path, page.encode("utf-8"))
     return Path(path)
 
 
-def _policy(code: str, runs: bool) -> str:
-    """The content security policy of the page: it may show its embedded pictures and run its embedded script, also as a
-    worker, without network.
+def _hash_of(code: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode('utf-8')).digest()).decode()}'"
+
+
+def _policy(script: str, runs: bool) -> str:
+    """The content security policy of the page: it may show its embedded pictures and run its own script, also as a worker,
+    without network.
     """
-    script = f"'sha256-{base64.b64encode(hashlib.sha256(code.encode('utf-8')).digest()).decode()}'"
     more = " 'wasm-unsafe-eval'; worker-src blob:" if runs else ""
     rules = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {script}{more}; base-uri 'none'; form-action 'none'"
     return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'

@@ -1,0 +1,63 @@
+"""The pages of lessons in which the shipped model runs: two files for all, opened from disk without network."""
+
+from __future__ import annotations
+
+import pytest
+from browser.test_running_page import best, shows
+from playwright.sync_api import expect
+
+from rfnb.models import load_g2p, pronounce
+from rfnb.site.running import PAGES, WITHOUT, told_of, write_pages
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("site") / "running"
+    write_pages(made)
+    return made
+
+
+def test_the_model_is_there_once(folder):
+    assert {path.name for path in folder.iterdir()} == {"g2p.js", "rfnb-page.js", *(f"{name}.html" for name in PAGES)}
+    assert all((folder / f"{name}.html").stat().st_size < 150_000 for name in PAGES)
+
+
+def test_a_lesson_says_where_its_model_runs_or_why_it_does_not():
+    assert all(f"{name}.html" in told_of(name) for name in PAGES)
+    assert all(WITHOUT[name] in told_of(name) for name in WITHOUT)
+    assert not PAGES.keys() & WITHOUT.keys()
+    assert told_of("01_dims") == ""
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+def test_a_page_of_a_lesson_begins_with_its_view_and_follows_what_is_typed(browser, folder, name, width, scheme):
+    page_of_lesson = PAGES[name]
+    context = browser.new_context(offline=True, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page, wrong = context.new_page(), []
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto((folder / f"{name}.html").as_uri())
+    shows(page, page_of_lesson.word)
+    parts = page.locator(".rfnb-group > *")
+    kinds = parts.evaluate_all("(all) => all.map((el) => el.matches('details') ? 'folded' : el.dataset.kind)")
+    shown = [kind for kind in kinds if kind != "folded"]
+    assert shown and set(shown) == set(page_of_lesson.first) and shown[0] == page_of_lesson.first[0]
+    assert kinds.index("folded") == len(shown) if "folded" in kinds else True
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.name") == "word":
+            break
+    page.keyboard.press("Control+a")
+    page.keyboard.type("queue")
+    shows(page, "queue")
+    page.locator("details.rfnb-fold summary").evaluate_all("(all) => all.forEach((el) => el.parentElement.open = true)")
+    expect(page.locator('[data-kind="beams"]')).to_be_visible()
+    wanted = pronounce(load_g2p(), "queue", beam_size=page_of_lesson.beam_size)
+    assert [(row[1].strip(), row[2].strip()) for row in best(page)] == [
+        (f"{one.score:.3f}", str(one)) for one in wanted
+    ]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.screenshot(path=f"test-shots/lesson_{name}_{width}.png")
+    assert wrong == []
+    context.close()
