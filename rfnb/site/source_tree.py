@@ -188,16 +188,10 @@ class SiteTree:
             if cell.cell_type == "markdown":
                 cell.source = self._with_links(cell.source, file)
         about = (
-<<<<<<< HEAD
             f'<p class="rfnb-about">This page is a notebook as it ran: <a href="{file.name}" download>download this '
             f"{'lesson' if re.match(r'[0-9]', file.name) else 'notebook'}</a>. Its views answer to mouse and keyboard; "
             "to run cells and have exercises checked, open it with <code>rfnb lab</code>"
-            f"{self._live(file)}.</p>"
-=======
-            f'<p class="rfnb-about">This page is the notebook <a href="{file.name}" download>{file.name}</a> as it ran. Its views '
-            "answer to mouse and keyboard; to run cells and have exercises checked, open it with <code>rfnb lab</code>."
-            f"{told_of(file.stem)}</p>"
->>>>>>> 08dff9b0 (Write pages of five lessons in which the shipped model runs, with the runtime and the model once for all)
+            f"{self._live(file)}.{told_of(file.stem)}</p>"
         )
         first = notebook.cells[0] if notebook.cells else None
         if first is not None and first.cell_type == "markdown" and first.source.startswith("# "):

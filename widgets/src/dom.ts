@@ -65,6 +65,15 @@ export const on = <K extends keyof HTMLElementEventMap>(
 ): void =>
   target.addEventListener(name, (event) => attempt(target, () => heard(event as HTMLElementEventMap[K])), capture);
 
+/** Whether what points is a finger, for which targets are larger and words are others. */
+export const coarse = (): boolean => globalThis.matchMedia?.("(pointer: coarse)").matches ?? false;
+
+/** The pointer has left: a finger that is lifted goes on pointing, one that scrolls does not. */
+export function onLeave(target: EventTarget, left: () => void): void {
+  on(target, "pointerleave", ({ pointerType }) => pointerType !== "touch" && left());
+  on(target, "pointercancel", left);
+}
+
 /** A button, and what it does. */
 export function button(text: string, act: () => void, attributes: Attributes = {}): HTMLButtonElement {
   const element = h("button", { type: "button", ...attributes }, text);

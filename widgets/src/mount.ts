@@ -12,6 +12,7 @@ import type { Bus } from "./selection";
 import { busOf } from "./selection";
 import type { Palette } from "./theme";
 import { onTheme, palette } from "./theme";
+import { tips } from "./tip";
 import { safe } from "./visible";
 import { views } from "./views";
 
@@ -38,6 +39,7 @@ export function mount(el: HTMLElement, frame: Framed, wire: Wire | null = null):
     if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
   });
   el.append(root);
+  tips(root);
   let shown: Rendered<AnyHead> | null = null;
   let next: Framed | null = null,
     last: Frame | null = null,

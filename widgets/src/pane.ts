@@ -4,7 +4,7 @@
 import { attempt } from "./attempt";
 import { prepare } from "./canvas";
 import { onKeys } from "./cursor";
-import { h, on, onResize, set, zoomOf } from "./dom";
+import { button, h, on, onResize, set, zoomOf } from "./dom";
 
 export interface Scene {
   left: number;
@@ -46,6 +46,8 @@ export interface Handlers {
   key(event: KeyboardEvent): boolean; // whether it was of use
   grab?(spot: Spot): Grip | null; // what a press of the pointer takes hold of, if that moves
 }
+/** A key that a finger has as a button: its name, what the button says, and what it does in words. */
+export type Tap = [key: string, text: string, does: string];
 export interface Cell {
   row: number;
   col: number;
@@ -56,10 +58,18 @@ export interface Cell {
 
 const WIDTH_UNKNOWN = 800,
   TAKEN = 4; // pixels from which a press is a drag
+const ARROWS: Tap[] = [
+  ["ArrowLeft", "←", "left"],
+  ["ArrowRight", "→", "right"],
+  ["ArrowUp", "↑", "up"],
+  ["ArrowDown", "↓", "down"],
+];
 let count = 0;
 
 export class Pane {
   readonly element: HTMLDivElement;
+  /** The keys of the picture as buttons, once a finger has been there: cells are smaller than that. */
+  readonly pad = h("div.rfnb-pad", { role: "group", "aria-label": "keys", hidden: "" });
   private readonly canvas = h("canvas", { "aria-hidden": "true" });
   private readonly space = h("div.rfnb-pane-space", { role: "presentation" });
   private readonly cell = h("div", { role: "gridcell", id: `rfnb-cell-${++count}` });
@@ -76,10 +86,13 @@ export class Pane {
     private readonly handlers: Handlers,
     private mostHeight: number,
     attributes: Record<string, string> = { role: "grid", "aria-readonly": "true" },
+    taps: Tap[] = [],
   ) {
     const usual = { class: "rfnb-pane", tabindex: "0", "data-lm-suppress-shortcuts": "true" };
     this.element = h("div", { ...usual, ...attributes }, this.space);
     this.space.append(this.canvas);
+    for (const [key, text, does] of [...ARROWS, ...taps])
+      this.pad.append(button(text, () => this.tap(key), { "aria-label": does, title: does }));
     const spot = (event: MouseEvent): Spot => {
       const box = this.element.getBoundingClientRect(),
         zoom = zoomOf(this.element);
@@ -93,6 +106,7 @@ export class Pane {
     };
     on(this.element, "pointerdown", (event) => {
       this.touch = event.pointerType === "touch";
+      if (this.touch) this.pad.hidden = false;
       this.grab(event, spot(event));
     });
     on(this.element, "touchmove", (event) => {
@@ -111,6 +125,12 @@ export class Pane {
     onKeys(this.element, (event) =>
       event.key === "Escape" && this.held?.moved ? this.drop(false) : handlers.key(event),
     );
+  }
+
+  /** A button of the pad: "Shift+ArrowLeft" is the key with another one. */
+  private tap(name: string): void {
+    const [key, shift] = name.split("+").reverse();
+    this.element.dispatchEvent(new KeyboardEvent("keydown", { key: key!, shiftKey: !!shift, bubbles: true }));
   }
 
   private grab(event: PointerEvent, at: Spot): void {

@@ -3,13 +3,13 @@
 import { context } from "./canvas";
 import type { Context, Rendered } from "./context";
 import { Cursor } from "./cursor";
-import { button, h, onSight, quiet, select, set, setOptions, showNotes, status, steady } from "./dom";
+import { button, coarse, h, onSight, quiet, select, set, setOptions, showNotes, status, steady } from "./dom";
 import type { AnyHead, Frame } from "./frame";
 import type { Marks } from "./hands";
 import { Hands } from "./hands";
 import type { Measure } from "./labels";
 import { measurer } from "./labels";
-import type { Box, Cell, Grip, Placed, Scene, Spot } from "./pane";
+import type { Box, Cell, Grip, Placed, Scene, Spot, Tap } from "./pane";
 import { Pane } from "./pane";
 import { followed, followsOne } from "./hypothesis";
 import type { Bus, Hypothesis, Selection } from "./selection";
@@ -17,6 +17,8 @@ import { Shell } from "./shell";
 
 const LOST = "The hypothesis pointed at is not the one that is drawn here; a click on it shows it.",
   NOT_THERE = "The page has only the best hypothesis; the one that was chosen is in the kernel, which does not answer.";
+const TAP = "Tap a place; the arrows below the picture go on from there.",
+  FINGER = [0, -10, 10, -20, 20]; // pixels beside what was chosen from where a finger drags it
 const ZOOM = 1.5,
   ZOOM_LEAST = 0.25,
   ZOOM_MOST = 256;
@@ -31,6 +33,7 @@ interface Options {
   title: string; // where the head has none
   hint: string; // instead of the value under the cursor
   mostHeight: number;
+  taps?: Tap[]; // keys besides the arrows
 }
 
 /** `P`: a place that the cursor can be on. `L`: the layout of what is drawn. */
@@ -109,14 +112,16 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
         },
         key: (event) => this.key(event),
         grab: (spot) => {
-          const place = ctx.run && at(spot),
-            chosen = !spot.touch || JSON.stringify(place) === JSON.stringify(this.cursor.pinned); // else the finger scrolls
-          return place && chosen ? this.grab(place) : null;
+          // A finger drags what it has chosen before, else it scrolls.
+          const place = ctx.run && (spot.touch ? this.chosenNear(spot) : at(spot));
+          return place ? this.grab(place) : null;
         },
       },
       options.mostHeight,
+      undefined,
+      options.taps,
     );
-    this.stage = h("div.rfnb-stage", this.pane.element);
+    this.stage = h("div.rfnb-stage", this.pane.element, this.pane.pad);
     this.hands = new Hands(ctx, () => this.offerAgain());
     const body = h("div", { class: `rfnb-${options.name}` }, this.stage, this.notes, this.readout, this.hands.element);
     this.shell = new Shell(el, [this.tools, this.legend], body);
@@ -235,7 +240,14 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
 
   /** The text without a cursor. */
   protected get hint(): string {
-    return this.options.hint;
+    return coarse() ? TAP : this.options.hint;
+  }
+
+  /** What was chosen, if a finger is at it: it hides what it points at. */
+  private chosenNear({ x, y, left, top }: Spot): P | null {
+    const pinned = JSON.stringify(this.cursor.pinned),
+      near = (right: number, down: number) => JSON.stringify(this.hit(x + left + right, y + top + down)) === pinned;
+    return FINGER.some((right) => FINGER.some((down) => near(right, down))) ? this.cursor.pinned : null;
   }
 
   protected clicked(place: P): void {

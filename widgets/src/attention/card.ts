@@ -3,7 +3,7 @@
 import { context } from "../canvas";
 import type { Table } from "../color";
 import type { Context } from "../context";
-import { h, on, quiet, set, steady } from "../dom";
+import { coarse, h, on, quiet, set, steady } from "../dom";
 import { shorten } from "../labels";
 import { short } from "../number";
 import { visible } from "../visible";
@@ -60,7 +60,9 @@ export class Card {
     if (key === this.key && matrix === this.of) return;
     [this.key, this.of] = [key, matrix];
     this.facts.replaceChildren(
-      ...(shown === null ? [quiet("Hover over a row to see what it attends to.")] : this.factsOf(matrix, shown, col)),
+      ...(shown === null
+        ? [quiet(`${coarse() ? "Tap" : "Hover over"} a row to see what it attends to.`)]
+        : this.factsOf(matrix, shown, col)),
     );
     this.fillHeads(matrix, shown, around);
   }

@@ -4,7 +4,7 @@ import { image } from "../canvas";
 import type { Table } from "../color";
 import { diverging, greys, sequential } from "../color";
 import type { Context, Render } from "../context";
-import { button, h, on, region, select, set, setOptions, slider } from "../dom";
+import { button, coarse, h, on, region, select, set, setOptions, slider } from "../dom";
 import { rowOf } from "../exact";
 import type { Frame } from "../frame";
 import { marked } from "../hands";
@@ -246,10 +246,12 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   protected override get hint(): string {
     if (this.mode !== "map" || this.frame.head.compact) return "";
     if (this.ctx.run && this.matrix.effects?.held)
-      return "Point at a cell for what comes of its change; a click or Enter makes it a branch.";
+      return coarse()
+        ? "Tap a cell: its change becomes a branch."
+        : "Point at a cell for what comes of its change; a click or Enter makes it a branch.";
     const held = this.ctx.run && this.frame.head.maps[this.maps[0]!]?.held;
     return held
-      ? `Drag a weight up or down to see what the run would say; dropped, that is kept. ${super.hint}`
+      ? `${coarse() ? "Tap a weight, then drag it" : "Drag a weight"} up or down to see what the run would say; dropped, that is kept. ${super.hint}`
       : super.hint;
   }
 

@@ -12,6 +12,7 @@ const HIGH = 96, // pixels of a weight of 1
   LEAST = 8,
   MOST = 40,
   ROOM = 640,
+  AROUND = 80, // what is beside an editor in a narrow page
   FINE = 0.05; // by which a key changes a weight
 
 /** What was done with a row: drawn, or only sharpened with a temperature. */
@@ -55,7 +56,8 @@ export function rowEditor({ start, row, label, open, palette, apply }: Given): {
     temperature = 1,
     at = Math.min(start, row.length - 1);
   const now = () => (temperature === 1 ? base : sharpened(base, temperature));
-  const pitch = Math.max(LEAST, Math.min(MOST, ROOM / row.length)),
+  const room = Math.min(ROOM, (globalThis.innerWidth || ROOM) - AROUND), // a finger that draws cannot scroll
+    pitch = Math.max(LEAST, Math.min(MOST, room / row.length)),
     canvas = h("canvas", { "aria-hidden": "true" }),
     said = status("div.rfnb-hidden"),
     area = h(

@@ -5,7 +5,7 @@ import type { Table } from "../color";
 import { css, inkOn } from "../color";
 import type { Cursor } from "../cursor";
 import { onKeys } from "../cursor";
-import { h, on, quiet, set } from "../dom";
+import { h, on, onLeave, quiet, set } from "../dom";
 import { visible } from "../visible";
 import type { Matrix, Position, Scale } from "./matrix";
 import { shared, strongest } from "./matrix";
@@ -126,7 +126,7 @@ export class TextMode {
     private readonly again: () => void, // calls `point` for the same place
   ) {
     onKeys(this.element, (event) => this.key(event));
-    on(this.element, "pointerleave", () => this.cursor.hover(null));
+    onLeave(this.element, () => this.cursor.hover(null));
   }
 
   /** Shows the tokens of a matrix; null hides them. */

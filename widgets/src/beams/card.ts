@@ -1,6 +1,6 @@
 // The card of one hypothesis: its text, its fate, where its score comes from, what it went on with.
 
-import { h, on, onResize, quiet, set } from "../dom";
+import { h, on, onLeave, onResize, quiet, set } from "../dom";
 import { shorten } from "../labels";
 import { chance, fixed } from "../number";
 import type { Place } from "./cursor";
@@ -163,7 +163,7 @@ function tokens(path: Piece[], score: number, sums: boolean): HTMLElement {
   on(list, "pointerover", ({ target }) => {
     line.textContent = (target as Element).closest(".rfnb-beams-token")?.getAttribute("title") ?? said;
   });
-  on(list, "pointerleave", () => (line.textContent = said));
+  onLeave(list, () => (line.textContent = said));
   return h("div", line, list);
 }
 

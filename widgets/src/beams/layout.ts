@@ -3,6 +3,7 @@
 // Labels: each token in a pill, in columns that are as wide as all that stands in them, so that lines cross only between columns. Where that
 // does not fit, dots, with tokens where there is room; where a step has less than a few pixels, cells.
 
+import { coarse } from "../dom";
 import { shorten as cutTo } from "../labels";
 import { times } from "../list";
 import { fixed } from "../number";
@@ -71,7 +72,7 @@ export const BETWEEN = 40;
 export const LEAST_PITCH = 6;
 const AXIS = 20,
   LANE = 46,
-  STUB = 15,
+  STUB = coarse() ? 30 : 15,
   MARGIN = 36,
   GAP = 20, // between columns, for edges
   GAP_MAX = 44,
@@ -238,7 +239,7 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
   const steps = Math.max(tree.nodes.length, 1);
   const pitch = Math.min(WIDEST, Math.max(1, (options.width - MARGIN * 2) / steps));
   const cells = pitch < LEAST_PITCH;
-  const lane = Math.min(22, Math.max(4, OVERVIEW_HEIGHT / Math.max(lanes, 1)));
+  const lane = Math.min(coarse() ? 36 : 22, Math.max(4, OVERVIEW_HEIGHT / Math.max(lanes, 1)));
   const known = new Map<string, { label: string; wide: number; tall: number }>();
   const measured = ({ token }: Node) => {
     const there = known.get(token);

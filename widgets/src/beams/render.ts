@@ -8,7 +8,7 @@ import type { Frame } from "../frame";
 import { marked } from "../hands";
 import { measurer } from "../labels";
 import { minus } from "../number";
-import type { Scene as Sight, Spot } from "../pane";
+import type { Scene as Sight, Spot, Tap } from "../pane";
 import { Pane } from "../pane";
 import type { Selection } from "../selection";
 import { Shell } from "../shell";
@@ -144,7 +144,8 @@ class BeamsView implements Rendered<BeamsHead> {
       key: (event: KeyboardEvent) => this.key(event),
     };
     const attributes = { role: "application", "aria-roledescription": "beam search tree" };
-    this.pane = new Pane(handlers, MOST_HEIGHT, { ...attributes, class: "rfnb-pane rfnb-beams-scroll" });
+    const taps: Tap[] = ctx.held ? [["w", "✕ futures", "the futures of all candidates of the step"]] : [];
+    this.pane = new Pane(handlers, MOST_HEIGHT, { ...attributes, class: "rfnb-pane rfnb-beams-scroll" }, taps);
     const tools = h(
       "span.rfnb-tools",
       this.seqSelect,
@@ -166,7 +167,7 @@ class BeamsView implements Rendered<BeamsHead> {
     );
     const list = h("div.rfnb-beams-list", this.table, this.alphaLabel);
     this.below.append(this.card, list);
-    const stage = h("div.rfnb-stage", this.pane.element);
+    const stage = h("div.rfnb-stage", this.pane.element, this.pane.pad);
     const body = h(
       "div.rfnb-beams",
       stage,

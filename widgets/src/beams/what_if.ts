@@ -1,7 +1,7 @@
 // What if: the ghosts of cut candidates, the path of a kept branch, their texts, and other edits by hand.
 
 import type { Context } from "../context";
-import { h, quiet, steady } from "../dom";
+import { coarse, h, quiet, steady } from "../dom";
 import type { Change } from "../ghosts";
 import { Ghosts } from "../ghosts";
 import { Hands } from "../hands";
@@ -17,8 +17,8 @@ import { drawLanes, withLanes } from "./lanes";
 import type { Layout } from "./layout";
 import type { BeamsHead, Cut, Tree } from "./tree";
 
-const HINT =
-  "Rest on a candidate (✕) to see its future, click to keep it; by touch tap, and tap again. w: all of a step.";
+const HINT = "Rest on a candidate (✕) to see its future, click to keep it. w: all of a step.",
+  TAP = "Tap a candidate (✕) to see its future, tap it again to keep it. ✕ futures: all of a step.";
 
 /** The picture that it is of. */
 interface Shown {
@@ -143,7 +143,7 @@ export class WhatIf {
       other = state?.runs.find(({ number }) => number === state.beside) ?? keptOf(ctx.held),
       said = ghosts.length ? ghosts : [other?.results?.[seq]?.words ?? ""];
     const words = said.filter(Boolean).map(line).join(" ");
-    this.told.replaceChildren(words || (ways.length || !this.hasCuts ? "" : quiet(HINT)));
+    this.told.replaceChildren(words || (ways.length || !this.hasCuts ? "" : quiet(coarse() ? TAP : HINT)));
     this.told.hidden = !ctx.run || !(head.held ?? state?.beside);
     const over = this.ghosts.shown.flatMap(({ told }) => (told?.over && told.lane?.seq === seq ? [told] : []));
     if (head.held) ctx.run?.show(over);

@@ -3,12 +3,12 @@
 
 import type { Context } from "../context";
 import { onKeys } from "../cursor";
-import { h, on, onResize, set, svg } from "../dom";
+import { coarse, h, on, onLeave, onResize, set, svg } from "../dom";
 import { fixed } from "../number";
 import type { Command, Entry, RunState } from "../run";
 import { line, visible } from "../visible";
 
-const ROW = 20,
+const ROW = coarse() ? 92 : 20,
   GRAPH = 240, // pixels of the lines, at most a quarter
   EDGE = 10,
   MOST_STEPS = 1e5;
@@ -50,7 +50,7 @@ export class Rail {
     on(this.element, "pointermove", (event) => this.dragged(event));
     on(this.element, "pointerup", () => this.dropped());
     on(this.element, "pointercancel", () => this.ended());
-    on(this.element, "pointerleave", () => this.point(null));
+    onLeave(this.element, () => this.point(null));
     this.unwatch = onResize(this.element, () => this.now && this.draw());
   }
 
@@ -100,7 +100,13 @@ export class Rail {
       row.append(made);
     };
     const { number } = entry;
-    if (!isShown) button("A|B", "Compare it with the one that is shown", { do: "compare", number }); // what Shift does, for a finger
+    for (const [text, step] of [
+      ["‹", entry.step! - 1],
+      ["›", entry.step! + 1],
+    ] as const)
+      // what the ring and the arrows do, for a finger
+      if (coarse() && entry.moves && step >= 0) button(text, `Move it to step ${step}`, { do: "move", number, step });
+    if (!isShown) button("A|B", "Compare it with the one that is shown", { do: "compare", number }); // what Shift does
     if (entry.parent !== undefined) button("×", "Let it go", { do: "let_go", number });
     on(row, "click", (event) => this.choose(entry.number, event.shiftKey));
     on(row, "focus", () => {
@@ -201,7 +207,7 @@ export class Rail {
 
   private grab(event: PointerEvent, entry: Entry): void {
     const left = this.element.getBoundingClientRect().left,
-      near = Math.abs(event.clientX - left - this.x(entry.tick ?? 0)) < 10;
+      near = Math.abs(event.clientX - left - this.x(entry.tick ?? 0)) < (coarse() ? 22 : 10);
     if (!near || !entry.moves || event.button) return;
     event.preventDefault();
     this.element.setPointerCapture(event.pointerId);

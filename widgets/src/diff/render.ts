@@ -48,7 +48,7 @@ class DiffView extends PanedView<Head, Position, Layout> {
     this.tools.append(this.first, this.next, this.table.toggle);
     this.stage.before(this.said);
     this.readout.after(this.table.box, this.card, this.below);
-    on(this.maps, "pointermove", (event) => this.tellCell(event));
+    for (const name of ["pointermove", "pointerdown"] as const) on(this.maps, name, (event) => this.tellCell(event));
     this.unwatch = onResize(this.card, () => this.paintCard());
     ctx.onTheme(() => this.paintCard());
   }

@@ -2,7 +2,7 @@
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
-import { button, h, on, onResize, quiet, set, status } from "../dom";
+import { button, h, on, onLeave, onResize, quiet, set, status } from "../dom";
 import type { Frame } from "../frame";
 import type { DimsHead, Fold } from "./layout";
 import { layout, namesOf, problem, seenRows, valueTables } from "./layout";
@@ -28,7 +28,7 @@ class DimsView {
   constructor(private readonly root: HTMLElement) {
     root.append(this.box);
     on(this.box, "pointerover", (event) => this.cursor.hover(chipAt(event.target)?.dataset ?? null));
-    on(this.box, "pointerleave", () => this.cursor.hover(null));
+    onLeave(this.box, () => this.cursor.hover(null));
     on(this.box, "focusin", ({ target }) => {
       const low = (element: Element) => element.getBoundingClientRect().bottom,
         box = (target as Element).closest(".rfnb-dims-scroll");

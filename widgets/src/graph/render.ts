@@ -3,7 +3,7 @@
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
-import { button, h, on, onResize, quiet, set, status, svg } from "../dom";
+import { button, h, on, onLeave, onResize, quiet, set, status, svg } from "../dom";
 import type { Frame } from "../frame";
 import { Shell } from "../shell";
 import type { Edge, Graph, GraphHead, Node } from "./layout";
@@ -36,7 +36,7 @@ class GraphView {
       if (!this.still) this.cursor.hover(nodeAt(target));
     });
     this.unwatch = onResize(this.stage, () => this.fit());
-    on(this.stage, "pointerleave", () => this.cursor.hover(null));
+    onLeave(this.stage, () => this.cursor.hover(null));
     on(this.stage, "focusin", (event) => this.still || this.cursor.pin(nodeAt(event.target)));
     on(this.stage, "focusout", () => this.cursor.pin(null));
     on(this.stage, "click", ({ target, detail }) => {

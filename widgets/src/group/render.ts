@@ -49,7 +49,14 @@ interface Part {
 }
 
 class GroupView implements Rendered<Head> {
-  private readonly title = h("div.rfnb-group-title", { title: "f shows it on the whole window" });
+  private readonly name = h("span");
+  private readonly stageButton = button("", () => this.stage.toggle(), {
+    class: "rfnb-group-stage",
+    "aria-label": "on the whole window",
+    "aria-keyshortcuts": "f",
+    title: "on the whole window (f)",
+  });
+  private readonly title = h("div.rfnb-group-title", this.name, this.stageButton);
   private readonly seqSelect = h("select", { "aria-label": "sequence" });
   private readonly hypothesisSelect = h("select", { "aria-label": "hypothesis" });
   private readonly bar = h(
@@ -168,9 +175,10 @@ class GroupView implements Rendered<Head> {
   };
 
   update({ head, blocks }: Frame<Head>): void {
-    this.title.textContent = head.title ?? "";
+    this.name.textContent = head.title ?? "";
     const wanted = head.parts ?? [];
-    if (!wanted.length) this.title.textContent += head.live ? " — waiting for events" : " — nothing recorded";
+    this.stageButton.hidden = !wanted.length;
+    if (!wanted.length) this.name.textContent += head.live ? " — waiting for events" : " — nothing recorded";
     const frames = wanted.map((part, index) => ({
       kind: part.kind,
       head: { link: head.link ?? "", ...part.head },

@@ -9,6 +9,8 @@ const LARGEST = 1.9, // times the usual size
   ALONE = 3.2, // of one view
   LEAST = { states: 1.7, others: 0.9 }, // what does not fit then is cut off
   BESIDE = 2, // views below the search
+  NARROW = 1000, // of a window in which views begin smaller
+  ONE = 600, // of one that has no room for two beside each other
   WIDE = 1920, // pixels of the window for which the least sizes are; a smaller one is nearer
   STILL = 3, // frames in which a view has to fit
   PLAY = 900, // ms from a step to the next
@@ -75,10 +77,11 @@ export class Stage {
   private readonly ticks = h("div.rfnb-stage-ticks", { role: "listbox", "aria-label": "steps" });
   private readonly said = h("span.rfnb-stage-said", { "aria-live": "polite" });
   private readonly notes = h("div.rfnb-stage-notes", { hidden: "" });
+  private readonly views = h("span"); // a button for each, of which one is shown alone
   private readonly bar = h(
     "div.rfnb-stage-bar",
     this.ticks,
-    h("div.rfnb-stage-foot", this.said, h("span.rfnb-quiet", KEYS)),
+    h("div.rfnb-stage-foot", this.said, h("span.rfnb-quiet.rfnb-stage-keys", KEYS), this.taps()),
   );
   private timer: ReturnType<typeof setInterval> | undefined;
   private fitting = 0;
@@ -103,6 +106,22 @@ export class Stage {
     if (!this.on) return frame;
     const few = this.alone === null && this.played().length > 1 ? withoutCuts(frame) : frame;
     return this.hides ? upTo(few, this.step, this.show.axis()) : few;
+  }
+
+  /** The keys as buttons. */
+  private taps(): HTMLElement {
+    const tap = (text: string, does: string, act: () => void) =>
+      button(text, () => (act(), this.el.focus({ preventScroll: true })), { "aria-label": does, title: does });
+    return h(
+      "span.rfnb-stage-taps",
+      { role: "group", "aria-label": "stage" },
+      tap("←", "the step before", () => this.go(this.step - 1)),
+      tap("→", "the next step", () => this.go(this.step + 1)),
+      tap("▶", "play", () => this.space()),
+      tap("?", "hide what comes next", () => this.askToHide(!this.asks)),
+      this.views,
+      tap("✕", "leave", () => this.toggle(false)),
+    );
   }
 
   get step(): number {
@@ -148,7 +167,16 @@ export class Stage {
   update(): void {
     if (!this.on) return;
     const labels = this.show.labels(),
-      at = this.step;
+      at = this.step,
+      all = this.played();
+    this.views.replaceChildren(
+      ...(all.length < 2 ? [] : all).slice(0, 9).map((_, index) => {
+        const pressed = this.alone === index,
+          view = button(`${index + 1}`, () => this.only(pressed ? 0 : index + 1), { "aria-pressed": pressed });
+        set(view, "aria-label", `view ${index + 1} alone`);
+        return view;
+      }),
+    );
     this.ticks.replaceChildren(
       ...labels.map((label, index) => {
         const hidden = this.hides && index > at,
@@ -293,7 +321,7 @@ export class Stage {
       wide = rest.length && head.kind === "beams",
       axis = this.show.axis(),
       own = (one: Played) => Number((one.head.axis ?? "") !== axis), // what runs over the same steps comes first
-      row = [...(wide ? rest : shown)].sort((a, b) => own(a) - own(b)).slice(0, BESIDE);
+      row = [...(wide ? rest : shown)].sort((a, b) => own(a) - own(b)).slice(0, innerWidth < ONE ? 1 : BESIDE);
     for (const { box } of shown) box.hidden ||= !row.some((one) => one.box === box) && !(wide && box === head.box);
     const tall = wide ? height * HEAD_SHARE : 0;
     if (wide) this.fit(head, 0, 0, width, tall - 10);
@@ -319,7 +347,7 @@ export class Stage {
     box.dataset["fits"] = key;
     delete box.dataset["fitted"];
     const least = (kind === "states" ? LEAST.states : LEAST.others) * Math.min(1, innerWidth / WIDE);
-    let zoom = this.alone === null ? LARGEST : ALONE;
+    let zoom = Math.max(least, (this.alone === null ? LARGEST : ALONE) * Math.min(1, innerWidth / NARROW));
     put(zoom);
     const shrink = (tries: number, still = 0): void => {
       requestAnimationFrame(() => {

@@ -54,7 +54,8 @@ export class Host {
 
   hear(message: Message): void {
     try {
-      if (message.rfnb === "program") this.load(message["bytes"] as Uint8Array);
+      if (message.rfnb === "program")
+        this.load(message["bytes"] as Uint8Array, message["first"] as string[] | undefined);
       if (message.rfnb === "typed") this.running = this.run(message as unknown as Typed);
       if (message.rfnb === "do") this.obey(message);
     } catch (error) {
@@ -67,10 +68,16 @@ export class Host {
     return Promise.all([this.running, this.work]).then(() => this.asking);
   }
 
-  private load(bytes: Uint8Array): void {
+  /** `first`: kinds of views, in whose order they stand; others are folded. */
+  private load(bytes: Uint8Array, first?: string[]): void {
     const frame = unpack(bytes),
       page = frame.head as unknown as PageSpec & { weights: WeightSpec[] };
     this.engine = new Engine(page.program, weightsOf(frame, page.weights));
+    const rank = ({ kind }: { kind: string }) => first!.indexOf(kind) >>> 0;
+    if (first)
+      page.parts
+        .sort((a, b) => rank(a) - rank(b))
+        .forEach((part) => (part.head["folded"] = !first.includes(part.kind)));
     this.frames = new Frames(page);
     if (this.engine.missing.length)
       throw new Error(`This page needs what its engine does not have: ${this.engine.missing.join(", ")}.`);

@@ -24,7 +24,14 @@ interface About {
   sum: number; // Adler's, of the bytes of the program
   fixed: string; // what else the function was given
   said: string; // of its weights
+  first?: string[]; // the kinds of views that are open, in this order; others are folded
 }
+/** What several pages beside each other have in files of their own (rfnb/site/running.py): the code of this script, and programs in base64. */
+interface Shared {
+  rfnbPage?: () => void;
+  rfnbPrograms?: Record<string, string>;
+}
+const shared = globalThis as Shared;
 const PATIENCE = 3000; // ms until a worker that says nothing is none
 
 /** The host, in a worker where there can be one. */
@@ -99,7 +106,7 @@ export class Page {
     globalThis.addEventListener("hashchange", () => this.follow() && this.type());
     this.said.textContent = "The model is being read …";
     this.send = hosted(code, (message) => this.hear(message));
-    this.send({ rfnb: "program", bytes });
+    this.send({ rfnb: "program", bytes, first: about.first });
     this.type();
   }
 
@@ -200,7 +207,8 @@ function start(main: HTMLElement, code: string): void {
   const held = main.querySelector<HTMLElement>(".rfnb-program");
   try {
     const about = JSON.parse(held?.dataset["about"] ?? "") as About,
-      bytes = bytesOf(held?.dataset["bytes"] ?? "");
+      { bytes: own, of } = held?.dataset ?? {},
+      bytes = bytesOf(own ?? shared.rfnbPrograms?.[of ?? ""] ?? "");
     if (sumOf(bytes) !== about.sum) throw new Error("its bytes are other ones than were written");
     new Page(main, about, bytes, code);
   } catch (error) {
@@ -217,5 +225,5 @@ if (typeof document === "undefined") {
   scope.postMessage({ rfnb: "hello" });
 } else {
   const main = document.querySelector<HTMLElement>("main.rfnb-page");
-  if (main) start(main, document.currentScript?.textContent ?? "");
+  if (main) start(main, document.currentScript?.textContent || (shared.rfnbPage ? `(${shared.rfnbPage})()` : ""));
 }

@@ -3,7 +3,7 @@
 import { diverging } from "../color";
 import type { Context, Render } from "../context";
 import { onKeys } from "../cursor";
-import { button, h, on, region, select, set, setOptions, slider } from "../dom";
+import { button, coarse, h, on, region, select, set, setOptions, slider } from "../dom";
 import type { Frame } from "../frame";
 import { rowOf } from "../exact";
 import { marked } from "../hands";
@@ -95,6 +95,10 @@ class StatesView extends PanedView<Head, Position, Layout> {
       title: "States",
       hint: "Point at a value, or focus the strips and use the arrow keys; Shift and arrows choose a range of steps, Enter pins a unit, + − and [ ] zoom.",
       mostHeight: MOST_HEIGHT,
+      taps: [
+        ["Shift+ArrowLeft", "⇤", "the range of steps from here, to the left"],
+        ["Shift+ArrowRight", "⇥", "the range of steps from here, to the right"],
+      ],
     });
     this.share = 0.5;
     this.drag = new Drag(
@@ -265,7 +269,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
 
   protected override get hint(): string {
     return this.draggable
-      ? `Drag a value, or the line of the norm, up or down to see what the run would say; dropped, that is kept. ${super.hint}`
+      ? `${coarse() ? "Tap a value, or the line of the norm, then drag it" : "Drag a value, or the line of the norm,"} up or down to see what the run would say; dropped, that is kept. ${super.hint}`
       : super.hint;
   }
 

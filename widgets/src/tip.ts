@@ -1,0 +1,59 @@
+// What a `title` says to a pointer that rests, for a finger: of what is no control by a tap, of a control by a long press.
+
+import { h, on } from "./dom";
+
+const LONG = 500, // ms of a press
+  STILL = 10, // pixels within which it is one
+  CONTROLS = "button, select, input, label, summary, a, [role=option]";
+
+/** Shows the titles of what is in a root to a finger. */
+export function tips(root: HTMLElement): void {
+  const tip = h("div.rfnb-tip", { role: "status", hidden: "" });
+  let timer: ReturnType<typeof setTimeout> | undefined,
+    from: [number, number] = [0, 0],
+    told = false, // by a press, whose click does nothing
+    tapped: HTMLElement | null = null;
+  const titled = (target: EventTarget | null) => (target as Element | null)?.closest?.<HTMLElement>("[title]") ?? null;
+  const say = (of: HTMLElement | null) => {
+    tip.hidden = !of?.title;
+    if (!of?.title) return;
+    tip.textContent = of.title;
+    (of.closest(".rfnb-on-stage") ?? root).append(tip);
+    const box = of.getBoundingClientRect(),
+      around = tip.offsetParent?.getBoundingClientRect() ?? root.getBoundingClientRect(),
+      left = Math.min(box.left - around.left, around.width - tip.offsetWidth - 8);
+    Object.assign(tip.style, { left: `${Math.max(4, left)}px`, top: `${box.bottom - around.top + 4}px` });
+  };
+  on(root, "pointerdown", (event) => {
+    clearTimeout(timer);
+    told = false;
+    tapped = null;
+    say(null);
+    if (event.pointerType !== "touch") return;
+    from = [event.clientX, event.clientY];
+    const of = titled(event.target);
+    if (of?.closest(CONTROLS))
+      timer = setTimeout(() => {
+        say(of);
+        told = true;
+      }, LONG);
+    tapped = of && !of.closest(CONTROLS) ? of : null;
+  });
+  on(root, "pointermove", ({ clientX, clientY }) => {
+    if (Math.hypot(clientX - from[0], clientY - from[1]) > STILL) clearTimeout(timer);
+  });
+  on(root, "click", () => say(tapped));
+  for (const name of ["pointerup", "pointercancel"] as const) on(root, name, () => clearTimeout(timer));
+  on(root, "contextmenu", (event) => told && event.preventDefault());
+  on(
+    root,
+    "click",
+    (event) => {
+      if (!told) return;
+      told = false;
+      event.preventDefault();
+      event.stopPropagation();
+    },
+    true,
+  );
+}
