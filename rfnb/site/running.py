@@ -108,7 +108,7 @@ def title_of(name: str) -> str:
 
 
 def told_of(name: str) -> str:
-    """What the page of a lesson says of the model in a page: a link, or why there is none; "" of other lessons."""
+    """The sentence of a lesson about the page that runs its model: a link, or the reason why there is none; "" for other lessons."""
     if name in PAGES:
         return f' Its model also <a href="../{FOLDER}/{name}.html">runs in a page</a>: type another word there, with nothing installed.'
     return f" No page runs its model: {WITHOUT[name]}." if name in WITHOUT else ""
