@@ -98,7 +98,7 @@ def modules_of(modules: str | Sequence[str], record: Any) -> frozenset[str]:
                 f'run: no module "{each}".',
                 [("model", ", ".join(type(each).__name__ for each in models.values()) or "none is recorded"),
                  ("modules", ", ".join(paths[1:7]) + (", ..." if len(paths) > 7 else "") or "none")],
-                "What is held are modules of the model that the run records, by their paths, ends of these, or patterns:",
+                "Choose modules of the recorded model by their paths, ends of paths, or patterns:",
                 f'rf.run(fn, record={{"model": model}}, modules="{nearest(each, ends) if ends else each}", paused=True)',
             )  # fmt: skip
         found.update(fit)

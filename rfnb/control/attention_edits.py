@@ -112,7 +112,7 @@ class AttentionEdits:
         raise missing_key_error(
             f'run: {"several paths end in" if found else "nothing has attended at"} "{path}".',
             [("attention", ", ".join(found or self.known) or "none so far")],
-            "Attention is found by the path that it has in a trace, or by an end of it that no other one has.",
+            "Attention is found by its path in a trace, or by a unique end of it.",
         )
 
     # -- for the run -------------------------------------------------------------------------------------------------------
@@ -185,9 +185,9 @@ class AttentionEdits:
 
     def _not_asked_for(self, edit: RowEdit) -> Exception:
         return value_error(
-            f"{edit.what}: nothing has attended there in this step.",
+            f"{edit.what}: nothing attended there in this step.",
             [("known", ", ".join(self.known) or "none")],
-            "Nothing was changed. What is changed are the weights of the steps to come, where they are made.",
+            "Nothing was changed. A change affects the weights of later steps, where they are computed.",
         )
 
 
@@ -198,9 +198,9 @@ def fewer_steps(edit: RowEdit, steps: int, come: str) -> Exception:
         come: The number of steps that come, as text.
     """
     return value_error(
-        f"{edit.what}: during {steps} steps, and fewer come.",
+        f"{edit.what}: during {steps} steps, but fewer remain.",
         [("steps of its loop", come)],
-        "It counts from the step that comes next. In all that come:",
+        "It counts from the next step. For all following steps:",
         f'run.at.attention["{edit.path}"].during(None)',
     )
 

@@ -133,7 +133,7 @@ def _without(edit: RowEdit, rows: np.ndarray, real: np.ndarray, axis: Dim) -> np
         raise value_error(
             f"{edit.what}: nothing but position {edit.value} may be attended to.",
             [("axis", axis.short_repr())],
-            "The weight of a position that is hidden goes to the others, so there is another one.",
+            "The weight of a hidden position goes to the others, so at least one other must exist.",
         )
     left = np.where(rest, rows, 0)
     left = np.where(left.sum(-1, keepdims=True) > 0, left, rest)
@@ -158,7 +158,7 @@ def _given(edit: RowEdit, chosen: Chosen, axis: Dim, shape: tuple[int, ...]) -> 
         raise shape_error(
             f"{edit.what}: the row does not fit.",
             [("rows", (*chosen.shape, shape[-1])), ("given", np.shape(_host(value))), ("axis", axis.short_repr())],
-            "A row has a weight for each frame of what is attended over.",
+            "A row has one weight for each source frame.",
         ) from None
 
 
@@ -198,7 +198,7 @@ def _refuse_hidden(what: str, axis: Dim, rows: np.ndarray, real: np.ndarray) -> 
         raise value_error(
             f"{what}: weight where nothing is attended to.",
             [("axis", axis.short_repr())],
-            "Padding, and what a query may not look at, has no weight. A row of a shorter sequence has as many weights as that.",
+            "Padding and masked positions have no weight. The row of a shorter sequence has as many weights as the sequence.",
         )
 
 
@@ -252,7 +252,7 @@ class PositionAttention(OfPosition, Mapping[str, "Rows"]):
             raise missing_key_error(
                 f"run: no attention {path!r}.",
                 [("attention", ", ".join(self) or "none so far")],
-                "Attention is found by the path that it has in a trace, or by an end of it.",
+                "Attention is found by its path in a trace, or by an end of it.",
             )
         return Rows(self._position, path)
 
@@ -304,7 +304,7 @@ class Rows(OfPosition):
             raise value_error(
                 f"attention: during {steps!r} steps.",
                 [("steps", repr(steps))],
-                "It is for one step or more, or for all that come.",
+                "It is for one step or more, or for all following steps.",
                 f'run.at.attention["{self.path}"].during(None)',
             )
         return Rows(self._position, self.path, whole(steps))

@@ -145,7 +145,7 @@ class Breakpoints(OfRun):
         """
         if path is not None and (isinstance(condition, bool) or not isinstance(condition, int)):
             raise type_error(
-                "break_when: a path with a condition that is no number of a step.",
+                "break_when: a path with a condition that is not a step number.",
                 [("condition", repr(condition)), ("path", path)],
                 "In a text, the loop is part of the condition:",
                 "run.break_when('h.max() > 5 and loop == \"decoder\"')",
@@ -153,9 +153,9 @@ class Breakpoints(OfRun):
         ask, name, kinds = _condition(condition, path)
         if path is not None and not isinstance(path, str):
             raise type_error(
-                "break_when: a path that is no text.",
+                "break_when: a path that is not a string.",
                 [("path", repr(path))],
-                "It is that of the loop whose step is meant, or its end:",
+                "It is the path of the loop of the step, or its end:",
                 f'run.break_when({condition}, path="decoder")',
             )
         with self._lock:
@@ -307,7 +307,7 @@ class Asking(OfRun):
                     message(
                         f"{what}: {name} asks a condition that does not end.",
                         [("condition", now[0].text), ("asked for", f"{now[1]:.0f} seconds")],
-                        "It waits in a call from which it does not come back, so nothing can end it. The run arrives when it does.",
+                        "It waits in a call that does not return, so nothing can end it. The run continues when the call returns.",
                     )
                 )
             self.interrupt()

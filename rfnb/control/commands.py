@@ -457,7 +457,7 @@ def move(run: Run, number: COUNT, step: INDEX) -> CommandResult | None:
     """Apply a branch's initial changes at another step of the same loop, in another branch."""
     moved = run_numbered(run, number)
     if moved.parent is None or moved.left is None or not moved.then:
-        raise _Wrong(f"{moved.name} has no change that was made by hand at its begin.")
+        raise _Wrong(f"{moved.name} has no change that was made by hand at its start.")
     path, nth = moved.parent._holder.places[moved.left.tick][:2]
     name = moved.name.removesuffix(f" at {moved.left.step}")
     return edit(moved.parent, step, path, nth, list(moved.then), f"{name} at {step}" if name != moved.name else name)

@@ -242,7 +242,7 @@ class Expression(OfRun):
 
     def _error(self, what: str) -> ValueError:
         return value_error(
-            "break_when: this text is no condition.",
+            "break_when: this text is not a condition.",
             [("text", self.text[:80] + ("..." if len(self.text) > 80 else "")), ("but", what)],
             'It has numbers of states (h.max(), min, mean, sum, norm, abs_max, of some entries h[{"batch": 0}]), step, tick, loop, path,'
             " comparisons, + - * / **, and, or, not, and\n"

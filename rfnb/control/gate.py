@@ -203,7 +203,7 @@ class Gate(OfRun, Generic[P]):
             try:
                 fn()
             except Exception as error:  # who looks on must never end a run
-                warn_user(f"rfnb: a run could not tell what it does: {type(error).__name__}: {error}")
+                warn_user(f"rfnb: a run could not report its state: {type(error).__name__}: {error}")
 
     # -- for others --------------------------------------------------------------------------------------------------------
 
@@ -271,9 +271,9 @@ class Gate(OfRun, Generic[P]):
                 raise _over()
             if self.mode != "paused":
                 raise runtime_error(
-                    "run: it is running, and only where it stands its values are looked at and changed.",
+                    "run: it is running; its values can be read and changed only while it is paused.",
                     [("state", self.mode)],
-                    "Another thread makes its steps. Let it pause first:",
+                    "Another thread runs its steps. Pause it first:",
                     "run.pause()",
                 )
             self._asked.append((fn, future))

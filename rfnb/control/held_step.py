@@ -188,7 +188,7 @@ class HeldStep(StepAround):
             raise value_error(
                 f"{kind}: not here.",
                 [("seq", seq), ("hypothesis", hypothesis)],
-                "What ends leaves the beam of this search. Its end label lets a hypothesis end:",
+                "An ended hypothesis leaves the beam of this search. The end label ends a hypothesis:",
                 "run.force(end_label, hypothesis=0)",
             )
         batch = None if search is None or search.last is None else search.batch_dims()
@@ -225,7 +225,7 @@ class HeldValues:
         raise value_error(
             f'run: "{name}" cannot be changed here.',
             [("loop", "of your own")],
-            "Only the states of a Loop are taken from where they are changed. Carry it as one:",
+            "Only states of a Loop can be changed. Make it one:",
             f"loop.state.{name} = ...",
         )
 
@@ -270,12 +270,12 @@ class HeldEnd(HeldValues):
 
 def _no_step_comes(decided: Decided, labels: Dim | tuple[Dim, ...] | None) -> ValueError:
     return value_error(
-        "force: no step comes for what was to follow.",
+        "force: no step is left for the labels that should follow.",
         [
             ("then", ", ".join(label_words(label, labels) for label in (decided.label, *decided.then))),
             ("seq", decided.seq),
         ],
-        "The search is over before it.",
+        "The search ends before it.",
     )
 
 
@@ -283,7 +283,7 @@ def _at_the_end(what: str) -> ValueError:
     return value_error(
         f"run: {what} cannot be changed here.",
         [("here", "after the last step")],
-        "What is changed counts for the step that comes. Go back to one:",
+        "A change affects the next step. Go back to one:",
         "branch = run.from_step(...)",
     )
 
@@ -321,7 +321,7 @@ def label_words(label: Any, labels: Dim | tuple[Dim, ...] | None) -> str:
 def nothing_chooses(decided: Decided, who: str = "nothing") -> ValueError:
     """The error for a run's position where no label is chosen."""
     return value_error(
-        f"{decided.kind}: nothing chooses here.",
+        f"{decided.kind}: there is no choice here.",
         [("label", repr(decided.label)), ("chooses", who)],
         "A label is chosen by rf.choice in a step of a Loop, or by rf.beam_search.",
         "label = rf.choice(log_probs, axis=vocab, beam_size=4)    # in a step of the loop that the run holds",

@@ -54,7 +54,7 @@ def change_length(
     host = ends.host
     why = ends.cannot_change(stacks)
     if why is None and host is None:
-        why = "Before the first step it is not known what ends."
+        why = "Before the first step, the ends are unknown."
     if why is not None or host is None:
         raise value_error(f"{kind}: not here.", [("seq", seq), ("hypothesis", hypothesis)], why or "")
     which = _which(kind, ends.dims, batch, seq, hypothesis)

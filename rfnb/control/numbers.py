@@ -175,7 +175,7 @@ class Numbers(Reduced):
             raise dim_error(
                 "numbers: their dims do not fit together.",
                 [("left", dims_text(self.dims)), ("right", dims_text(other.dims))],
-                "One of both has all dims. Reduce the others before:",
+                "One of them must have all dims. Reduce the other first:",
                 'run.at.states["h"].max(axis="feat")',
             )
         with np.errstate(all="ignore"):

@@ -232,7 +232,7 @@ class PositionStates(OfPosition, Mapping[str, StateValue]):
             raise missing_key_error(
                 f'run: {"several states end in" if found else "no state"} "{path}".',
                 [("states", ", ".join(found or tensors) or "none")],
-                "A state is found by its path, or by an end of it that no other one has.",
+                "A state is found by its path, or by a unique end of it.",
                 f'run.at.states["{nearest(path, found or tensors)}"]'
                 if tensors
                 else "run.step()    # until there are states",
@@ -256,8 +256,8 @@ class PositionStates(OfPosition, Mapping[str, StateValue]):
 def gone_on(position: Position) -> RuntimeError:
     """The error for a position that the run has left."""
     return runtime_error(
-        "run: it has gone on from here.",
+        "run: it has continued from here.",
         [("position", repr(position))],
-        "A position is looked at and changed while the run stands there.",
+        "A position can be read and changed while the run is paused there.",
         f"branch = run.from_step({position.step})",
     )

@@ -117,5 +117,5 @@ def not_made_again(path: str, step: int, why: str) -> Exception:
     return runtime_error(
         f'look: the states before step {step} of "{path}" are gone.',
         [("because", why)],
-        "They were not kept, so the function has run again, and did something else. A step that was kept can be looked at.",
+        "They were not kept, so the function ran again, but with a different result. Steps that were kept can still be shown.",
     )

@@ -239,9 +239,9 @@ class Run(OfRun, NearNames):
         """
         if not isinstance(poll, bool):
             raise type_error(
-                "wait: poll is no bool.",
+                "wait: poll is not a bool.",
                 [("poll", repr(poll))],
-                "It says whether buttons of pages are heard meanwhile; how long to wait is the timeout, in seconds:",
+                "It is whether buttons of pages work meanwhile; the timeout is in seconds:",
                 f"run.wait({poll!r}, poll=True)" if isinstance(poll, (int, float)) else "run.wait(poll=True)",
             )
         limit = limit_of("wait", timeout)
@@ -274,7 +274,9 @@ class Run(OfRun, NearNames):
     def speed(self, steps_per_second: float) -> None:
         if isinstance(steps_per_second, bool) or not (isinstance(steps_per_second, Real) and steps_per_second >= 0):
             raise value_error(
-                "speed: no number of steps per second.", [("speed", repr(steps_per_second))], "0 is as fast as it can."
+                "speed: not a number of steps per second.",
+                [("speed", repr(steps_per_second))],
+                "0 is as fast as possible.",
             )
         self._gate.seconds = 1 / steps_per_second if steps_per_second else 0.0
         self._gate.tell()
@@ -309,7 +311,7 @@ class Run(OfRun, NearNames):
             near = nearest(name, there)
             what = f'break_when: no state "{name}" in "{at.path}".'
             rows = [("condition", condition), ("states", ", ".join(there) or "none")]
-            rule = "It is asked where there is one. If one of these is meant:"
+            rule = "The condition is evaluated where the state exists. If you mean one of these:"
             warn_user(message(what, rows, rule, f"run.break_when({condition.replace(name, near)!r})" if near else None))
 
     @property
@@ -382,7 +384,7 @@ class Run(OfRun, NearNames):
             raise runtime_error(
                 f"{self.name}: it stands nowhere.",
                 [("state", self.state)],
-                "Only where a run is paused its values are looked at and changed.",
+                "The values of a run can be read and changed only while it is paused.",
                 "run.pause()" if self.state == "running" else self._further()[1],
             )
         return at
@@ -500,7 +502,7 @@ class Run(OfRun, NearNames):
         """
         if change is not None and not callable(change):
             raise type_error(
-                "from_step: the change is no function.",
+                "from_step: the change is not a function.",
                 [("given", type(change).__name__)],
                 "It gets the position before the step.",
                 f'run.from_step({step}, lambda at: at.force("AH"))',
@@ -550,7 +552,7 @@ class Run(OfRun, NearNames):
             raise missing_key_error(
                 f'run: no branch "{name}".',
                 [("branches", ", ".join(found))],
-                "A branch has the name that it was made with; of equal ones the later have a number.",
+                "A branch has the name that it was created with; later ones with an equal name get a number.",
                 f'run.find("{self.root.name}")',
             )
         return found[name]
@@ -591,7 +593,7 @@ class Run(OfRun, NearNames):
             raise runtime_error(
                 f"{what}: inside of {self.name}.",
                 [("thread", threading.current_thread().name)],
-                "It would wait for itself for ever. Ask for that in another cell, or in another thread.",
+                "It would wait for itself forever. Do that in another cell or thread.",
             )
 
     def _need_on(self, what: str) -> None:

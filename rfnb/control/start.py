@@ -53,7 +53,7 @@ def run(
         raise type_error(
             f"run: {fn.name} was started already.",
             [("state", fn.state)],
-            "A run is made once. The same from its beginning is another one:",
+            "A run starts once. To start from the beginning, make a new run:",
             "again = run.from_step(0, paused=False)",
         )
     if not callable(fn):
@@ -67,7 +67,7 @@ def run(
         raise runtime_error(
             "run: inside of a run.",
             [("fn", getattr(fn, "__name__", type(fn).__name__))],
-            "The loops of what is called here are held by the run around it.",
+            "The outer run holds the loops of the functions called here.",
             "fn(...)",
         )
     _check_keywords(fn, kwargs)
@@ -131,7 +131,7 @@ def gate(step: int, **values: Any) -> None:
         return
     if isinstance(step, bool) or not isinstance(step, Integral) or step < 0:
         raise value_error(
-            "gate: no number of a step.",
+            "gate: not a step number.",
             [("step", repr(step))],
             "Steps are counted from 0.",
             "rf.gate(step, loss=loss)",

@@ -104,7 +104,7 @@ class StateValue(OfPosition, Reduced):
             raise value_error(
                 f'state "{self.name}": noise of seed {seed!r}.',
                 [("seed", repr(seed))],
-                "A seed is a whole number from 0: the same one gives the same noise.",
+                "A seed is an integer from 0; equal seeds give equal noise.",
             )
         entries = by_name(entries, self.dims)
 
@@ -155,7 +155,7 @@ class StateValue(OfPosition, Reduced):
             raise type_error(
                 f'state "{self.name}": no numbers to compute with.',
                 [("state", f"{shape_of(self.tensor)} {self.tensor.dtype}")],
-                "Labels, flags and counts are set, and neither scaled nor noisy.",
+                "Labels, flags and counts can be set, but not scaled or perturbed.",
             )
         return self.changed(entries, fn(self[entries].astype(np.float64)))
 
@@ -269,7 +269,7 @@ class StateValue(OfPosition, Reduced):
             raise dim_error(
                 f'state "{self.name}": it keeps its dims and dtype.',
                 [("state", f"{shape_of(old)} {old.dtype}"), ("given", f"{shape_of(new)} {new.dtype}")],
-                "A Tensor that is put in has the dims of the state or fewer, and its dtype.",
+                "The new Tensor has the dims of the state or fewer, and its dtype.",
             )
 
 

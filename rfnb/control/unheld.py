@@ -8,7 +8,7 @@ from typing import Any
 
 from rfnb.core.errors import message
 
-_RULE = "A run waits before steps: of a Loop, scan, while_loop or beam_search of rf, and where rf.gate says that one begins."
+_RULE = "A run pauses before steps: of a Loop, scan, while_loop or beam_search of rf, and at rf.gate."
 
 
 def nothing_held(name: str, fn: Callable[..., Any], result: Any, loops: Sequence[str], has_model: bool) -> str:
@@ -28,13 +28,13 @@ def nothing_held(name: str, fn: Callable[..., Any], result: Any, loops: Sequence
             "rf.run(lambda: list(fn(...)))",
         )
     elif called == "generate":
-        rule = "The steps of generate are held of a model that the run records."
+        rule = "The steps of generate can be held if the run records the model."
         line = 'rf.run(model.generate, ids, record={"model": model}, paused=True)'
     elif has_model and not loops:
-        rule = "A pass of the model that it records has no steps of a loop. It is held before calls of modules, by their paths:"
+        rule = "A forward pass has no steps of a loop. It can be held before calls of modules, by their paths:"
         line = 'rf.run(fn, record={"model": model}, modules=["layers.0", "layers.1"], paused=True)'
     return message(
-        f"{name}: it was to be held, and has run through without a step that is.",
+        f"{name}: it should pause, but ran without a step to pause at.",
         [("ran", called), ("loops", ", ".join(loops) or "none")],
         rule,
         line,

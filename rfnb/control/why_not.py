@@ -106,7 +106,7 @@ class WhyNot:
     """
 
     take_apart: Callable[[], Any] | None = None  # None if nothing can be rerun for it
-    tried = "No length exponent gives it. Nothing else was tried: a recording is not run again, rf.why_not(rf.run(fn), expected) is."
+    tried = "No length exponent gives it. Nothing else was tried, since a recording cannot run again; rf.why_not(rf.run(fn), expected) can."
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class WhyNot:
             raise value_error(
                 "why_not: this repair is an option of the search.",
                 [("repair", repair.words)],
-                "A branch is another way from a step; an option is given where the search is called.",
+                "A branch starts at a step; an option is set in the call of the search.",
             )
         assert repair.step is not None and self._tries is not None
         run, place = self._tries.run, self._tries.place
@@ -169,9 +169,9 @@ class WhyNot:
             return self.take_apart()
         if self._tries is None or self.expected_score is None or self.kind == "found":
             raise value_error(
-                "why_not: there is no margin to be taken apart.",
+                "why_not: there is no margin to decompose.",
                 [("kind", self.kind), ("of", "a recording" if self._tries is None else self._tries.run.name)],
-                "It is one between two outputs that have a score, and found by running again with both.",
+                "A margin is between two outputs with scores, and is found by running again with both.",
                 "rf.why_not(rf.run(fn), expected).parts",
             )
         return _by_above("parts", self._tries, self._tokens)
@@ -359,14 +359,14 @@ def searched(run: Run, what: str) -> tuple[BeamHistory, StepPlace]:
         raise value_error(
             f"{what}: this run has failed.",
             [("run", run.name), ("error", f"{type(error).__name__}: {error}".splitlines()[0])],
-            "It is asked about what a search has found. All of the error:",
+            "It explains the result of a search. The full error:",
             "run.result",
         ) from error
     if history is None or place is None:
         raise value_error(
             f"{what}: there is no search in the last loop of this run.",
             [("run", run.name), ("steps", len(base.run.steps))],
-            "Its candidates are recorded where the run records:",
+            "The candidates are recorded if the run records:",
             'run = rf.run(fn, record={"model": model})',
         )
     return history, place
@@ -401,7 +401,7 @@ def _history_of(source: Any) -> BeamHistory:
             raise value_error(
                 f"why_not: {'no search' if not found else 'several searches'} in this recording.",
                 [("searches", ", ".join(found) or "none")],
-                "It is asked about one of them:",
+                "Choose one of them:",
                 f'rf.why_not(trace.beams["{found[0] if found else "search"}"], expected)',
             )
         return source.beams[found[0]]
@@ -410,7 +410,7 @@ def _history_of(source: Any) -> BeamHistory:
         raise type_error(
             "why_not: nothing with a search.",
             [("given", type(source).__name__)],
-            "It is asked about a run, of which changes are tried, or about a recording.",
+            "It takes a run, for which it tries changes, or a recording.",
             "run = rf.run(fn); rf.why_not(run, expected)",
         )
     return source
@@ -578,9 +578,9 @@ def _end_of(history: BeamHistory, seq: int, expected: Any, found: Hypothesis) ->
     end = next(ends, None)
     if end is None:
         raise value_error(
-            "why_not: what was expected stops in the middle.",
+            "why_not: the expected output is incomplete.",
             [("expected", repr(expected)), ("found", f"{len(found.tokens)} labels")],
-            "Nothing ends there. It has as many labels as what was found, or those and the label that ends it.",
+            "No hypothesis ends there. It has as many labels as the result, or these and the end label.",
             f"rf.why_not(run, {' '.join(found.labels)!r})",
         )
     return end

@@ -122,7 +122,7 @@ def _first(
             raise dim_error(
                 question,
                 [("dims", named.describe()), ("possible", ", ".join(axis.describe() for axis in choice))],
-                "The order of dims means nothing, and neither names nor lengths tell. Name it:",
+                "The order of dims means nothing, and names and lengths do not decide. Name it:",
                 fix(choice[at]),
             )
     return None

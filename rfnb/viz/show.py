@@ -121,7 +121,7 @@ def _no_options(value: Any, options: Mapping[str, Any]) -> None:
         raise type_error(
             f"show: a {type(value).__name__} takes no {next(iter(options))}.",
             [("given", ", ".join(options)), ("takes", "live, budget")],
-            "It says itself how it is drawn; options are of what it is made of.",
+            "It defines its own view; options belong to its parts.",
             "rf.show(value)",
         )
 
@@ -134,7 +134,7 @@ def _of_error(error: DimError | ShapeError) -> Spec:
         raise value_error(
             "show: this error has no picture.",
             [("error", type(error).__name__)],
-            "Its operands are not in the frames that it came through: it was made by hand, or came from another process.",
+            "Its operands are not in its stack frames: it was created by hand, or in another process.",
             "print(error)",
         )
     return spec

@@ -98,7 +98,7 @@ def unpack(frame: bytes) -> Spec:
         )
     problem = FRAME.problem(version)
     if problem is not None:
-        raise value_error("unpack: a version of frames that this rfnb does not read.", *problem)
+        raise value_error("unpack: this rfnb does not read this version of frames.", *problem)
     text = _inflated(frame[_TOP : _TOP + stored], size, "its head", size != stored)
     try:
         return _unpacked(read_json(text.decode()), frame, _TOP + stored + -stored % 8, _MOST - size)
@@ -135,7 +135,7 @@ def _deflated(data: bytes, level: int) -> tuple[bytes, int]:
 
 def _inflated(data: bytes, size: int, what: str, deflated: bool) -> bytes:
     if deflated and (size > _MOST or size > _RATIO * len(data)):
-        raise _refused(what, size, min(_MOST, _RATIO * len(data)), "What is deflated cannot be so long.")
+        raise _refused(what, size, min(_MOST, _RATIO * len(data)), "Its deflated data cannot be this long.")
     if deflated:
         try:
             data = zlib.decompressobj().decompress(data, size + 1)

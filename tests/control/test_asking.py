@@ -80,7 +80,7 @@ def test_what_cannot_be_ended_is_said_and_the_run_arrives_when_it_ends(monkeypat
     assert lines[0] == f"pause: {run.name} asks a condition that does not end."
     assert lines[1] == "  condition  slow" and lines[2].startswith("  asked for  ")
     assert lines[3] == (
-        "It waits in a call from which it does not come back, so nothing can end it. The run arrives when it does."
+        "It waits in a call that does not return, so nothing can end it. The run continues when the call returns."
     )
     assert run.state == "running"
     ends.set()

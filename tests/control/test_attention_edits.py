@@ -179,7 +179,7 @@ BAD = {
     "another path": (
         lambda at: at["encoder"].uniform(), KeyError,
         'run: nothing has attended at "encoder".\n  attention  att\n'
-        "Attention is found by the path that it has in a trace, or by an end of it that no other one has.",
+        "Attention is found by its path in a trace, or by a unique end of it.",
     ),
     "another dim": (
         lambda at: at["att"].uniform({"beam": 0}), rf.DimError,
@@ -197,7 +197,7 @@ BAD = {
     "a long row": (
         lambda at: at["att"].__setitem__({}, [1.0] * 7), rf.ShapeError,
         'attention "att": the row does not fit.\n  rows   (2, 3, 6)\n  given  (7,)\n  axis   source<=6\n'
-        "A row has a weight for each frame of what is attended over.",
+        "A row has one weight for each source frame.",
     ),
     "a row over the heads": (
         lambda at: at["att"].__setitem__({}, rf.ones([HEADS])), rf.ShapeError,
@@ -225,7 +225,7 @@ BAD = {
     "padding": (
         lambda at: at["att"].focus(5), ValueError,
         'attention "att": weight where nothing is attended to.\n  axis  source<=6\n'
-        "Padding, and what a query may not look at, has no weight. A row of a shorter sequence has as many weights as that.",
+        "Padding and masked positions have no weight. The row of a shorter sequence has as many weights as the sequence.",
     ),
     "no position": (
         lambda at: at["att"].focus(6), IndexError,
@@ -248,13 +248,13 @@ BAD = {
     ),
     "no steps": (
         lambda at: at["att"].during(0), ValueError,
-        "attention: during 0 steps.\n  steps  0\nIt is for one step or more, or for all that come.\n"
+        "attention: during 0 steps.\n  steps  0\nIt is for one step or more, or for all following steps.\n"
         '    run.at.attention["att"].during(None)',
     ),
     "more steps than come": (
         lambda at: at["att"].during(4).uniform(), ValueError,
-        'attention "att": during 4 steps, and fewer come.\n  steps of its loop  5, and step 2 comes next: 3 at most\n'
-        'It counts from the step that comes next. In all that come:\n    run.at.attention["att"].during(None)',
+        'attention "att": during 4 steps, but fewer remain.\n  steps of its loop  5, and step 2 comes next: 3 at most\n'
+        'It counts from the next step. For all following steps:\n    run.at.attention["att"].during(None)',
     ),
 }  # fmt: skip
 
@@ -281,9 +281,9 @@ def test_before_the_first_step_no_path_is_known_and_the_next_pause_says_whether_
     assert run.at.step == 1 and list(run.at.attention) == ["att"] and run.at.attention["att"].dims == (BATCH, HEADS)
     assert run.reason == (
         'attention "att": weight where nothing is attended to.\n  axis  source<=6\n'
-        "Padding, and what a query may not look at, has no weight. A row of a shorter sequence has as many weights as that.\n"
-        'attention "encoder.att": nothing has attended there in this step.\n  known  att\n'
-        "Nothing was changed. What is changed are the weights of the steps to come, where they are made."
+        "Padding and masked positions have no weight. The row of a shorter sequence has as many weights as the sequence.\n"
+        'attention "encoder.att": nothing attended there in this step.\n  known  att\n'
+        "Nothing was changed. A change affects the weights of later steps, where they are computed."
     )
     run.resume()
     assert_same(run.result, decoding()())
@@ -306,8 +306,8 @@ def test_where_nobody_knows_how_many_steps_come_too_few_are_said_with_the_result
     with pytest.warns(UserWarning) as said:
         result = run.result
     assert [str(one.message).partition("\n")[2] for one in said] == [
-        'attention "att": during 9 steps, and fewer come.\n  steps of its loop  3 since it was asked for, then it was over\n'
-        'It counts from the step that comes next. In all that come:\n    run.at.attention["att"].during(None)'
+        'attention "att": during 9 steps, but fewer remain.\n  steps of its loop  3 since it was asked for, then it was over\n'
+        'It counts from the next step. For all following steps:\n    run.at.attention["att"].during(None)'
     ]
     expected = plain({step: [applied("focus", 2, None, None)] for step in (2, 3, 4)})
     np.testing.assert_allclose(result.copy_transpose([BATCH, HEADS, FEAT]).numpy(), expected, rtol=1e-4, atol=1e-5)
@@ -405,7 +405,7 @@ def test_a_recorded_body_of_a_run_that_records_nothing_has_only_the_path_of_its_
     run.at.attention["att"].focus(1)
     run.resume()
     run.wait()
-    assert run.reason.startswith('attention "att": nothing has attended there in this step.\n  known  decoding\n')
+    assert run.reason.startswith('attention "att": nothing attended there in this step.\n  known  decoding\n')
     run.at.attention["decoding"].focus(2)
     run.resume()
     expected = plain({3: [applied("focus", 2, None, None)]})

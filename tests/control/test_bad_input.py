@@ -101,7 +101,7 @@ def test_a_function_that_gives_a_coroutine_has_run_nothing():
 def test_a_run_is_not_started_twice(run):
     with raises_message(
         TypeError,
-        "run: it was started already.\n  state  paused\nA run is made once. The same from its beginning is another one:\n"
+        "run: it was started already.\n  state  paused\nA run starts once. To start from the beginning, make a new run:\n"
         "    again = run.from_step(0, paused=False)",
     ):
         rf.run(run)
@@ -115,7 +115,7 @@ def test_a_run_in_a_run_is_refused():
     run = rf.run(outer)
     with raises_message(
         RuntimeError,
-        "run: inside of a run.\n  fn  run\nThe loops of what is called here are held by the run around it.\n    fn(...)",
+        "run: inside of a run.\n  fn  run\nThe outer run holds the loops of the functions called here.\n    fn(...)",
     ):
         _ = run.result
 
@@ -139,7 +139,7 @@ def test_any_number_of_steps_may_be_asked_for():
 @pytest.mark.parametrize("speed", [float("nan"), -1, -0.5, True, "5", None, 1j])
 def test_no_speed_is_refused(run, speed):
     with raises_message(
-        ValueError, f"speed: no number of steps per second.\n  speed  {speed!r}\n0 is as fast as it can."
+        ValueError, f"speed: not a number of steps per second.\n  speed  {speed!r}\n0 is as fast as possible."
     ):
         run.speed = speed
     assert run.speed == 0
@@ -182,8 +182,8 @@ def test_a_time_in_the_place_of_poll_is_refused(run, poll, fix):
     """Taken for True, it waited as long as it took."""
     with raises_message(
         TypeError,
-        f"wait: poll is no bool.\n  poll  {poll!r}\n"
-        "It says whether buttons of pages are heard meanwhile; how long to wait is the timeout, in seconds:\n"
+        f"wait: poll is not a bool.\n  poll  {poll!r}\n"
+        "It is whether buttons of pages work meanwhile; the timeout is in seconds:\n"
         f"    {fix}",
     ):
         run.wait(poll=poll)
@@ -233,7 +233,7 @@ def test_a_run_does_not_wait_for_itself():
     assert_same(result_of(made[0]), sums()())
     assert seen == [
         f"{what}: inside of it.\n  thread  rfnb it\n"
-        "It would wait for itself for ever. Ask for that in another cell, or in another thread."
+        "It would wait for itself forever. Do that in another cell or thread."
         for what in ("wait", "result", "await")
     ]
 
@@ -250,7 +250,7 @@ def test_what_is_over_is_told_nothing_any_more():
             getattr(run, what)()
     with raises_message(
         RuntimeError,
-        "it: it stands nowhere.\n  state  done\nOnly where a run is paused its values are looked at and changed.\n"
+        "it: it stands nowhere.\n  state  done\nThe values of a run can be read and changed only while it is paused.\n"
         "    branch = run.from_step(6)",
     ):
         _ = run.at
@@ -261,8 +261,8 @@ def test_what_is_over_is_told_nothing_any_more():
 
 def left(step):
     return (
-        f'run: it has gone on from here.\n  position  <before step {step} of "sums", from where the run has gone on>\n'
-        f"A position is looked at and changed while the run stands there.\n    branch = run.from_step({step})"
+        f'run: it has continued from here.\n  position  <before step {step} of "sums", from where the run has gone on>\n'
+        f"A position can be read and changed while the run is paused there.\n    branch = run.from_step({step})"
     )
 
 
@@ -394,6 +394,6 @@ def test_a_step_of_ones_own_loop_has_a_number(step):
     run = rf.run(lambda: rf.gate(step))
     with raises_message(
         ValueError,
-        f"gate: no number of a step.\n  step  {step!r}\nSteps are counted from 0.\n    rf.gate(step, loss=loss)",
+        f"gate: not a step number.\n  step  {step!r}\nSteps are counted from 0.\n    rf.gate(step, loss=loss)",
     ):
         _ = run.result

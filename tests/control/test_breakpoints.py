@@ -58,7 +58,7 @@ def test_a_text_is_asked_too_where_a_loop_has_made_its_last_step():
     assert str(error.value) == (
         'run: "h" cannot be changed here.\n'
         "  here  after the last step\n"
-        "What is changed counts for the step that comes. Go back to one:\n"
+        "A change affects the next step. Go back to one:\n"
         "    branch = run.from_step(...)"
     )
     run.resume()
@@ -252,7 +252,7 @@ def test_a_path_is_for_the_number_of_a_step():
     with pytest.raises(TypeError) as error:
         run.break_when("h.max() > 5", path="sums")
     assert str(error.value) == (
-        "break_when: a path with a condition that is no number of a step.\n"
+        "break_when: a path with a condition that is not a step number.\n"
         "  condition  'h.max() > 5'\n"
         "  path       sums\n"
         "In a text, the loop is part of the condition:\n"

@@ -132,7 +132,7 @@ def test_an_edit_of_a_run_that_is_not_paused_is_refused_in_a_sentence():
     page = Page(rf.run(loop))
     assert inside.wait(LONG)
     page.ask("ban", label=1)
-    assert page.answer().startswith("run: it is running, and only where it stands")
+    assert page.answer().startswith("run: it is running; its values can be read")
     go.set()
 
 
@@ -321,7 +321,7 @@ def test_a_page_lets_hypotheses_end_and_go_on():
     page = Page(run)
     page.ask("end")
     assert page.answer() == (
-        "end: not here.\n  seq         0\n  hypothesis  None\nBefore the first step it is not known what ends."
+        "end: not here.\n  seq         0\n  hypothesis  None\nBefore the first step, the ends are unknown."
     )
     page.ask("step", steps=2)
     assert page.answer() is None and wait_until(lambda: run.state == "paused" and run.at.step == 2)

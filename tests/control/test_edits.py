@@ -44,7 +44,7 @@ def test_states_are_found_by_their_path_and_its_end(run):
         states["x"]
     assert str(error.value) == (
         'run: no state "x".\n  states  lstm.h, lstm.c, label, flag\n'
-        'A state is found by its path, or by an end of it that no other one has.\n    run.at.states["lstm.h"]'
+        'A state is found by its path, or by a unique end of it.\n    run.at.states["lstm.h"]'
     )
 
 
@@ -124,9 +124,9 @@ def test_an_old_position_says_that_the_run_has_gone_on(run):
     with pytest.raises(RuntimeError) as error:
         at.states["h"]
     assert str(error.value) == (
-        "run: it has gone on from here.\n"
+        "run: it has continued from here.\n"
         '  position  <before step 2 of "decoder", from where the run has gone on>\n'
-        "A position is looked at and changed while the run stands there.\n    branch = run.from_step(2)"
+        "A position can be read and changed while the run is paused there.\n    branch = run.from_step(2)"
     )
     with pytest.raises(RuntimeError, match="it has gone on from here"):
         state[...] = 0.0
@@ -142,7 +142,7 @@ def test_nothing_is_changed_while_it_runs():
         _ = run.at
     assert str(error.value) == (
         f"{run.name}: it stands nowhere.\n  state  done\n"
-        "Only where a run is paused its values are looked at and changed.\n    branch = run.from_step(6)"
+        "The values of a run can be read and changed only while it is paused.\n    branch = run.from_step(6)"
     )
 
 
@@ -383,7 +383,7 @@ def test_labels_and_flags_are_not_computed_with(run):
         run.at.states["label"].scale(2)
     assert str(error.value) == (
         'state "label": no numbers to compute with.\n  state  [batch=3] int64\n'
-        "Labels, flags and counts are set, and neither scaled nor noisy."
+        "Labels, flags and counts can be set, but not scaled or perturbed."
     )
 
 

@@ -89,7 +89,7 @@ def refused(text):
     with pytest.raises(ValueError) as error:
         Expression(text)
     lines = str(error.value).splitlines()
-    assert lines[0] == "break_when: this text is no condition." and lines[-1].startswith("    run.break_when(")
+    assert lines[0] == "break_when: this text is not a condition." and lines[-1].startswith("    run.break_when(")
     assert len(str(error.value)) < 1200
     return lines[2].removeprefix("  but   ")
 
@@ -141,7 +141,7 @@ def test_the_whole_message():
     with pytest.raises(ValueError) as error:
         rf.run(sums(), paused=True).break_when("h.maxx() > 5")
     assert str(error.value) == (
-        "break_when: this text is no condition.\n"
+        "break_when: this text is not a condition.\n"
         "  text  h.maxx() > 5\n"
         "  but   no such function: h.maxx()\n"
         'It has numbers of states (h.max(), min, mean, sum, norm, abs_max, of some entries h[{"batch": 0}]), step, tick, loop, path,'
@@ -198,7 +198,7 @@ def test_any_text_is_a_condition_or_refused_and_asking_it_gives_words_or_an_erro
     try:
         expression = Expression(text)
     except ValueError as error:
-        assert str(error).startswith("break_when: this text is no condition.\n")
+        assert str(error).startswith("break_when: this text is not a condition.\n")
         return
     try:
         assert isinstance(expression(asked()), str)

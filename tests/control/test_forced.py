@@ -557,7 +557,7 @@ def test_what_no_choice_has_looked_at_is_said(face):
     rule = "A label is chosen by rf.choice in a step of a Loop, or by rf.beam_search.\n"
     rule += "    label = rf.choice(log_probs, axis=vocab, beam_size=4)"
     rule += "    # in a step of the loop that the run holds"
-    why = f"force: nothing chooses here.\n  label    'a'\n  chooses  nothing\n{rule}"
+    why = f"force: there is no choice here.\n  label    'a'\n  chooses  nothing\n{rule}"
     expected = sums(face)()
     run = rf.run(sums(face), paused=True)
     run.wait()
@@ -569,7 +569,7 @@ def test_what_no_choice_has_looked_at_is_said(face):
     for what in (run.force, run.ban):
         with raises_message(
             ValueError,
-            f"{what.__name__}: nothing chooses here.\n  label    'a'\n  chooses  no step of \"sums\" so far\n{rule}",
+            f"{what.__name__}: there is no choice here.\n  label    'a'\n  chooses  no step of \"sums\" so far\n{rule}",
         ):
             what("a")
     assert [change.words for change in run.changes] == changes
@@ -619,7 +619,8 @@ def test_labels_that_were_to_follow_when_a_search_is_over_are_said():
     run.force("a", "b", "c", seq=1)
     run.resume()
     with pytest.warns(
-        UserWarning, match="force: no step comes for what was to follow.\n  then  b, c\n  seq   1\nThe search is over"
+        UserWarning,
+        match="force: no step is left for the labels that should follow.\n  then  b, c\n  seq   1\nThe search is over",
     ):
         _result_of(run)
 

@@ -201,7 +201,7 @@ def test_who_looks_on_and_fails_ends_no_run(gate):
         gate.go(1)
         assert wait_until(lambda: worker.made == 3)
         stand(gate)
-    assert str(warned[0].message) == "rfnb: a run could not tell what it does: ZeroDivisionError: of a view"
+    assert str(warned[0].message) == "rfnb: a run could not report its state: ZeroDivisionError: of a view"
     forget()
     forget()
     gate.go(1)
@@ -230,8 +230,8 @@ def test_what_is_asked_of_one_that_runs_is_refused():
     with pytest.raises(RuntimeError) as error:
         gate.ask(lambda: None)
     assert str(error.value) == (
-        "run: it is running, and only where it stands its values are looked at and changed.\n  state  running\n"
-        "Another thread makes its steps. Let it pause first:\n    run.pause()"
+        "run: it is running; its values can be read and changed only while it is paused.\n  state  running\n"
+        "Another thread runs its steps. Pause it first:\n    run.pause()"
     )
     worker.end()
 

@@ -247,7 +247,7 @@ def leaving():
 REFUSED = {
     "before the first step": (
         counting("for"), 0, lambda at: at.end(0), ValueError,
-        "end: not here.\n  seq         0\n  hypothesis  None\nBefore the first step it is not known what ends.",
+        "end: not here.\n  seq         0\n  hypothesis  None\nBefore the first step, the ends are unknown.",
     ),
     "no such sequence": (
         counting("with"), 1, lambda at: at.end(3), IndexError,
@@ -288,7 +288,7 @@ REFUSED = {
     "what ends leaves": (
         leaving, 1, lambda at: at.end(0, 1), ValueError,
         "end: not here.\n  seq         0\n  hypothesis  1\n"
-        "What ends leaves the beam of this search. Its end label lets a hypothesis end:\n    run.force(end_label, hypothesis=0)",
+        "An ended hypothesis leaves the beam of this search. The end label ends a hypothesis:\n    run.force(end_label, hypothesis=0)",
     ),
 }  # fmt: skip
 

@@ -160,7 +160,7 @@ def test_states_that_cannot_be_made_again_are_not_made_up(monkeypatch):
         f'look: the states before step {gone} of "grows" are gone.\n'
         f'  because  state "h" is another one before step {first} of "grows"; '
         'changed while it ran: "log" (list of 0, now list of 7)\n'
-        "They were not kept, so the function has run again, and did something else. A step that was kept can be looked at."
+        "They were not kept, so the function ran again, but with a different result. Steps that were kept can still be shown."
     )
     np.testing.assert_array_equal(run.result.numpy(), result)
     assert run.look(first)["h"].numpy().any()

@@ -55,8 +55,8 @@ def plain(edits):
 
 NOT_NOW = (
     ": it stands nowhere.",  # it runs, or is over
-    "run: it is running, and only where it stands",
-    "run: it has gone on from here.",
+    "run: it is running; its values can be read",
+    "run: it has continued from here.",
     "run: it is over.",
     " is over.",  # step, resume
 )

@@ -14,7 +14,7 @@ from control.watched_threads import result_of, stands
 import rfnb as rf
 from rfnb import Dim
 
-RULE = "A run waits before steps: of a Loop, scan, while_loop or beam_search of rf, and where rf.gate says that one begins."
+RULE = "A run pauses before steps: of a Loop, scan, while_loop or beam_search of rf, and at rf.gate."
 GATE = "    for step, batch in enumerate(batches): rf.gate(step)"
 
 
@@ -63,7 +63,7 @@ UNHELD = {
         Generating().generate,
         "generate",
         "none",
-        "The steps of generate are held of a model that the run records.",
+        "The steps of generate can be held if the run records the model.",
         '    rf.run(model.generate, ids, record={"model": model}, paused=True)',
     ),
 }
@@ -76,7 +76,7 @@ def test_what_was_to_be_held_and_had_no_step_says_how_to_hold_it(what, ask):
     run = rf.run(fn, paused=True, name="it")
     with pytest.warns(UserWarning) as said:
         getattr(run, ask) if ask == "result" else getattr(run, ask)()
-    head = "it: it was to be held, and has run through without a step that is."
+    head = "it: it should pause, but ran without a step to pause at."
     assert [str(one.message) for one in said] == [f"{head}\n  ran    {ran}\n  loops  {loops}\n{rule}\n{line}"]
     assert said[0].filename == __file__
     assert repr(run) == "<Run it: done, without a step that is held>"
@@ -110,7 +110,7 @@ def test_what_is_asked_of_it_afterwards_is_refused_with_a_line_that_works(what):
     expected = f"{what}: it is over.\n  state  done\n{fix}"
     if what == "at":
         expected = (
-            "it: it stands nowhere.\n  state  done\nOnly where a run is paused its values are looked at and changed.\n"
+            "it: it stands nowhere.\n  state  done\nThe values of a run can be read and changed only while it is paused.\n"
             "    run = rf.run(fn, paused=True)"
         )
     with raises_message(RuntimeError, expected):
@@ -274,7 +274,7 @@ def test_where_nothing_of_rf_attends_a_change_of_attention_is_refused_from_the_s
     stands(run)
     run.at.attention["att"].uniform()  # it may still come
     run.step()
-    assert run.reason.startswith('attention "att": nothing has attended there in this step.')
+    assert run.reason.startswith('attention "att": nothing attended there in this step.')
     with raises_message(ValueError, f'attention "att": rf attends nowhere here.\n  changed  none so far\n{OF_TORCH}'):
         run.at.attention["att"].uniform()
 

@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_refused():
         "attention: there is no such head.\n"
         "  asked  [3]\n"
         "  there  3, from 0\n"
-        "Weights that are made by rows are shown of some heads and sequences: each map takes seconds.\n"
+        "Weights that are computed by rows are shown for some heads and sequences: each map takes seconds.\n"
         "    rf.viz.attention(long, heads=[2])"
     )
 

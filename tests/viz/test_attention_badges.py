@@ -205,10 +205,10 @@ class TestMasks:
         with pytest.raises(DimError) as caught:
             attention_spec(weights, mask=mask)
         assert str(caught.value) == (
-            "attention: the mask has other=2, which the weights have not.\n"
+            "attention: the mask has other=2, which the weights lack.\n"
             "  weights  [target=3, source=5]\n"
             "  mask     [other=2]\n"
-            "A mask says of the weights' positions which may be seen; its dims are some of theirs.\n"
+            "A mask marks the visible positions of the weights; its dims are some of theirs.\n"
             "    rf.viz.attention(weights, mask=mask)"
         )
 
@@ -272,7 +272,7 @@ class TestWords:
             "attention: merge is no known marker of word pieces.\n"
             "  merge  '+'\n"
             "  known  ##, ▁, Ġ, @@\n"
-            "A marker says which pieces are one word. Others take a function from pieces to the number of the word of each.\n"
+            "A marker tells which pieces form one word. For other tokenizers, pass a function from pieces to word numbers.\n"
             '    rf.viz.attention(weights, source=pieces, merge="▁")'
         )
 
@@ -280,7 +280,7 @@ class TestWords:
         with pytest.raises(ValueError) as caught:
             attention_spec(softmax(noise(1, 2, 2)), tokens=["a", "b"], merge=lambda pieces: [1, 0])
         assert str(caught.value) == (
-            "attention: merge does not say of each piece which word it belongs to.\n"
+            "attention: merge does not give the word of each piece.\n"
             "  pieces   2\n"
             "  numbers  [1, 0]\n"
             "The function gives one number per piece, which never falls; equal numbers are one word.\n"

@@ -107,7 +107,7 @@ ENTRY = {"offset": 0, "size": len(BOMB), "dtype": "f32", "shape": [10000], "defl
     [
         ({"shape": [100]}, 'unpack: block "b" is not what the frame says.\n  said   400\n  there  401\n'),
         ({"shape": [10001]}, "said   40004\n  there  40000\n"),
-        ({"shape": [10**6]}, "What is deflated cannot be so long."),
+        ({"shape": [10**6]}, "Its deflated data cannot be this long."),
         ({"shape": [10**6, 10**6]}, "A frame holds at most 256 MB."),
         ({"shape": [-1, -1]}, "A frame holds what its lengths say."),
         ({"deflated": False}, "A frame holds what its lengths say."),

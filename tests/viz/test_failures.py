@@ -85,7 +85,7 @@ def test_an_error_without_picture_is_not_shown_and_says_why():
     assert str(found.value) == (
         "show: this error has no picture.\n"
         "  error  DimError\n"
-        "Its operands are not in the frames that it came through: it was made by hand, or came from another process.\n"
+        "Its operands are not in its stack frames: it was created by hand, or in another process.\n"
         "    print(error)"
     )
 

@@ -218,7 +218,7 @@ def test_attention_of_dims_that_say_nothing_is_refused():
         "attention: which dim of the weights is attended over?\n"
         "  dims      [words=3, a=4, b=6, time<=5]\n"
         "  possible  a=4, b=6, time<=5\n"
-        "The order of dims means nothing, and neither names nor lengths tell. Name it:\n"
+        "The order of dims means nothing, and names and lengths do not decide. Name it:\n"
         '    rf.viz.attention(weights, source_dim="time")'
     )
     with pytest.raises(DimError) as caught:
@@ -227,7 +227,7 @@ def test_attention_of_dims_that_say_nothing_is_refused():
         "attention: which dim of the weights attends?\n"
         "  dims      [words=3, a=4, b=6, time<=5]\n"
         "  possible  a=4, b=6\n"
-        "The order of dims means nothing, and neither names nor lengths tell. Name it:\n"
+        "The order of dims means nothing, and names and lengths do not decide. Name it:\n"
         '    rf.viz.attention(weights, source_dim="time", target_dim="b")'
     )
     rf.viz.attention(randn(batch, one, other, time), source_dim="time", target_dim="b")
@@ -240,7 +240,7 @@ def test_states_of_dims_that_say_nothing_are_refused():
         'states, track "h": which dim runs over the steps?\n'
         "  dims      [a=4, b=6]\n"
         "  possible  a=4, b=6\n"
-        "The order of dims means nothing, and neither names nor lengths tell. Name it:\n"
+        "The order of dims means nothing, and names and lengths do not decide. Name it:\n"
         '    rf.viz.states(..., step_dim="a")'
     )
 

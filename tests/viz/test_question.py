@@ -80,11 +80,11 @@ def test_a_wrong_cell_of_a_causal_mask_is_named_with_its_reason():
 
 
 def test_usual_mistakes_are_named_as_a_whole():
-    assert said(causal(), 1 - LOWER) == "This is the inverse: drawn is what may not be seen."
+    assert said(causal(), 1 - LOWER) == "This is the inverse: you drew what may not be seen."
     assert said(causal(), LOWER.T) == "This is mirrored: a row is what looks, a column is what is seen."
     assert said(causal(), np.tril(LOWER, -1)) == "The diagonal is missing: each position may see itself."
     strict = mask_spec("strict", np.tril(np.ones((4, 4)), -1))
-    assert said(strict, LOWER) == "The diagonal is too much: no position may see itself."
+    assert said(strict, LOWER) == "Remove the diagonal: no position may see itself."
     assert said(strict, LOWER * 0) == "Nothing is drawn yet."
     assert said(causal(), LOWER) == "All 16 cells are right."
 
@@ -152,7 +152,7 @@ def test_what_is_no_mask_is_refused_in_words():
         'Draw the mask: "large" has 4160 cells to answer in.\n'
         "  cells    4160\n"
         "  at most  4096\n"
-        "It is answered by hand, so it is as small as a hand can draw.\n"
+        "It is drawn by hand, so it must be small.\n"
         "    take fewer positions, e.g. a shorter sequence"
     )
     with pytest.raises(rf.ShapeError, match="^draw_mask: this is more than one grid.\n  maps       2"):

@@ -137,7 +137,7 @@ def test_samples_that_do_not_fit_are_refused():
         "attention: samples without their rate.\n"
         "  samples        ndarray\n"
         "  sampling_rate  None\n"
-        "Where a frame is in the sound follows from the samples per second.\n"
+        "The position of a frame in the sound depends on the sampling rate.\n"
         "    rf.viz.attention(weights, samples=samples, sampling_rate=16000)"
     )
     assert message(samples=np.zeros((3, 80)), sampling_rate=RATE) == (
@@ -149,7 +149,7 @@ def test_samples_that_do_not_fit_are_refused():
     assert message(samples=np.zeros((2, 80)), sampling_rate=RATE, frame_shift=-0.01) == (
         "attention: frame_shift is no time.\n"
         "  frame_shift  -0.01\n"
-        "It is in seconds, from a frame to the next.\n"
+        "It is in seconds, from one frame to the next.\n"
         "    frame_shift=0.02"
     )
     bad = np.zeros((2, 80))
@@ -184,9 +184,9 @@ def test_maps_whose_sources_are_no_frames_have_no_sound():
     with pytest.raises(ValueError) as error:
         rf.viz.attention(weights, samples=tone(500, 0.5), sampling_rate=RATE)
     assert str(error.value) == (
-        "attention: the sources of some maps are no frames of the sound.\n"
+        "attention: the sources of some maps are not frames of the sound.\n"
         "  sources  3 and 5, of sequence 0\n"
-        "A sound is above all maps, so their sources are its frames: draw those of others apart.\n"
+        "The sound is drawn above all maps, so their sources must be its frames. Draw the other maps separately.\n"
         '    rf.viz.attention(weights["cross"], samples=samples, sampling_rate=16000)'
     )
 

@@ -83,7 +83,7 @@ def long_spec(
             raise index_error(
                 f"attention: there is no such {what}.",
                 [("asked", chosen[what]), ("there", f"{count}, from 0")],
-                "Weights that are made by rows are shown of some heads and sequences: each map takes seconds.",
+                "Weights that are computed by rows are shown for some heads and sequences: each map takes seconds.",
                 f"rf.viz.attention(long, {'heads' if what == 'head' else 'seqs'}=[{count - 1}])",
             )
     labels = [_labels(given if given is not None else tokens, chosen["sequence"]) for given in (target, source)]

@@ -38,9 +38,9 @@ def hidden_cells(
         foreign = [dim for dim in mask.dims if not any(axis.dim is dim for axis in named.axes)]
         if foreign:
             raise dim_error(
-                f"attention: the mask has {foreign[0].short_repr()}, which the weights have not.",
+                f"attention: the mask has {foreign[0].short_repr()}, which the weights lack.",
                 [("weights", named.describe()), ("mask", NamedArray.of(mask).describe())],
-                "A mask says of the weights' positions which may be seen; its dims are some of theirs.",
+                "A mask marks the visible positions of the weights; its dims are some of theirs.",
                 "rf.viz.attention(weights, mask=mask)",
             )
         own = [dim for axis in named.axes for dim in mask.dims if axis.dim is dim]

@@ -91,7 +91,7 @@ def sounds(what: str, example: str, samples: Any, rate: float | None, count: int
         raise value_error(
             f"{what}: samples without their rate.",
             [("samples", type(samples).__name__), ("sampling_rate", rate)],
-            "Where a frame is in the sound follows from the samples per second.",
+            "The position of a frame in the sound depends on the sampling rate.",
             f"{example[:-1]}, samples=samples, sampling_rate=16000)",
         )
     several = isinstance(samples, (list, tuple)) and len(samples) > 0 and np.ndim(host(samples[0])) > 0
@@ -131,9 +131,9 @@ def _places(spec: Spec) -> dict[int, int]:
     several = next((place for place, own in cols.items() if len(own) > 1), None)
     if several is not None:
         raise value_error(
-            "attention: the sources of some maps are no frames of the sound.",
+            "attention: the sources of some maps are not frames of the sound.",
             [("sources", f"{' and '.join(map(str, sorted(cols[several])))}, of sequence {several}")],
-            "A sound is above all maps, so their sources are its frames: draw those of others apart.",
+            "The sound is drawn above all maps, so their sources must be its frames. Draw the other maps separately.",
             'rf.viz.attention(weights["cross"], samples=samples, sampling_rate=16000)',
         )
     return places
@@ -145,7 +145,7 @@ def check_frame_shift(what: str, frame_shift: float | None) -> None:
         raise value_error(
             f"{what}: frame_shift is no time.",
             [("frame_shift", frame_shift)],
-            "It is in seconds, from a frame to the next.",
+            "It is in seconds, from one frame to the next.",
             "frame_shift=0.02",
         )
 

@@ -34,7 +34,7 @@ def starts(pieces: Sequence[str], merge: Merge) -> list[int]:
         numbers = [int(number) for number in merge(pieces)]
         if len(numbers) != len(pieces) or any(b < a for a, b in zip(numbers, numbers[1:])):
             raise value_error(
-                "attention: merge does not say of each piece which word it belongs to.",
+                "attention: merge does not give the word of each piece.",
                 [("pieces", len(pieces)), ("numbers", numbers[:12])],
                 "The function gives one number per piece, which never falls; equal numbers are one word.",
                 "rf.viz.attention(weights, source=pieces, merge=lambda pieces: [0, 0, 1])",
@@ -45,7 +45,7 @@ def starts(pieces: Sequence[str], merge: Merge) -> list[int]:
         raise value_error(
             "attention: merge is no known marker of word pieces.",
             [("merge", repr(merge)), ("known", ", ".join(MARKERS))],
-            "A marker says which pieces are one word. Others take a function from pieces to the number of the word of each.",
+            "A marker tells which pieces form one word. For other tokenizers, pass a function from pieces to word numbers.",
             'rf.viz.attention(weights, source=pieces, merge="▁")',
         )
     if marker is None:

@@ -37,7 +37,7 @@ def grid_of(what: str, value: Any, target: Any, source: Any, **options: Any) -> 
         raise shape_error(
             f"{what}: this is more than one grid.",
             [("maps", len(head["maps"])), ("sequences", len(head["seqs"]))],
-            "One draws in one grid: of one sequence, one layer and one head.",
+            "An answer is drawn in one grid: one sequence, one layer and one head.",
             f"lesson.{what}(name, weights[0, 0])  # or rf.gather along these dims",
         )
     entry, seq = head["maps"][0], head["seqs"][0]

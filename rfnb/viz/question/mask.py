@@ -67,14 +67,14 @@ _ASKED = "Draw what each row may see: rows look, columns are seen."
 
 def _known(mask: np.ndarray) -> list[tuple[Board, str]]:
     """Common mistakes as whole boards, without those that are correct here."""
-    made = [(~mask, "This is the inverse: drawn is what may not be seen.")]
+    made = [(~mask, "This is the inverse: you drew what may not be seen.")]
     if mask.shape[0] == mask.shape[1]:
         made.append((mask.T, "This is mirrored: a row is what looks, a column is what is seen."))
         diagonal = np.eye(len(mask), dtype=bool)
         if (mask & diagonal).any():
             made.append((mask & ~diagonal, "The diagonal is missing: each position may see itself."))
         else:
-            made.append((mask | diagonal, "The diagonal is too much: no position may see itself."))
+            made.append((mask | diagonal, "Remove the diagonal: no position may see itself."))
     return [(_board(other), said) for other, said in made if (other != mask).any() and other.any()]
 
 

@@ -80,7 +80,7 @@ def spec(
         raise value_error(
             f'{TITLES[form]}: "{name}" has {count or "no"} cells to answer in.',
             [("cells", count), ("at most", MOST_CELLS)],
-            "It is answered by hand, so it is as small as a hand can draw.",
+            "It is drawn by hand, so it must be small.",
             "take fewer positions, e.g. a shorter sequence",
         )
     head = {

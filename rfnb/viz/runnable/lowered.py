@@ -98,7 +98,7 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
             raise type_error(
                 f"A page cannot search with {name}.",
                 [("given", f"{name}={found[name]!r}"[:60])],
-                f"What a page has of a choice: {', '.join(sorted(_CHOICE - _ALWAYS))}.",
+                f"A page supports these options of a choice: {', '.join(sorted(_CHOICE - _ALWAYS))}.",
             )
     if isinstance(found.get("banned"), Tensor) or isinstance(found.get("no_repeat_ngram"), (list, tuple)):
         raise type_error(
@@ -123,7 +123,7 @@ def _of_alignments(given: Mapping[str, Any]) -> dict[str, Any]:
         raise type_error(
             f"A page cannot search over alignments with {others[0]}.",
             [("given", f"{others[0]}={given[others[0]]!r}"[:60])],
-            "What a page has of it: a beam over the logits alone.",
+            "A page supports a beam over the logits alone.",
             "rf.ctc_prefix_beam_search(logits, in_spatial_dim=time, blank_index=-1, beam_size=12)",
         )
     names = ("logits", "in_spatial_dim", "blank_index", "beam_size", "logits_normalized")

@@ -153,7 +153,7 @@ class Notes(Hold):
         raise type_error(
             "A page cannot run this: it uses after a step of a loop what the step has computed.",
             [("used in", place_text(place_of_user(1))), ("loop", self._loop.name if self._loop else "over")],
-            "A loop gives what it stacks, its last values and its states:",
+            "A loop returns stacked values, its last values and its states:",
             "last = loop.last(value)",
         )
 
@@ -473,7 +473,7 @@ def _refuse_ragged(name: str, given: Mapping[str, Any]) -> None:
             raise type_error(
                 f"A page cannot run {name} over {dim.short_repr()}: its lengths differ.",
                 [("called in", place_text(place_of_user(1)))],
-                "A page has one sequence without padding. What hypotheses of different lengths come to is a state of the search:",
+                "A page has one sequence without padding. Accumulate values of hypotheses with different lengths in a state of the search:",
                 "loop.state.total = loop.state.total + value",
             )
 

@@ -70,7 +70,7 @@ def save_running(
         raise type_error(
             "save: a page that runs needs one text.",
             [("inputs", ", ".join(f"{name} ({each.kind})" for name, each in inputs.items()) or "none")],
-            "One argument of the function is typed in the page; numbers of a range have a field besides, all others stay as they are.",
+            "One argument of the function is typed in the page; numbers with a range also get a field, all others are fixed.",
             'rf.explore(fn, word="phonetics", beam_size=(1, 12)).save("page.html", runs=True)',
         )
     ranges = {name: each.range for name, each in inputs.items() if each.range is not None}
@@ -195,7 +195,7 @@ def page_of(
         raise value_error(
             "save: a page that runs would show nothing.",
             [("recorded", ", ".join(part.kind for part in there) or "nothing")],
-            "It shows searches, attention and states of what it runs.",
+            "It shows searches, attention and states of its run.",
         )
     lost = "" if weights == "float32" else f"; {_lost(program, coded, lambda: fn(**given))}"
     fields: list[dict[str, Any]] = [{"name": name, "value": first}]

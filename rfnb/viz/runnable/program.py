@@ -209,9 +209,9 @@ class _Encoded:
         is_like = all(name in rest for name in then) if is_recorded else first == then and not _uses_earlier(usual[0])
         if not is_like:
             raise value_error(
-                f'A page cannot run loop "{loop.name}": its first step is another one.',
+                f'A page cannot run loop "{loop.name}": its first step differs.',
                 [("first step", ", ".join(first)[:60]), ("step 2", ", ".join(then)[:60])],
-                "A page repeats one step: what goes from one to the next is in a state, what is the same in all is computed before.",
+                "A page repeats one step: values that change are in a state, constant ones are computed before the loop.",
             )
         most = loop.most
         return {
@@ -300,7 +300,7 @@ def _same(steps: Sequence[Any], loop: LoopNote, first: int) -> None:
             raise value_error(
                 f'A page cannot run loop "{loop.name}": its steps are not the same.',
                 [(f"step {at}", f"{len(each['ops'])} ops") for at, each in ((first, steps[0]), (number, step))],
-                "A page repeats one step. What Python decides in the loop, an op has to decide.",
+                "A page repeats one step. Decisions in the loop have to be ops, not Python.",
             )
 
 

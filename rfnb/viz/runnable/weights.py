@@ -51,9 +51,9 @@ class CodedWeights:
         for number, array in enumerate(arrays):
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise value_error(
-                    "save: a weight is no number.",
+                    "save: a weight is not a number.",
                     [("array", f"{array.dtype} {array.shape}"), ("not finite", int((~np.isfinite(array)).sum()))],
-                    "A page is not written of a model that computes NaN. What made them:",
+                    "No page is written for a model that computes NaN. To find the cause:",
                     'rf.debug(nan="raise")',
                 )
             own = _coded(array, coded)

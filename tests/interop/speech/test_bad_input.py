@@ -280,7 +280,7 @@ def test_samples_without_their_rate():
         "ctc_output: samples without their rate.\n"
         "  samples        ndarray\n"
         "  sampling_rate  None\n"
-        "Where a frame is in the sound follows from the samples per second.\n"
+        "The position of a frame in the sound depends on the sampling rate.\n"
         "    rf.ctc_output(..., samples=samples, sampling_rate=16000)"
     )
 
@@ -309,6 +309,6 @@ def test_a_frame_shift_that_is_no_time():
     assert message(ValueError, lambda: output(frame_shift=0)) == (
         "ctc_output: frame_shift is no time.\n"
         "  frame_shift  0\n"
-        "It is in seconds, from a frame to the next.\n"
+        "It is in seconds, from one frame to the next.\n"
         "    frame_shift=0.02"
     )
