@@ -112,7 +112,7 @@ def test_a_page_says_that_the_kernel_has_gone(lab, opened):
     view = opened([SETUP])
     lab.wait_cells()
     lab.page.evaluate("() => void window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-    expect(view).to_contain_text("The kernel has gone, and the run with it.")
+    expect(view).to_contain_text("The kernel has stopped, and the run with it.")
     expect(view.locator("[data-do=pause]")).to_be_hidden()
 
 

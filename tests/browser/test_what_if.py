@@ -245,7 +245,7 @@ def test_without_subshells_ghosts_come_too_and_while_a_cell_runs_the_page_says_w
     lab.start("notebook:run-cell")
     page.page.wait_for_function("() => document.querySelector('.jp-Notebook').textContent.includes('[*]')")
     page.find(page.tree, "1,cut0", "cursor")  # to run a cell scrolls to it
-    late = page.page.get_by_text("The kernel has not answered yet: a cell holds it up.")
+    late = page.page.get_by_text("The kernel has not answered yet: a cell is running.")
     expect(late).to_be_visible()
     expect(page.told).not_to_have_text(EY)
     (lab.server.root / "go_on").touch()

@@ -142,7 +142,7 @@ def test_branches_of_a_page_are_kept_moved_followed_and_let_go(page, tmp_path):
     assert [each["said"] for each in (*refused, *root, *branch)] == [
         "There is no label “XYZ”.",
         "parachute is what all others are branches of.",
-        "A run in a page is over at once: change something in a view, and a branch of it is made.",
+        "A run in a page finishes at once: change something in a view to make a branch.",
     ]
     assert [each["said"] for each in (kept[-1], moved[-1], followed[-1], gone[-1])] == [None] * 4
 

@@ -111,7 +111,7 @@ function part(
     if (stored !== size) throw new Error(`${what} is cut off.`);
     return data.slice();
   }
-  if (size > MOST || size > RATIO * stored) throw new Error(`${what} says that it is larger than it can be.`);
+  if (size > MOST || size > RATIO * stored) throw new Error(`${what} claims an impossible size.`);
   let made: Uint8Array<ArrayBuffer>;
   try {
     made = unzlibSync(data, { out: new Uint8Array(size + 1) }) as Uint8Array<ArrayBuffer>; // one more shows what is too long

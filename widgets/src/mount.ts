@@ -183,7 +183,7 @@ function tell(root: HTMLElement, { kind, head: { remark, thinned } }: Frame): vo
     there = last?.classList.contains("rfnb-thinned") ? last : null;
   const where =
     kind === "curves"
-      ? "A range that is zoomed into comes from the kernel, whole, where there is one."
+      ? "Zooming into a range loads all of its points from the kernel, if there is one."
       : "Numbers in words come from the kernel, exactly; where there is none, they say “about”.";
   const coded = thinned && `${thinned} ${where}`;
   const said = [safe(remark ?? ""), coded].filter(Boolean).join(" ");

@@ -42,7 +42,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected made!: L;
   protected seq = 0;
   protected zoom = 1;
-  protected padding = false; // whether what lies after the end of the sequence is drawn
+  protected padding = false; // whether positions after the end of the sequence is drawn
   protected linked: number | null = null; // the step that a linked view points at
   protected given!: Frame<H>; // as it came, of the best hypothesis
   private chosen: Hypothesis | null = null; // another one, that is shown instead
@@ -72,7 +72,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
       this.padding = !this.padding;
       this.choose(this.seq, true);
     },
-    { "data-do": "padding", title: "what lies after the end of the sequence" },
+    { "data-do": "padding", title: "positions after the end of the sequence" },
   );
   protected readonly tools = h(
     "span.rfnb-tools",

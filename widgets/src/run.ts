@@ -97,7 +97,7 @@ export interface HeldRun {
 
 const PATIENCE = 2000; // ms until "it has not answered"
 const TRIES = 6;
-const GONE = "The kernel has gone, and the run with it.";
+const GONE = "The kernel has stopped, and the run with it.";
 
 /** The run of a page, and whether its kernel answers. */
 export class Held implements HeldRun {

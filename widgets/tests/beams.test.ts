@@ -625,7 +625,7 @@ describe("the view in the page", () => {
     expect([slider.max, slider.value, note.textContent]).toEqual(["2", "2", ""]);
     expect(choose(0)).toEqual(["1", "1 of 3", "A beam of 1 loses it."]);
     expect(root.querySelector(".rfnb-beams-legend")!.textContent).toContain(
-      "faint: not in a beam of 1 · dashed line: what that finds",
+      "faint: not in a beam of 1 · dashed line: its result",
     );
     press("ArrowLeft"); // from the end of the winner to its step 3
     const read = () => root.querySelector(".rfnb-beams-readout")!.textContent;
@@ -652,7 +652,7 @@ describe("the view in the page", () => {
     expect(made.cuts[2]![0]!.join).toEqual({ x: expect.any(Number), y: made.lanes[1] });
     expect(hit(made, made.cuts[2]![0]!.x + 2, made.cuts[2]![0]!.y)?.kind).not.toBe("cut");
     open({ ...reasonsHead, seqs: [{ ...seq, sums: true }] });
-    expect(root.querySelector(".rfnb-beams-card")!.textContent).toContain("a score is that of all alignments");
+    expect(root.querySelector(".rfnb-beams-card")!.textContent).toContain("a score covers all alignments");
   });
 
   it("says which labels of the vocabulary were the best, and who took them", () => {

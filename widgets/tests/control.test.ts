@@ -71,7 +71,7 @@ describe("what can be done", () => {
   it("says why not", () => {
     expect(whyNot("pause", frame().head)).toBe("It is paused.");
     expect(whyNot("step", frame({ state: "failed" }).head)).toBe(
-      "decay is over: it has failed. From a step it goes on as another run.",
+      "decay is over: it has failed. Another run can continue from a step.",
     );
     expect(whyNot("branch", frame({ loops: [] }).head)).toBe("There is no step yet from which it could go on.");
   });
@@ -79,9 +79,9 @@ describe("what can be done", () => {
   it("is asked of a kernel that may have gone", () => {
     expect(ofKernel("answers", frame().head)).toBe("");
     expect(ofKernel(null, frame().head)).toBe("");
-    expect(ofKernel("silent", frame().head)).toBe("No kernel answers, so nothing can be asked of the run.");
+    expect(ofKernel("silent", frame().head)).toBe("No kernel answers, so the run takes no commands.");
     expect(ofKernel("silent", frame({ live: false }).head)).toBe("");
-    expect(ofKernel("gone", frame().head)).toMatch(/^The kernel has gone/);
+    expect(ofKernel("gone", frame().head)).toMatch(/^The kernel has stopped/);
   });
 
   it("has the speed that was set by code among the speeds", () => {
@@ -145,8 +145,8 @@ describe("a held run", () => {
     kernel.fails = true;
     kernel.end();
     expect([held.kernel, held.held]).toEqual(["gone", null]);
-    expect(await lost).toBe("The kernel has gone, and the run with it.");
-    expect(await held.do({ do: "step" })).toBe("The kernel has gone, and the run with it.");
+    expect(await lost).toBe("The kernel has stopped, and the run with it.");
+    expect(await held.do({ do: "step" })).toBe("The kernel has stopped, and the run with it.");
     held.destroy();
   });
 
@@ -278,12 +278,12 @@ describe("the toolbar", () => {
     expect(el.textContent).toContain("Done after 14 steps.");
   });
 
-  it("says that the kernel has gone, and has no buttons then", () => {
+  it("says that the kernel has stopped, and has no buttons then", () => {
     open();
     kernel.fails = true;
     kernel.end();
     expect(el.querySelector<HTMLElement>("[role=group]")!.hidden).toBe(true);
-    expect(el.textContent).toContain("The kernel has gone, and the run with it.");
+    expect(el.textContent).toContain("The kernel has stopped, and the run with it.");
   });
 
   it("keeps the focus where the host makes it anew", () => {

@@ -56,8 +56,8 @@ describe("a difference", () => {
         { head, blocks: { log: { at: () => log, exact }, abs: { at: () => most, exact } } } as unknown as Frame<Head>,
         { row: 0, col: 0 },
       ).replace("layer0, step 0: ", "");
-    expect(of(Infinity, NaN)).toBe("NaN in one of both only");
-    expect(of(Infinity, Infinity)).toBe("infinity in one of both only");
+    expect(of(Infinity, NaN)).toBe("NaN in only one of both");
+    expect(of(Infinity, Infinity)).toBe("infinity in only one of both");
     expect(of(Infinity, 0.5), "bit for bit").toBe("not the same, at most 0.5 apart");
     expect(of(Infinity, 0), "words").toBe("not the same");
     expect(of(Infinity, 0.5, false), "of several steps").toBe("not the same");
@@ -205,7 +205,7 @@ describe("the view", () => {
     press("f");
     await vi.waitFor(() =>
       expect(root.querySelector(".rfnb-diff-card .rfnb-quiet")!.textContent).toBe(
-        "Both values are in the kernel, which has none of this place or does not answer.",
+        "Both values are in the kernel, which has none for this position or does not answer.",
       ),
     );
   });

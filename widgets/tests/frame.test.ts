@@ -79,7 +79,7 @@ describe("a frame", () => {
   const lies: [string, Partial<Part>, string][] = [
     ["a block that is longer than it says", { shape: [100] }, "Block b is not as long as it says."],
     ["a block that is shorter than it says", { shape: [10001] }, "Block b is not as long as it says."],
-    ["a block that cannot be so long", { shape: [1e6] }, "Block b says that it is larger than it can be."],
+    ["a block that cannot be so long", { shape: [1e6] }, "Block b claims an impossible size."],
     ["a block that no page has room for", { shape: [1e6, 1e6] }, "Block b is too large for a page."],
     ["a shape that is none", { shape: [-1, -1] }, "Block b has no shape."],
     ["factors that are none", { code: { kind: "sqrt", low: 0, high: 1 }, pool: [0] }, "Block b has no shape."],
@@ -95,7 +95,7 @@ describe("a frame", () => {
 
   it("is refused with a sentence for a head that is no head", () => {
     expect(() => unpack(pack("states", {}, {}, { deflated: true, size: 2 ** 31 }))).toThrow(
-      "The head says that it is larger",
+      "The head claims an impossible size",
     );
     const broken = pack("states", { title: "a".repeat(99) }, {}, { deflated: true });
     broken.fill(255, 20);

@@ -227,7 +227,7 @@ describe("a question in the page", () => {
   it("shows what is right where it is revealed without an answer, and takes none", () => {
     open("weights", { revealed: true });
     expect(drawn()).toEqual(frameOf("weights").head.steps[0]!.solution);
-    expect(said()).toBe("Shown, not answered: this is what is right.");
+    expect(said()).toBe("Shown, not answered: this is the right answer.");
     expect(act("check").hidden).toBe(true);
   });
 });

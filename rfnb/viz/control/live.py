@@ -219,7 +219,7 @@ class RunView:
         elif asked.get("do") in ("why", "repair") and content.get("run") in (None, self.run.number):
             answer(self._why(asked))
         elif content.get("run") not in (None, self.run.number):
-            answer(f"This was asked of another branch. {self.run.name} is shown now.")
+            answer(f"This request was for another branch. {self.run.name} is shown now.")
         else:
             branch = obey(self.run, asked, answer)
             if branch is not None and not branch.then:  # a manual change runs next to the shown run

@@ -16,8 +16,8 @@ const MOST_TOKENS = 60,
   BAR = 28; // pixels of the least probable token of a hypothesis
 
 const SUMS =
-  "This search adds up alignments: a score is that of all alignments of these labels that were in the beam, not of one way through the " +
-  "picture, and a term is what a step has changed of it: above 0 where others joined.";
+  "This search sums alignments: a score covers all alignments of these labels in the beam, not one path through the " +
+  "picture, and a term is its change in a step: above 0 where others joined.";
 
 interface Piece {
   token: string;

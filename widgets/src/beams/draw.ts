@@ -156,7 +156,7 @@ function reference(
       palette,
     );
   }
-  if (!last && fell) says(g, made.root.x - 4, made.root.y - 16, `${REFERENCE} fell out at once`, palette);
+  if (!last && fell) says(g, made.root.x - 4, made.root.y - 16, `${REFERENCE} was pruned at once`, palette);
 }
 
 function says(g: CanvasRenderingContext2D, x: number, y: number, words: string, palette: Palette): void {

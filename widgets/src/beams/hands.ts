@@ -35,7 +35,7 @@ function refusal({ held, loopSteps }: Offered, row: number, after: Node | null):
   return (
     held?.cannot ??
     (isFirst ? null : "Only the first choice of a step is decided by hand.") ??
-    (after && isComplete(after) ? "What is complete takes no further label." : null)
+    (after && isComplete(after) ? "A complete hypothesis takes no further label." : null)
   );
 }
 

@@ -26,7 +26,7 @@ export function legend({ cuts, spec: { blank } }: Tree, made: Layout, smaller?: 
   if (made.turns.length) said.push("named: what leaves another way");
   if (blank && !made.cells) said.push(`hollow: “${blank}”,\u00a0no new label`);
   if (smaller) said.push(`faint: not in a beam of ${smaller.size}`);
-  if (smaller?.lost !== undefined && smaller.best) said.push("dashed line: what that finds");
+  if (smaller?.lost !== undefined && smaller.best) said.push("dashed line: its result");
   const shown = made.cuts.flat();
   if (!shown.length) return said.join(" · ");
   const reasons = new Set(cuts.flatMap((row) => row.map((cut) => cut.why)));

@@ -10,7 +10,7 @@ export function whyNot(act: Act, { state, title, loops }: RunState): string {
   const over = ["done", "failed", "stopped"].includes(state);
   if (act === "branch") return loops.length ? "" : "There is no step yet from which it could go on.";
   if (over)
-    return `${title} is ${state === "failed" ? "over: it has failed" : state}. From a step it goes on as another run.`;
+    return `${title} is ${state === "failed" ? "over: it has failed" : state}. Another run can continue from a step.`;
   if (state === "stopping") return "It is about to stop.";
   if (act === "pause" && state !== "running") return "It is paused.";
   if (act === "resume" && state === "running") return "It is running.";
@@ -22,10 +22,10 @@ export const KEYS: Record<string, Act> = { p: "pause", r: "resume", s: "step", n
 
 /** A note about the kernel, if there is any. */
 export function ofKernel(kernel: Held["kernel"] | null, { live }: RunState): string {
-  if (kernel === "gone") return "The kernel has gone, and the run with it. This is what it was.";
+  if (kernel === "gone") return "The kernel has stopped, and the run with it. This is its last state.";
   if (kernel === "late")
-    return "The kernel has not answered yet: a cell holds it up. What was asked for is done when it hears of it.";
-  if (kernel === "silent") return live ? "No kernel answers, so nothing can be asked of the run." : "";
+    return "The kernel has not answered yet: a cell is running. It handles your request afterwards.";
+  if (kernel === "silent") return live ? "No kernel answers, so the run takes no commands." : "";
   return "";
 }
 

@@ -60,7 +60,7 @@ class CurvesView {
       this.apart = !this.apart;
       this.choose();
     },
-    { "data-do": "apart", title: "a panel for each curve, those of one unit with one axis" },
+    { "data-do": "apart", title: "one panel per curve, with the same axis for the same unit" },
   );
   private readonly whole = button("Show all steps", () => this.zoom(null), { "data-do": "all" });
   private readonly more = button(

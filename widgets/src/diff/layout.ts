@@ -167,7 +167,7 @@ export function told({ head, blocks }: Frame<Head>, { row, col }: Position): str
   if (log === Infinity) {
     if (about) return `${place}not the same`;
     if (Number.isFinite(most)) return `${place}not the same${apart}`;
-    return `${place}${Number.isNaN(most) ? "NaN" : "infinity"} in one of both only`;
+    return `${place}${Number.isNaN(most) ? "NaN" : "infinity"} in only one of both`;
   }
   return `${place}${about}${number(10 ** log)} times the tolerance${apart}`;
 }

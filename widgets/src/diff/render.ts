@@ -196,7 +196,7 @@ class DiffView extends PanedView<Head, Position, Layout> {
     if (key !== this.asked) return;
     const [rows, cols] = size ? [size[0]!, size[1]!] : [0, 0];
     if (!values)
-      this.value.textContent = "Both values are in the kernel, which has none of this place or does not answer.";
+      this.value.textContent = "Both values are in the kernel, which has none for this position or does not answer.";
     else
       this.show(at, null, {
         rows,
@@ -212,7 +212,7 @@ class DiffView extends PanedView<Head, Position, Layout> {
     this.sentence.textContent = pair ? line(pair.words) : "";
     const dims = pair?.dims?.map((dim, axis) => dim && `${dim}=${pair.size![axis]}`).filter(Boolean);
     const of = dims?.length ? `${dims.map(line).join(" by ")}${pair!.at && `, at ${line(pair!.at)}`}` : "";
-    const pooled = pair?.pool && Math.max(...pair.pool) > 1 ? "Of each block of cells that which differs most." : "";
+    const pooled = pair?.pool && Math.max(...pair.pool) > 1 ? "Each block of cells shows its largest difference." : "";
     this.value.textContent = [of && `${of}.`, pooled].filter(Boolean).join(" ");
     const path = shorten(head.rows[at.row]!.label, 60);
     set(this.growth, "aria-label", `How much ${path} differs over ${head.cols.length} steps`);

@@ -42,7 +42,7 @@ export class Decisions {
       total[place] = free[place]!;
       if (total[place] === -Infinity)
         throw new Error(
-          "What was forced cannot come here: the model gives it no probability, or what it continues is complete.",
+          "The forced label is impossible here: the model gives it no probability, or its hypothesis is complete.",
         );
     }
   }

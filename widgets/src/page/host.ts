@@ -160,7 +160,7 @@ export class Host {
         if (name === "look" || name === "unlook" || !shown) return answer(null);
         if (name === "unghost") return answer((this.gone.add(message["of"]), null));
         if (run !== undefined && run !== shown.number && !["follow", "let_go", "compare"].includes(String(name)))
-          return answer("This was asked of another branch.");
+          return answer("This request was for another branch.");
         if (name === "ghost") return await this.ghost(shown, message as unknown as Asked, id, answer);
         if (name === "edit") await this.keep(shown, message as unknown as Asked);
         else if (name === "move") await this.move(message["number"], message["step"] as number);
@@ -230,7 +230,7 @@ export class Host {
   /** What was found to give what was expected is made, as a branch. */
   private async repair(from: Branch, number: number): Promise<void> {
     const { words, changes } = this.why?.repairs[number] ?? { words: "", changes: [] };
-    if (!changes.length) throw new Error("This is an option of the search, which is given where it is called.");
+    if (!changes.length) throw new Error("This is an option of the search, set in its call.");
     await this.make(from, changes, words);
   }
 
@@ -266,7 +266,7 @@ export class Host {
 
   /** A branch that begins with changes, the earliest first. */
   private async make(from: Branch, own: Change[], name: string): Promise<void> {
-    if (this.branches.length >= MOST) throw new Error(`A page has at most ${MOST} branches: let some go.`);
+    if (this.branches.length >= MOST) throw new Error(`A page has at most ${MOST} branches: remove some.`);
     const all = [...before(from, own[0]!), ...own],
       result = (await this.worked(this.typed, all, () => false))!;
     this.add(this.unused(name), from, own[0]!, all, result);
@@ -276,7 +276,7 @@ export class Host {
   /** The same changes from another step on: all that a branch begins with keep their distance. */
   private async move(number: unknown, step: number): Promise<void> {
     const { parent, change, changes, name } = this.numbered(number);
-    if (!parent || !change) throw new Error("This run has no change at its begin.");
+    if (!parent || !change) throw new Error("This run has no change at its start.");
     const own = changes
       .filter((one) => !parent.changes.includes(one))
       .map((one) => ({ ...one, step: one.step + step - change.step }));
@@ -332,7 +332,7 @@ export class Host {
 class Over extends Error {} // the answer is no longer needed
 
 const NOT_HERE: Record<string, string> = {
-  branch: "A run in a page is over at once: change something in a view, and a branch of it is made.",
+  branch: "A run in a page finishes at once: change something in a view to make a branch.",
 };
 
 /** The changes on the way to another one: those of later steps are not made any more. */

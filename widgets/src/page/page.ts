@@ -104,7 +104,7 @@ export class Page {
     (picture ?? main.lastElementChild)!.before(form, this.said, this.failed, this.place);
     this.follow();
     globalThis.addEventListener("hashchange", () => this.follow() && this.type());
-    this.said.textContent = "The model is being read …";
+    this.said.textContent = "Loading the model …";
     this.send = hosted(code, (message) => this.hear(message));
     this.send({ rfnb: "program", bytes, first: about.first });
     this.type();
@@ -196,7 +196,7 @@ export class Page {
   private fail(words: string): void {
     this.failed.textContent = words;
     this.failed.hidden = false;
-    this.said.textContent = this.view ? "What is below is of before." : "";
+    this.said.textContent = this.view ? "The views below are from before." : "";
     this.place.classList.add("rfnb-page-old");
   }
 }
@@ -209,7 +209,7 @@ function start(main: HTMLElement, code: string): void {
     const about = JSON.parse(held?.dataset["about"] ?? "") as About,
       { bytes: own, of } = held?.dataset ?? {},
       bytes = bytesOf(own ?? shared.rfnbPrograms?.[of ?? ""] ?? "");
-    if (sumOf(bytes) !== about.sum) throw new Error("its bytes are other ones than were written");
+    if (sumOf(bytes) !== about.sum) throw new Error("its bytes have changed since it was written");
     new Page(main, about, bytes, code);
   } catch (error) {
     console.warn("rfnb:", error);

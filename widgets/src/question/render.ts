@@ -217,7 +217,7 @@ class Question implements Rendered<QuestionHead> {
     this.said.textContent = result
       ? safe(result.message) + (result.passed && last && size ? "\nThat was the last step." : "")
       : this.isShown
-        ? "Shown, not answered: this is what is right."
+        ? "Shown, not answered: this is the right answer."
         : "";
     for (const element of [this.said, this.el]) set(element, "data-passed", result ? result.passed : "");
     if (had) this.cellAt(this.row, this.col)?.focus();

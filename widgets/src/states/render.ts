@@ -70,7 +70,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
 
   private readonly orderSelect = select("order of units", (index) => this.sortBy(index));
   private readonly threshold = slider(
-    { min: "-100", max: "100", value: "50", "aria-label": "threshold: from when a unit is on" },
+    { min: "-100", max: "100", value: "50", "aria-label": "threshold above which a unit is on" },
     (value) => {
       this.share = value / 100;
       this.rebrush();
@@ -176,7 +176,10 @@ class StatesView extends PanedView<Head, Position, Layout> {
     return [
       here && `${this.scene.seq}: ${here}`,
       "",
-      [elsewhere(here, others, "sequence"), this.unsorted && "Only the kernel that made this can sort all tracks so."]
+      [
+        elsewhere(here, others, "sequence"),
+        this.unsorted && "Only the kernel that made this view can sort all tracks this way.",
+      ]
         .filter(Boolean)
         .join(" "),
     ];
