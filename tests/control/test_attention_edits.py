@@ -293,7 +293,7 @@ def test_what_was_not_done_in_the_last_step_is_said_with_the_result():
     run = paused_at(0, lambda: rf.scan(spatial_dim=Dim(1), initial=rf.zeros([]), body=lambda x, s: (s, s))[1])
     run.at.attention["att"].uniform()
     run.resume()
-    with pytest.warns(UserWarning, match='attention "att": nothing has attended there'):
+    with pytest.warns(UserWarning, match='attention "att": nothing attended there'):
         _ = run.result
 
 
@@ -324,7 +324,7 @@ def test_what_was_not_done_in_the_last_step_of_a_loop_of_ones_own_is_said_with_t
     run = paused_at(0, lambda: rf.gate(0))
     run.at.attention["att"].uniform()
     run.resume()
-    with pytest.warns(UserWarning, match='attention "att": nothing has attended there'):
+    with pytest.warns(UserWarning, match='attention "att": nothing attended there'):
         _ = run.result
 
 

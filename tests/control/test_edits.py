@@ -128,7 +128,7 @@ def test_an_old_position_says_that_the_run_has_gone_on(run):
         '  position  <before step 2 of "decoder", from where the run has gone on>\n'
         "A position can be read and changed while the run is paused there.\n    branch = run.from_step(2)"
     )
-    with pytest.raises(RuntimeError, match="it has gone on from here"):
+    with pytest.raises(RuntimeError, match="it has continued from here"):
         state[...] = 0.0
     assert run.at.states["h"].max() == 3.0
 

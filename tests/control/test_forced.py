@@ -547,7 +547,7 @@ def test_of_several_choices_of_a_step_the_first_one_is_decided():
 def test_nothing_is_forced_where_nothing_chooses():
     run = rf.run(lambda: rf.scan(spatial_dim=Dim(3), initial=rf.zeros([]), body=lambda x, s: (s, s + 1.0)), paused=True)
     run.wait()
-    with pytest.raises(ValueError, match="force: nothing chooses here"):
+    with pytest.raises(ValueError, match="force: there is no choice here"):
         run.at.force("a")
     run.stop()
 
@@ -582,7 +582,7 @@ def test_what_no_choice_has_looked_at_in_the_only_step_is_said_with_the_result()
     run.wait()
     run.ban("a")
     run.resume()
-    with pytest.warns(UserWarning, match="something was not done as it was asked for.\nban: nothing chooses here"):
+    with pytest.warns(UserWarning, match="something was not done as it was asked for.\nban: there is no choice here"):
         assert run.result == [0]
 
 
@@ -620,7 +620,7 @@ def test_labels_that_were_to_follow_when_a_search_is_over_are_said():
     run.resume()
     with pytest.warns(
         UserWarning,
-        match="force: no step is left for the labels that should follow.\n  then  b, c\n  seq   1\nThe search is over",
+        match="force: no step is left for the labels that should follow.\n  then  b, c\n  seq   1\nThe search ends",
     ):
         _result_of(run)
 

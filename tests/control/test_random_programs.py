@@ -253,7 +253,7 @@ class Program:
             at = self.run.at
             h = at.states["h"]
             self.run.step()
-            with pytest.raises(RuntimeError, match="it has gone on from here"):
+            with pytest.raises(RuntimeError, match="it has continued from here"):
                 h[...] = 0.0
 
 

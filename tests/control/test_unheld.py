@@ -89,7 +89,7 @@ def test_it_is_said_where_a_run_that_runs_is_told_to_pause():
     go = threading.Event()
     run = rf.run(go.wait)
     threading.Timer(0, go.set).start()
-    with pytest.warns(UserWarning, match="it was to be held, and has run through"):
+    with pytest.warns(UserWarning, match="it should pause, but ran without a step"):
         run.pause()
 
 
