@@ -15,7 +15,7 @@ from waiting import LONG, wait_until
 
 import rfnb as rf
 from rfnb.control.of_run import stop_all
-from rfnb.viz.control import rail
+from rfnb.viz.control import spec as spec_of_control
 from rfnb.viz.control.live import RunView
 from rfnb.viz.control.spec import spec
 from rfnb.viz.kinds import html_of, text_of
@@ -228,7 +228,7 @@ def test_a_branch_made_by_code_is_in_the_chooser(page):
 
 
 def test_of_very_many_branches_the_newest_are_in_the_rail_and_where_the_others_are_is_said(monkeypatch):
-    monkeypatch.setattr(rail, "_MOST_RUNS", 4)
+    monkeypatch.setattr(spec_of_control, "_MOST_RUNS", 4)
     run = rf.run(sums(), paused=True, name="decay")
     run.step(2)
     branches = [run.from_step(1, lambda at: None, name=f"branch {number}") for number in range(9)]
@@ -240,7 +240,7 @@ def test_of_very_many_branches_the_newest_are_in_the_rail_and_where_the_others_a
     assert [one["name"] for one in head["runs"]] == [run.name, "branch 0", "later 0", "later 1", "later 2", "deep"]
     assert head["note"] == "The newest 4 of 14 runs are in the rail. `run.tree()` and `run.find(name)` have all."
     assert run.find("branch 5") is branches[5] and len(list(run.tree())) == 14
-    monkeypatch.setattr(rail, "_MOST_RUNS", 14)
+    monkeypatch.setattr(spec_of_control, "_MOST_RUNS", 14)
     assert len(spec(deep).head["runs"]) == 14 and not spec(deep).head["note"]
     run.stop()
 
