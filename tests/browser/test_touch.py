@@ -156,7 +156,7 @@ def test_a_range_of_steps_is_chosen_by_taps(saved):
 
 def test_what_a_title_says_is_read_by_a_tap_and_of_a_button_by_a_long_press(saved):
     page = saved.page
-    token = page.locator('[data-kind="beams"] .rfnb-beams-token').last
+    token = page.locator('[data-kind="beams"] .rfnb-beams-token:visible').last
     token.scroll_into_view_if_needed()
     token.tap()
     tip = page.locator(".rfnb-tip:visible")
@@ -193,9 +193,10 @@ def test_by_a_finger_a_run_is_typed_seen_changed_and_branched(run):
     expect(rail.locator("[data-run]")).to_have_count(3, timeout=1000 * LONG)
     assert page.evaluate(SMALL) == []
     rail.locator("[data-run]").nth(1).get_by_title("Move it to step").last.tap()
+    expect(rail.locator("[data-run]")).to_have_count(4, timeout=1000 * LONG)  # what was moved stays
     page.screenshot(path="test-shots/touch_rail.png")
     rail.locator("[data-run]").nth(1).get_by_text("×").tap()
-    expect(rail.locator("[data-run]")).to_have_count(2, timeout=1000 * LONG)
+    expect(rail.locator("[data-run]")).to_have_count(3, timeout=1000 * LONG)
 
 
 @pytest.mark.parametrize("kind", ["attention", "states"])

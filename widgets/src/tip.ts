@@ -17,6 +17,8 @@ export function tips(root: HTMLElement): void {
   const say = (of: HTMLElement | null) => {
     tip.hidden = !of?.title;
     if (!of?.title) return;
+    // The next press hides it, wherever in the page that is: two tips at a time say nothing.
+    root.ownerDocument.addEventListener("pointerdown", () => say(null), { capture: true, once: true });
     tip.textContent = of.title;
     (of.closest(".rfnb-on-stage") ?? root).append(tip);
     const box = of.getBoundingClientRect(),
@@ -28,7 +30,6 @@ export function tips(root: HTMLElement): void {
     clearTimeout(timer);
     told = false;
     tapped = null;
-    say(null);
     if (event.pointerType !== "touch") return;
     from = [event.clientX, event.clientY];
     const of = titled(event.target);
