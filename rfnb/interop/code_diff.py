@@ -97,14 +97,14 @@ class CodeDiff(NearNames):
             return [
                 f"{mine} and {theirs} give results of other shapes or values, and have all values before in common."
             ]
-        at = f'"{self.place}"' if self.place else "the model itself"
+        at, there = (f'"{path}"' if path else "the model itself" for path in (self.place, (self.theirs or ("",))[0]))
         lines = [
             f"{mine} and {theirs} part in {at} ({self.kind}), in {self.call}; the results are {self.apart:.2g} apart."
         ]
         if self.line:
             lines.append(f"The line is {self.line}" + (f": `{self.code}`." if self.code else "."))
         if self.theirs is not None:
-            lines.append(f'In {theirs} that is {self.theirs[1]} in "{self.theirs[0]}".')
+            lines.append(f"In {theirs} that is {self.theirs[1]} in {there}.")
         for cause in self.causes:
             how = "with that changed both give the same" if cause.sure else "it could be"
             lines.append(f"{cause.name[0].upper()}{cause.name[1:]} ({how}): {cause.said}.")

@@ -68,14 +68,23 @@ class TapeCall:
 
 
 def copied(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
-    """A copy of a model in another dtype, for use with a tape, without gradients."""
+    """A copy of a model in another dtype, for use with a tape, without gradients; complex values stay complex, in the same width."""
+
+    def wide(raw: torch.Tensor) -> torch.Tensor:  # Module.to drops the imaginary part
+        return raw.to(dtype.to_complex() if raw.is_complex() else dtype) if _has_fractions(raw) else raw
+
     memo: dict[int, Any] = {}
     of_rfnb = any(getattr(each, "bridged", None) is not None for each in model.modules())  # has its own dtypes
     for own in () if of_rfnb else itertools.chain(model.parameters(), model.buffers()):
-        if type(own) in (torch.Tensor, torch.nn.Parameter) and own.is_floating_point():
-            raw = own.detach().to(dtype, copy=True)
+        if type(own) in (torch.Tensor, torch.nn.Parameter) and _has_fractions(own):
+            raw = wide(own.detach())
+            raw = raw.clone() if raw.dtype == own.dtype else raw
             memo[id(own)] = torch.nn.Parameter(raw, own.requires_grad) if isinstance(own, torch.nn.Parameter) else raw
-    return copy.deepcopy(model, memo).to(dtype)
+    return copy.deepcopy(model, memo)._apply(wide)
+
+
+def _has_fractions(raw: torch.Tensor) -> bool:
+    return raw.is_floating_point() or raw.is_complex()
 
 
 def kind_of(model: torch.nn.Module, path: str) -> str:

@@ -175,6 +175,35 @@ def test_a_weight_that_is_cut_is_not_where_two_codes_part():
     assert (diff.call, diff.cause.name, diff.cause.sure) == ("tanh", "activation", True)
 
 
+class Turned(torch.nn.Module):
+    """Rotary positions by complex numbers, as in the first code of Llama."""
+
+    def __init__(self, base=10000.0):
+        super().__init__()
+        torch.manual_seed(0)
+        self.q = torch.nn.Linear(8, 8)
+        angles = torch.outer(torch.arange(16.0), base ** -(torch.arange(4) / 4))
+        self.register_buffer("turn", torch.polar(torch.ones_like(angles), angles))
+
+    def forward(self, x):
+        pairs = torch.view_as_complex(self.q(x).unflatten(-1, (4, 2)))
+        return torch.view_as_real(pairs * self.turn[: x.shape[1]]).flatten(-2)
+
+
+class TurnedByParts(Turned):
+    def forward(self, x):
+        (even, odd), turn = self.q(x).unflatten(-1, (4, 2)).unbind(-1), self.turn[: x.shape[1]]
+        return torch.stack([even * turn.real - odd * turn.imag, even * turn.imag + odd * turn.real], -1).flatten(-2)
+
+
+def test_complex_tables_stay_complex():
+    x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(2))
+    assert rf.diff(Turned(), TurnedByParts(), inputs=x).same
+    diff = rf.diff(Turned(500.0), Turned(), inputs=x)
+    assert (diff.cause.name, diff.cause.sure) == ("rotary base", True)
+    assert "In theirs that is mul in the model itself." in diff.text
+
+
 def test_models_are_as_they_were():
     theirs = families.theirs_of("plain")
     mine = families.ported(theirs, "norm offset")
