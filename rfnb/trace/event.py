@@ -157,7 +157,7 @@ def bytes_of(value: Any) -> int:
     for leaf in values_in(value):
         if isinstance(leaf, Tensor):
             total += 0 if leaf._raw is None else leaf.backend.num_bytes_raw(leaf._raw)
-        elif type(leaf) is Later:
+        elif isinstance(leaf, Later):
             total += leaf.num_bytes
         elif isinstance(leaf, np.ndarray):
             total += int(leaf.nbytes)

@@ -3,6 +3,7 @@
 import contextvars
 import sys
 import threading
+from functools import partial
 
 import pytest
 from asserting import tensor
@@ -10,7 +11,8 @@ from waiting import LONG
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.trace.probe import Later, listen, listening, probe, probe_later, trace_context
+from rfnb.trace.event import bytes_of
+from rfnb.trace.probe import Later, LaterStates, listen, listening, probe, probe_later, trace_context
 from rfnb.trace.record import record
 
 
@@ -231,3 +233,8 @@ def test_the_path_of_a_module_is_that_of_its_call_also_if_it_is_asked_for_later(
                 probe("test")
             probe("test")
     assert seen == [("model.decoder.att", 3, (3,)), ("model.loop", 3, (3,))]
+
+
+@pytest.mark.parametrize("kind", [Later, partial(LaterStates, at=lambda step: step, steps=3)])
+def test_values_that_are_not_made_yet_count_with_the_size_that_they_hold(kind):
+    assert bytes_of({"state": kind(dict, num_bytes=100), "other": [kind(dict, num_bytes=7)]}) == 107
