@@ -61,7 +61,11 @@ export class Card {
     [this.key, this.of] = [key, matrix];
     this.facts.replaceChildren(
       ...(shown === null
-        ? [quiet(`${coarse() ? "Tap" : "Hover over"} a row to see what it attends to.`)]
+        ? [
+            quiet(
+              `${coarse() ? "Tap" : "Hover over"} a row to see ${matrix.sums ? "what it attends to" : "its values"}.`,
+            ),
+          ]
         : this.factsOf(matrix, shown, col)),
     );
     this.fillHeads(matrix, shown, around);
@@ -73,7 +77,7 @@ export class Card {
       "div.rfnb-card-title",
       quiet(`${matrix.rowName} `),
       h("b", shorten(matrix.rowLabel(row), 30)),
-      quiet(`${numbered(matrix.rowLabel(row), row)} looks at`),
+      quiet(`${numbered(matrix.rowLabel(row), row)}${matrix.sums ? " looks at" : ", its largest values"}`),
     );
     if (!computed) return [title, quiet("NaN, not computed")];
     const about = matrix.about ? "about " : "",
