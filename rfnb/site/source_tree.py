@@ -129,7 +129,8 @@ class SiteTree:
 
     def _front(self) -> None:
         """Write the first page, which is the course, with the contents of the sidebar; the README becomes a page of its own."""
-        first, *others = [file for file in (self._course, self._readme) if file.is_file()] or [None]
+        fronts = [file for file in (self._course, self._readme) if file.is_file()]
+        first, others = fronts[0] if fronts else None, fronts[1:]
         text = self._with_links(first.read_text(encoding="utf-8"), first, self.source) if first else _FRONT
         entries = {
             group.caption: [file.relative_to(self.source).as_posix() for file in self.groups[group.caption]]
