@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rfnb.site.executed import SiteError, executed, is_kept
-from rfnb.site.running import FOLDER, write_pages
+from rfnb.site.lesson_pages import FOLDER, write_pages
 from rfnb.site.source_tree import SiteTree, root
 
 _STATIC = Path(__file__).parent / "static"

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from rfnb.site.lesson_pages import told_of
 from rfnb.site.reference import pages
-from rfnb.site.running import told_of
 
 PACKAGE = Path(__file__).parents[1]
 _LINK = re.compile(r"(?P<text>!?\[[^\[\]]*\]|\])\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")

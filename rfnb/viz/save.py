@@ -21,6 +21,7 @@ _PAGE_STYLE = (
     ":root{color-scheme:light dark}body{margin:0 auto;padding:16px;max-width:1100px;background:#fff}"
     "@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}}"
     "h1{font:600 18px/1.3 system-ui,sans-serif;margin:0 0 12px}section{margin:0 0 20px}pre{white-space:pre-wrap}"
+    ".rfnb-picture{overflow-x:auto}"
 )
 
 

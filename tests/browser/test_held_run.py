@@ -56,7 +56,7 @@ def test_clicks_hold_a_run(lab, opened, cells):
 def test_a_page_that_a_cell_holds_up_follows_the_run_and_is_heard_later(lab, own_page, opened):
     """As in VS Code, and in JupyterLab until it has a subshell for what pages say."""
     view = opened(CELLS["another cell is busy"], subshells=False)
-    expect(view).to_contain_text("a cell holds it up")
+    expect(view).to_contain_text("a cell is running")
     step = at(view)
     lab.page.wait_for_function(
         "step => Number(document.querySelector('[data-kind=control]').dataset.at) > step + 50", arg=step
@@ -65,7 +65,7 @@ def test_a_page_that_a_cell_holds_up_follows_the_run_and_is_heard_later(lab, own
     expect(view).to_have_attribute("data-state", "running")
     (lab.server.root / "stop").touch()
     expect(view).to_have_attribute("data-state", "paused")
-    expect(view).not_to_contain_text("holds it up")
+    expect(view).not_to_contain_text("a cell is running")
 
 
 @pytest.mark.skipif(not KERNELS, reason="RFNB_KERNELS has no Pythons with other versions of ipykernel")

@@ -7,7 +7,7 @@ from browser.test_running_page import best, shows
 from playwright.sync_api import expect
 
 from rfnb.models import load_g2p, pronounce
-from rfnb.site.running import PAGES, WITHOUT, told_of, write_pages
+from rfnb.site.lesson_pages import PAGES, WITHOUT, told_of, write_pages
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ USUAL = 262_000  # 250 kB for the view; its text, and the notebook around it
 # Each view, the most bytes of its notebook, and of the same with the state of widgets: that has the frame again, and the bundle, which
 # is once in a notebook, has a bound of its own (tests/viz/test_bundle.py), and is not counted here.
 SIZES = {
-    "attention(6, 8, 64, 64)": (130_000, 206_000),
+    "attention(6, 8, 64, 64)": (132_000, 212_000),
     "attention(6, 8, 256, 256)": (USUAL, 470_000),
     "attention(12, 12, 512, 512)": (USUAL, 470_000),
     "attention(12, 12, 512, 512, budget=2_000_000)": (2_000_000, 4_000_000),

@@ -127,7 +127,7 @@ def test_a_swipe_over_a_view_scrolls_the_page(saved, kinds, kind):
     )
     for _ in range(4):  # what scrolls by itself comes to its end, and then the page goes on
         saved.press(*middle, 0, -250)
-        saved.page.wait_for_timeout(150)
+        saved.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         if saved.scrolled > before + 50:
             return
     pytest.fail(f"the page stays at {before}")

@@ -148,7 +148,7 @@ class Page:
         )
         self.told, self.rail = self.tree.locator(".rfnb-beams-told"), self.page.locator(".rfnb-rail").first
         expect(self.tree).to_have_attribute("data-step", "2", timeout=ms(60))
-        expect(self.told).to_contain_text("Rest on a candidate", timeout=ms(60))  # the kernel answers
+        expect(self.told).to_contain_text(re.compile("(Rest on|Tap) a candidate"), timeout=ms(60))  # the kernel answers
 
     def find(self, view, pattern: str, *names: str, stay: bool = True) -> tuple[float, float]:
         """As the function `find`."""

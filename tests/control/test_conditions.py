@@ -298,5 +298,5 @@ def test_conditions_that_a_run_begins_with_hear_what_comes_before_the_first_step
     assert (run.at.step, run.reason) == (0, "breakpoint NaN in mine value, batch 0")
     assert [point.text for point in run.breakpoints] == ["nan()", "step == 2"]
     assert [step for step, _ in stops(run)] == [2]
-    with pytest.raises(ValueError, match="this text is no condition"):
+    with pytest.raises(ValueError, match="this text is not a condition"):
         rf.run(go, break_when="nan(")

@@ -161,7 +161,7 @@ def test_of_a_recording_it_says_what_that_knows(model, parachute):
         why = rf.why_not(source, "P AE R AH CH UW T")
         assert why.kind == "model error" and why.steps[1].expected_score == pytest.approx(-1.90, abs=0.01)
         assert all(not each.tried for each in why.repairs)
-        assert why.repairs or "Nothing else was tried: a recording is not run again" in repr(why)
+        assert why.repairs or "Nothing else was tried, since a recording cannot run again" in repr(why)
         fallen = rf.why_not(source, "P EY R AH SH UW T")
         assert fallen.kind == "model error" and fallen.fell == 1 and fallen.expected_score is None
     step = lambda labels, state: (torch.log(torch.tensor(CHAIN))[labels], state)  # noqa: E731
@@ -266,6 +266,6 @@ def test_what_is_in_the_way_is_named_where_nothing_of_it_was_scored(options, exp
 def test_what_stops_in_the_middle_is_refused_and_no_fault_of_the_model():
     endless = [[0.25] * 4, [0, 0.5, 0.25, 0.25], [0, 0.01, 0.01, 0.98], [0, 0.98, 0.01, 0.01]]
     run = told_to(after=endless, beam_size=1, max_seq_len=3)
-    with pytest.raises(ValueError, match="stops in the middle(.|\n)*'b c'(.|\n)*rf.why_not\\(run, 'a a a'\\)"):
+    with pytest.raises(ValueError, match="is incomplete(.|\n)*'b c'(.|\n)*rf.why_not\\(run, 'a a a'\\)"):
         rf.why_not(run, "b c")
     assert rf.why_not(run, "b c a").kind == "search error"

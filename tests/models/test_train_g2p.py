@@ -86,7 +86,7 @@ def test_inflected_words_are_a_training_word_and_s(word, is_inflected):
 def test_kill_and_second_start_give_the_same_checkpoint(straight, tmp_path, monkeypatch, capsys, step):
     revive = killed_at(step, monkeypatch)
     assert run(tmp_path / "killed") == 130
-    assert "The same command goes on from the last state" in capsys.readouterr().out
+    assert "The same command resumes from the last state" in capsys.readouterr().out
     revive()
     assert run(tmp_path / "killed") == 0
     a, b = load_file(straight / "g2p.safetensors"), load_file(tmp_path / "killed/g2p.safetensors")

@@ -87,7 +87,7 @@ def test_a_training_with_dropout_goes_on_in_as_many_processes_bit_by_bit(tmp_pat
     straight, stopped, script = tmp_path / "straight", tmp_path / "stopped", tmp_path / "script.py"
     train(straight, 2)
     script.write_text(STOPPED)
-    assert "Stopped. The same command goes on" in train(stopped, 2, script=script)
+    assert "Stopped. The same command resumes" in train(stopped, 2, script=script)
     assert "going on at step 4" in train(stopped, 2)
     assert all(steps(stopped, rank) == steps(straight, rank) for rank in (0, 1))
     a, b = (load_file(folder / "out/g2p.safetensors") for folder in (straight, stopped))

@@ -175,7 +175,7 @@ class Names:
         return dims
 
     def _found_before(self, shape: torch.Size, roles: Sequence[Role], call: Any, *, guessed: bool) -> tuple[Dim, ...]:
-        """What `found` gives for axes of which none is known: as for the same question in a call with the same dims around it."""
+        """The dims that `found` gives for unknown axes, kept for the same question in a call with the same surrounding dims."""
         if self.why is not None:
             return self.found(shape, roles, call, guessed=guessed)
         state = self.state

@@ -95,5 +95,5 @@ def test_attention_in_blocks_is_one_sentence_and_no_weights(family, options):
     with pytest.warns(UserWarning, match=r"its softmax is over \[2, .*attention in blocks or windows") as said:
         with rf.record(model=model) as trace, torch.no_grad():
             model(torch.randint(4, 50, (2, 64)))
-    assert len([one for one in said if "could not be seen into" in str(one.message)]) == 1
+    assert len([one for one in said if "could not be recorded" in str(one.message)]) == 1
     assert not trace.by_path("attention") and len(trace.states) > 0

@@ -79,7 +79,7 @@ def test_what_is_called_attention_is_offered_as_it_is_computed_or_named(family):
         handle.remove()
 
     offered = set(trace.by_path("attention"))
-    said = [str(each.message) for each in caught if "could not be seen into" in str(each.message)]
+    said = [str(each.message) for each in caught if "could not be recorded" in str(each.message)]
     told = {path for path in ran if path in offered or any(called[path] in sentence for sentence in said)}
     unseen = [path for path in ran - told if not any(_related(path, other) for other in told | offered)]
     assert not unseen, {called[path] for path in unseen}

@@ -134,7 +134,7 @@ def test_of_a_run_the_options_of_its_search_are_in_the_answer():
     assert why.parts.sum() == pytest.approx(why.expected_score - why.found_score, rel=0.01)
     banned = rf.why_not(run, "CB")
     assert banned.kind == "not allowed" and not banned.repairs
-    with pytest.raises(ValueError, match="there is no margin to be taken apart"):
+    with pytest.raises(ValueError, match="there is no margin to decompose"):
         banned.parts
 
 

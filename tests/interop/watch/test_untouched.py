@@ -164,7 +164,7 @@ class PartlyScripted(Tagger):
         self.norm = torch.jit.script(self.norm)
 
 
-@pytest.mark.filterwarnings("ignore:record. this module cannot be seen into")
+@pytest.mark.filterwarnings("ignore:record. this module cannot be recorded")
 def test_the_example_of_a_model_with_a_scripted_part_changes_nothing():
     model, x = made(PartlyScripted), batches(1)[0]
     optimizer, before = torch.optim.SGD(model.parameters(), 0.1), state_of(model)
