@@ -283,7 +283,7 @@ REFUSED = {
         looped("x = loop.unstack(v0)\nv2 = loop.stack(x)") + "v1 = x + 1.0",
         "uses after a step",
     ),
-    "a value of an earlier step": (looped(EARLIER), "first step is another"),
+    "a value of an earlier step": (looped(EARLIER), "first step differs"),
     "lengths that differ": (
         search("v2 = loop.stack(h)") + "v1 = rf.reduce_sum(v2, axis=loop.axis)",
         "reduce_sum over .* lengths differ",
