@@ -7,8 +7,7 @@ import torch
 
 import rfnb as rf
 from rfnb.core.tensor_text import shape_of
-from rfnb.teaching import call, check_calls, check_padding, check_same, check_without, exercise, kind_of, wrong
-from rfnb.teaching.difference import difference
+from rfnb.teaching import call, check_calls, check_padding, check_same, check_without, exercise, is_same, kind_of, wrong
 
 
 class Words:
@@ -28,10 +27,6 @@ class Words:
     def tensor(self, *dims: rf.Dim) -> rf.Tensor:
         sizes = [dim.extent for dim in dims]
         return rf.convert_to_tensor(self.random.normal(size=sizes).astype("float32"), dims=dims)
-
-
-def _alike(got: object, other: object) -> bool:
-    return difference(got, other, 1e-4) is None
 
 
 def _tensor(got: object) -> None:
@@ -65,7 +60,7 @@ def add_readings(answer):
                 "They are one axis with two names. Replace one of them, and add then.",
             )
         same, _ = rf.replace_dim(back, in_dim=frames, out_dim=words.letters)
-        if _alike(got, words.x) or _alike(got, same) or _alike(got, 2 * words.x):
+        if is_same(got, words.x) or is_same(got, same) or is_same(got, 2 * words.x):
             wrong(
                 "Only one of the two readings is in it.",
                 [("got", shape_of(got))],
@@ -118,7 +113,7 @@ def tensor_of(answer):
             "These dims, and no others, belong to the array: batch, letters, feature.",
         )
     reshaped = rf.convert_to_tensor(array.reshape(3, 5, 4), dims=[words.batch, words.letters, words.feature])
-    if _alike(got, reshaped):
+    if is_same(got, reshaped):
         wrong(
             "The letters of the words are mixed up: reshape reads the numbers in memory in another rhythm.",
             [("array", "(5, 3, 4): letters, words, features"), ("got", shape_of(got))],
@@ -153,7 +148,7 @@ def sum_by_hand(answer):
     if words.letters in got.dims:
         total = rf.reduce_sum(words.x, axis=words.letters)
         if all(
-            _alike(one, total)
+            is_same(one, total)
             for one in (rf.gather(got, indices=0, axis=words.letters), rf.reduce_max(got, axis=words.letters))
         ):
             wrong(
@@ -166,7 +161,7 @@ def sum_by_hand(answer):
             [("got", shape_of(got)), ("wanted", "{batch, feature}")],
             "After the loop, loop.state.total is the last one.",
         )
-    if _alike(got, rf.reduce_mean(words.x, axis=words.letters)):
+    if is_same(got, rf.reduce_mean(words.x, axis=words.letters)):
         wrong("This is the mean, not the sum.", [("got", shape_of(got))])
     check_padding(answer, words.x, words.batch, words.letters, words.feature)
     check_same(got, rf.reduce_sum(words.x, axis=words.letters), what="The sum of the letters")
@@ -197,7 +192,7 @@ def mean_of_letters(answer):
                 "x comes with its axes in several orders, so no position of an axis is right for all of them.",
             )
         longest = rf.reduce_sum(x, axis=words.letters) / words.letters.extent
-        if _alike(got, longest):
+        if is_same(got, longest):
             wrong(
                 "Each sum is divided by the longest length: short words come out too small.",
                 [("lengths", "2, 5, 1"), ("divided by", "5")],
@@ -233,7 +228,7 @@ def outer(answer):
                 [("a", shape_of(a)), ("b", shape_of(b)), ("got", shape_of(got))],
                 "An outer product keeps all dims of both, and sums nothing.",
             )
-        if _alike(got, rf.combine_bc(a, "add", b)):
+        if is_same(got, rf.combine_bc(a, "add", b)):
             wrong("These are sums, not products.", [("a", shape_of(a)), ("b", shape_of(b)), ("got", shape_of(got))])
     check_calls(answer, lambda a, b: rf.combine_bc(a, "mul", b), pairs, what="The outer product")
 
@@ -266,7 +261,7 @@ def matmul_by_hand(answer):
                 [("a", shape_of(a)), ("b", shape_of(b)), ("reduce", reduce.name), ("got", shape_of(got))],
                 "The dim that is reduced is gone from the result.",
             )
-        if _alike(got, rf.reduce_mean(rf.combine_bc(a, "mul", b), axis=reduce)):
+        if is_same(got, rf.reduce_mean(rf.combine_bc(a, "mul", b), axis=reduce)):
             wrong(
                 "This is the mean of the products, not their sum.",
                 [("a", shape_of(a)), ("b", shape_of(b)), ("reduce", reduce.name)],
@@ -309,21 +304,21 @@ def softmax_by_hand(answer):
                 [("x", shape_of(x)), ("axis", axis.name), ("got", shape_of(got))],
                 "It makes one weight for each entry; they sum to 1.",
             )
-        if _alike(got, rf.exp(x)):
+        if is_same(got, rf.exp(x)):
             wrong(
                 "The weights do not sum to 1: this is only exp(x).",
                 [("x", shape_of(x))],
                 "Divide by the sum of the exps over the axis.",
             )
         others = [dim for dim in x.dims if dim is not axis]
-        if others and _alike(got, rf.exp(x) / rf.reduce_sum(rf.exp(x), axis=x.dims)):
+        if others and is_same(got, rf.exp(x) / rf.reduce_sum(rf.exp(x), axis=x.dims)):
             wrong(
                 "All values together sum to 1, not those of each row over the axis.",
                 [("x", shape_of(x)), ("axis", axis.name)],
                 "The sum goes over the axis alone.",
             )
         for other in others:
-            if _alike(got, rf.softmax(x, axis=other)):
+            if is_same(got, rf.softmax(x, axis=other)):
                 wrong(f"This is the softmax over {other.name}.", [("x", shape_of(x)), ("axis", axis.name)])
     check_without(answer, calls[0], ("softmax", "log_softmax"), "exp first, then divide by the sum over the axis.")
     check_calls(answer, lambda x, axis: rf.softmax(x, axis=axis), calls, what="The softmax")
@@ -382,22 +377,22 @@ def energies(answer):
         if key_dim in got.dims:
             wrong(f"{key_dim.name} is still there: a dot product sums over it.", given)
         product = rf.matmul(query, keys, reduce=key_dim)
-        if _alike(got, product):
+        if is_same(got, product):
             wrong(
                 "The scale is missing: these are the plain dot products.",
                 given,
                 f"Divide by the square root of the size of {key_dim.name}, here {key_dim.size}.",
             )
-        if _alike(got, product / key_dim.size):
+        if is_same(got, product / key_dim.size):
             wrong(
                 "Divided by the size, not by its square root.",
                 given,
                 "The spread of a sum of n products grows with √n.",
             )
-        if _alike(got, product * key_dim.size**0.5):
+        if is_same(got, product * key_dim.size**0.5):
             wrong("Multiplied by the square root instead of divided.", given)
         asked_of = [dim for dim in keys.dims if dim not in query.dims]
-        if any(_alike(got, rf.softmax(product / key_dim.size**0.5, axis=dim)) for dim in asked_of):
+        if any(is_same(got, rf.softmax(product / key_dim.size**0.5, axis=dim)) for dim in asked_of):
             wrong("These are the weights. The energies are what the softmax gets.", given)
     check_calls(
         answer,
@@ -471,18 +466,18 @@ def mended_attention(answer):
                 [*given, ("error", str(error).splitlines()[0])],
                 "The energies have a row for each target and a column for each source.",
             )
-        if targets == sources and _alike(got, _planted(query, keys, values)):
+        if targets == sources and is_same(got, _planted(query, keys, values)):
             wrong(
                 "The bug is still there: each row belongs to a key, and looks at the queries.",
                 given,
                 "The energies have a row for each target and a column for each source.",
             )
-        if targets == sources and _alike(got, torch.softmax(query @ keys.T / key**0.5, 0) @ values):
+        if targets == sources and is_same(got, torch.softmax(query @ keys.T / key**0.5, 0) @ values):
             wrong(
                 "The softmax goes over the targets: each column sums to 1 instead of each row.",
                 given,
                 "Each target spreads its attention over the sources.",
             )
-        if _alike(got, torch.softmax(query @ keys.T, -1) @ values):
+        if is_same(got, torch.softmax(query @ keys.T, -1) @ values):
             wrong("The scale is missing.", given, "Divide by the square root of the size of a key.")
         check_same(got, reference(query, keys, values), what="The attention", given=given)

@@ -8,15 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rfnb.teaching import call, check_same, exercise, kind_of, wrong
-from rfnb.teaching.difference import difference
+from rfnb.teaching import call, check_same, exercise, is_same, kind_of, wrong
 
 LENGTHS = ([1], [4, 2], [2, 5, 3], [4, 4], [1, 2, 7, 3])
 WORDS = Path(__file__).parents[1] / "data/words.txt"
-
-
-def _alike(got: object, other: object) -> bool:
-    return difference(got, other, 1e-4) is None
 
 
 def _batch(lengths: list[int], features: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
@@ -41,7 +36,7 @@ def _check_other_padding(answer, name: str, reference) -> None:
             dirty = x.clone()
             dirty[~_mask(sizes, x.shape[1])] = garbage
             got = call(answer, dirty, sizes.clone())
-            if not _alike(got, right):
+            if not is_same(got, right):
                 rule = (
                     "A mask of 0 does not take NaN away: 0 * NaN is NaN. Replace what is padding: torch.where, masked_fill."
                     if garbage != garbage
@@ -79,12 +74,12 @@ def mask_of(answer):
                     [*given, ("got", tuple(array.shape)), ("wanted", tuple(right.shape))],
                     "The sequences are rows, the positions columns.",
                 )
-            if not _alike(array, right):
+            if not is_same(array, right):
                 for one, what in ((1, "many"), (-1, "few")):
-                    if _alike(array, _mask(torch.tensor(lengths) + one, longest)):
+                    if is_same(array, _mask(torch.tensor(lengths) + one, longest)):
                         positions = "Positions begin with 0: a sequence of length 3 has 0, 1 and 2."
                         wrong(f"Each sequence has one frame too {what}.", given, positions)
-                if _alike(array, ~right):
+                if is_same(array, ~right):
                     wrong(
                         "It is the other way round: True at padding.",
                         given,
@@ -110,22 +105,22 @@ def mean_of(answer):
         x, sizes = _batch(lengths)
         got = call(answer, x.clone(), sizes.clone())
         right, real = _mean(x, sizes), _mask(sizes, x.shape[1])[..., None]
-        if not _alike(got, right):
-            if _alike(got, x.mean(1)):
+        if not is_same(got, right):
+            if is_same(got, x.mean(1)):
                 wrong(
                     "This is the mean over the whole rectangle: you looked at padding.",
                     _shown(lengths),
                     "The lengths are an argument, and nothing is done with them yet.",
                 )
-            if _alike(got, (x * real).mean(1)):
+            if is_same(got, (x * real).mean(1)):
                 wrong(
                     "Padding is left out of the sum, but counted: each sum is divided by the longest length.",
                     [*_shown(lengths), ("divided by", x.shape[1])],
                     "Each sequence is divided by its own length.",
                 )
-            if _alike(got, (x * real).sum(1)):
+            if is_same(got, (x * real).sum(1)):
                 wrong("This is the sum.", _shown(lengths), "Divide it by the lengths.")
-            if _alike(got, (x * real).sum((0, 1)) / sizes.sum()):
+            if is_same(got, (x * real).sum((0, 1)) / sizes.sum()):
                 wrong("This is one mean for the whole batch.", _shown(lengths), "Each sequence has a mean of its own.")
         check_same(got, right, what="The mean", given=_shown(lengths))
     _check_other_padding(answer, "the mean", _mean)
@@ -166,20 +161,20 @@ def masked_softmax(answer):
     for energies, mask in cases:
         got, right = call(answer, energies.clone(), mask.clone()), _softmax(energies, mask)
         given = [("mask", mask.tolist())] if mask.numel() < 8 else [("shape", tuple(mask.shape))]
-        if not _alike(got, right):
-            if _alike(got, torch.softmax(energies, -1)):
+        if not is_same(got, right):
+            if is_same(got, torch.softmax(energies, -1)):
                 wrong(
                     "The mask is not used: padding has weight.",
                     given,
                     "Energies of padding are to be -inf before the softmax.",
                 )
-            if _alike(got, torch.softmax(energies, -1) * mask):
+            if is_same(got, torch.softmax(energies, -1) * mask):
                 wrong(
                     "What is real does not sum to 1: padding was counted first, and taken away then.",
                     [*given, ("sums", torch.as_tensor(got).sum(-1).flatten().tolist())],
                     "Mask the energies before the softmax, not the weights after it.",
                 )
-            if _alike(got, torch.softmax(energies * mask, -1)) or _alike(
+            if is_same(got, torch.softmax(energies * mask, -1)) or is_same(
                 got, torch.softmax(energies.masked_fill(~mask, 0.0), -1)
             ):
                 wrong(
@@ -187,11 +182,11 @@ def masked_softmax(answer):
                     given,
                     "What is to have no weight has the energy -inf.",
                 )
-            if _alike(got, _softmax(energies, ~mask)):
+            if is_same(got, _softmax(energies, ~mask)):
                 wrong(
                     "It is the other way round: only padding has weight.", given, "The mask is True where it is real."
                 )
-            if energies.ndim == 2 and _alike(got, _softmax(energies.T, mask.T).T):
+            if energies.ndim == 2 and is_same(got, _softmax(energies.T, mask.T).T):
                 wrong("The columns sum to 1 instead of the rows.", given, "The weights are over the last axis.")
         check_same(got, right, what="The softmax", given=given)
     energies, mask = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[True, True], [False, False]])
@@ -223,7 +218,7 @@ def masked_softmax(answer):
     for garbage in (1e6, float("nan"), float("inf")):
         dirty = torch.where(cases[1][1], cases[1][0], garbage)
         got = call(answer, dirty, cases[1][1].clone())
-        if not _alike(got, _softmax(*cases[1])):
+        if not is_same(got, _softmax(*cases[1])):
             wrong(
                 f"You looked at padding: filled with {garbage:g}, the weights are other ones.",
                 [("mask", cases[1][1].tolist())],
@@ -256,18 +251,18 @@ def last_frame(answer):
                 "Positions begin with 0: the last real one of length 3 is 2.",
             )
         right = _last(x, sizes)
-        if not _alike(got, right):
-            if _alike(got, x[:, -1]):
+        if not is_same(got, right):
+            if is_same(got, x[:, -1]):
                 wrong(
                     "This is the last frame of the rectangle: padding, for all but the longest.",
                     given,
                     "The lengths say where each sequence ends.",
                 )
-            if _alike(got, x[:, 0]):
+            if is_same(got, x[:, 0]):
                 wrong("This is the first frame.", given)
-            if _alike(got, x[torch.arange(len(x)), sizes.clamp(max=x.shape[1] - 1)]):
+            if is_same(got, x[torch.arange(len(x)), sizes.clamp(max=x.shape[1] - 1)]):
                 wrong("One frame too far.", given, "Positions begin with 0: the last real one of length 3 is 2.")
-            if _alike(got, x[torch.arange(len(x)), sizes.min() - 1]):
+            if is_same(got, x[torch.arange(len(x)), sizes.min() - 1]):
                 wrong("The same position for all.", given, "Each sequence ends at a place of its own.")
         check_same(got, right, what="The last frame", given=given)
     _check_other_padding(answer, "the last frame", _last)
@@ -299,28 +294,28 @@ def waste(answer):
         got = call(answer, [list(batch) for batch in batches], list(lengths))
         given = [("batches", batches), ("lengths", lengths)]
         right = _waste(batches, lengths)
-        if not _alike(got, right):
-            if right and _alike(got, 100 * right):
+        if not is_same(got, right):
+            if right and is_same(got, 100 * right):
                 wrong("This is in percent.", given, "A share is between 0 and 1.")
-            if _alike(got, 1 - right):
+            if is_same(got, 1 - right):
                 wrong("This is the share of what is real.", given, "Padding is the rest: 1 minus it.")
-            if _alike(got, right / (1 - right)):
+            if is_same(got, right / (1 - right)):
                 wrong("Padding is divided by the letters.", given, "The share is of all cells, letters and padding.")
-            if _alike(got, float(np.mean([_waste([batch], lengths) for batch in batches]))):
+            if is_same(got, float(np.mean([_waste([batch], lengths) for batch in batches]))):
                 wrong(
                     "This is the mean of the shares of the batches; a small batch counts as much as a large one.",
                     given,
                     "Count letters and cells of all batches first, divide once.",
                 )
             cells = sum(len(batch) * max(lengths[number] for number in batch) for batch in batches)
-            if _alike(got, 1 - sum(lengths) / cells):
+            if is_same(got, 1 - sum(lengths) / cells):
                 wrong(
                     "Letters of all words are counted, also of those in no batch.",
                     given,
                     "Count what is in the batches.",
                 )
             whole = len(lengths) * max(lengths)
-            if _alike(got, 1 - sum(lengths) / whole):
+            if is_same(got, 1 - sum(lengths) / whole):
                 wrong(
                     "Each batch is filled up to the longest word of all.",
                     given,
@@ -517,19 +512,19 @@ def rate_mended(answer):
                         [*given, ("got", shape), ("wanted", tuple(right.shape))],
                         "One number for each word.",
                     )
-                if not _alike(got, right):
-                    if garbage and _alike(got, _rated(model, filled, sizes, filled != 0)):
+                if not is_same(got, right):
+                    if garbage and is_same(got, _rated(model, filled, sizes, filled != 0)):
                         wrong(
                             "Only the letter 0 is left out.",
                             given,
                             "The lengths tell what is padding, not the letters that happen to stand there.",
                         )
-                    if _alike(got, _rated(model, filled, sizes)):
+                    if is_same(got, _rated(model, filled, sizes)):
                         wrong(
                             "A word still has another rating in a batch than alone: the convolution reads padding as before.",
                             given,
                             "Mask what goes into the convolution. After it the last letter has seen the padding already.",
                         )
-                    if _alike(got, _rated(model, filled, sizes, real, divide=False)):
+                    if is_same(got, _rated(model, filled, sizes, real, divide=False)):
                         wrong("Each word is divided by the longest length.", given, "Divide by its own.")
                 check_same(got, right, what="The rating", given=given)

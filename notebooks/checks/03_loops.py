@@ -10,15 +10,10 @@ import torch
 
 import rfnb as rf
 from rfnb.core.tensor_text import shape_of
-from rfnb.teaching import call, check_padding, check_same, exercise, kind_of, wrong
+from rfnb.teaching import call, check_padding, check_same, exercise, is_same, kind_of, wrong
 from rfnb.teaching.course import load
-from rfnb.teaching.difference import difference
 
 COUNTER = Path(__file__).parents[1] / "data/counter.json"
-
-
-def _alike(got: object, other: object) -> bool:
-    return difference(got, other, 1e-4) is None
 
 
 class Weights:
@@ -83,7 +78,7 @@ def rnn_step(answer):
         (rf.relu(sums), "This is the ReLU.", "Elman's network has a tanh."),
         (rf.tanh(sums) + h, "The old state is added once more.", "It is in add(x, h) already, with its weights."),
     ):
-        if _alike(got, other):
+        if is_same(got, other):
             wrong(what, given, rule)
     check_same(got, rf.tanh(sums), what="The next state", given=given)
 
@@ -115,9 +110,9 @@ def lstm_step(answer):
     state = show * rf.tanh(memory)
     for each, wanted in zip(got, (h, c)):
         _need_states(each, wanted, given)
-    if _alike(got[0], memory) and _alike(got[1], state):
+    if is_same(got[0], memory) and is_same(got[1], state):
         wrong("The state and the memory are returned the wrong way round.", given, "return h, c")
-    if not _alike(got[1], memory):
+    if not is_same(got[1], memory):
         for other, what, rule in (
             (take * c + keep * new, "The forget gate and the input gate have changed places.", "c' = f c + i c~"),
             (keep * c + take * sums["new"], 'The tanh of "new" is missing.', "What is added is between -1 and 1."),
@@ -146,10 +141,10 @@ def lstm_step(answer):
             ),
             (keep * h + take * new, "The state is kept instead of the memory.", "c' = f c + i c~, with c and not h."),
         ):
-            if _alike(got[1], other):
+            if is_same(got[1], other):
                 wrong(what, given, rule)
         check_same(got[1], memory, what="The next memory", given=given)
-    if not _alike(got[0], state):
+    if not is_same(got[0], state):
         for other, what, rule in (
             (show * memory, "The memory is shown without its tanh.", "h' = o tanh(c')"),
             (
@@ -170,7 +165,7 @@ def lstm_step(answer):
                 "A gate is between 0 and 1.",
             ),
         ):
-            if _alike(got[0], other):
+            if is_same(got[0], other):
                 wrong(what, given, rule)
     check_same(got[0], state, what="The next state", given=given)
 
@@ -195,7 +190,7 @@ def gru_step(answer):
     reset, update = map(rf.sigmoid, sums)
     new = rf.tanh(of_x(x) + reset * of_h(h))
     state = (1 - update) * new + update * h
-    if not _alike(got, state):
+    if not is_same(got, state):
         inside = rf.tanh(of_x(x) + of_h(reset * h))
         whole = rf.tanh(of_x(x) + of_h(h))
         for other, what, rule in (
@@ -227,7 +222,7 @@ def gru_step(answer):
                 "n = tanh(u + r w)",
             ),
         ):
-            if _alike(got, other):
+            if is_same(got, other):
                 wrong(what, given, rule)
     check_same(got, state, what="The next state", given=given)
 
@@ -282,16 +277,16 @@ def read(answer):
                 (weights.c * 0, "It starts from 0 instead of from `start`.", "loop.state.h = start"),
                 (weights.h, "It starts from another state.", "loop.state.h = start"),
             ):
-                if _alike(got[0], _read(step, x, time, begin)[0]):
+                if is_same(got[0], _read(step, x, time, begin)[0]):
                     wrong(what, given, rule)
-            if _alike(got[0], _read(lambda frame, h: step(frame, weights.c), x, time, weights.c)[0]):
+            if is_same(got[0], _read(lambda frame, h: step(frame, weights.c), x, time, weights.c)[0]):
                 wrong(
                     "Each step begins with `start`: nothing is carried.",
                     given,
                     "loop.state.h is the state before this step; assign the next one to it.",
                 )
             before = rf.shift_right(states, axis=time, pad_value=0.0)
-            if difference(got[0].copy_masked(0.0), before.copy_masked(0.0), 1e-4) is None or _alike(
+            if is_same(got[0].copy_masked(0.0), before.copy_masked(0.0)) or is_same(
                 got[0], _before(step, x, time, weights.c)
             ):
                 wrong(
@@ -468,7 +463,7 @@ def final_state(answer):
         given = [("lengths", lengths)]
         got = call(answer, step, x.clone(), sizes.clone(), start.clone())
         right = _final(step, x, sizes, start)
-        if not _alike(got, right):
+        if not is_same(got, right):
             shortest = _final(step, x, sizes.clamp(max=int(sizes.min())), start)
             longer = _masked(step, x, sizes + 1, start, torch.where)
             for other, what, rule in (
@@ -490,13 +485,13 @@ def final_state(answer):
                 ),
                 (_final(step, x, sizes, start * 0), "It starts from 0 instead of from `start`.", "h = start"),
             ):
-                if _alike(got, other):
+                if is_same(got, other):
                     wrong(what, given, rule)
         check_same(got, right, what="The final state", given=given)
         if len(set(lengths)) > 1:
             dirty = x.clone()
             dirty[torch.arange(x.shape[1]) >= sizes[:, None]] = float("nan")
-            if not _alike(call(answer, step, dirty, sizes.clone(), start.clone()), right):
+            if not is_same(call(answer, step, dirty, sizes.clone(), start.clone()), right):
                 wrong(
                     "You looked at padding: filled with NaN, the final state is another one.",
                     given,
@@ -553,7 +548,7 @@ def reach(answer):
             )
         states = _states(step, x, start)
         right = _norms(loss(states[-1]), states[1:])
-        if not _alike(got, right):
+        if not is_same(got, right):
             frames = x.clone().requires_grad_()
             of_frames = _norms(loss(_states(step, frames, start)[-1]), [frames])
             each = torch.stack([_norms(loss(one), [one])[0] for one in states[1:]])
@@ -606,7 +601,7 @@ def reach(answer):
                 ),
                 (everywhere, "The losses of all steps are added up.", "The one loss is made of the last state."),
             ):
-                if _alike(got, other):
+                if is_same(got, other):
                     wrong(what, given, rule)
         check_same(got, right, what="The list of norms", given=given)
 
@@ -644,7 +639,7 @@ def clipped(answer):
         got, right = list(got), [one * min(1.0, limit / max(float(norm), 1e-9)) for one in gradients]
         if len(got) != len(right):
             wrong("One tensor for each gradient is wanted.", [*given, ("got", len(got)), ("wanted", len(right))])
-        if difference(got, right, 1e-4) is not None:
+        if not is_same(got, right):
             tiny = 1e-9
             by_sum = sum(float(one.norm()) for one in gradients)
             for other, what, rule in (
@@ -680,7 +675,7 @@ def clipped(answer):
                 ),
                 (gradients, "Nothing is clipped.", "The norm is above the limit here."),
             ):
-                if difference(got, other, 1e-4) is None:
+                if is_same(got, other):
                     wrong(what, given, rule)
         check_same(got, right, what="The list of gradients", given=given)
 

@@ -6,8 +6,7 @@ import torch
 
 import rfnb as rf
 from rfnb.models.number_words import NumberModel, batch_of, word_dim
-from rfnb.teaching import call, check_gradient, check_same, exercise, kind_of, wrong
-from rfnb.teaching.difference import difference
+from rfnb.teaching import call, check_gradient, check_same, exercise, is_same, kind_of, wrong
 
 # Not by length: an answer that needs the longest first would stop in the notebook.
 _WORDS = torch.tensor([[21, 2, 0, 9, 9, 9], [4, 28, 2, 27, 17, 0], [6, 0, 9, 9, 9, 9]])
@@ -343,11 +342,11 @@ def trained(answer):
                 "loss.item() is a float; a tensor keeps all that it was computed from.",
             )
         at = [("epochs", f"{len(got[1])}, and {mine.asked} are wanted")]
-        for name, (mistake, rule) in LOOP_MISTAKES.items() if difference(got, wanted, 1e-4) else ():
+        for name, (mistake, rule) in LOOP_MISTAKES.items() if not is_same(got, wanted) else ():
             if patience + mistake.get("early", 0) < 1:
                 continue
             made = Training(validation, counts, patience).run(partial(looped, **mistake))[0]
-            if difference(got, made, 1e-4) is None:
+            if is_same(got, made):
                 wrong(name, [*given, *at], rule)
         if theirs.asked > mine.asked and theirs.asked == len(validation):
             wrong(
@@ -362,9 +361,9 @@ def trained(answer):
             )
         check_same(got[0], wanted[0], what="The list of training losses", given=given)
         check_same(got[1], wanted[1], what="The list of validation losses", given=given)
-        if difference(other, weights, 1e-4) is not None:
+        if not is_same(other, weights):
             last = Training(validation, counts, patience).run(partial(looped, back="last"))[1]
-            if difference(other, last, 1e-4) is None:
+            if is_same(other, last):
                 wrong(
                     "In the end the weights are those of the last epoch, not of the best one.",
                     [*given, ("weights", other), ("best epoch", wanted[1].index(min(wanted[1])))],
@@ -399,6 +398,6 @@ def last_output(answer):
             (outputs[:, lengths - 1], "It takes the positions of all sequences from each of them.",
             "outputs[:, lengths - 1] pairs every row with every length; give the rows as an index too."),
         ):  # fmt: skip
-            if difference(got, mistake) is None:
+            if is_same(got, mistake):
                 wrong(what, shown, rule)
         check_same(got, expected, what="The result", given=shown)

@@ -15,17 +15,12 @@ from rfnb.teaching import (
     check_same,
     check_without,
     exercise,
+    is_same,
     kind_of,
     truth_of,
     wrong,
 )
 from rfnb.teaching.course import load
-from rfnb.teaching.difference import difference
-
-
-def same(got, other):
-    """Whether two results are the same up to rounding, whatever the order of their dims."""
-    return difference(got, other, 1e-4) is None
 
 
 def encoded(count, size, *, rate=2, swapped=False, base=10000.0):
@@ -50,18 +45,18 @@ def positions(answer):
         if np.shape(got) != wanted.shape:
             wrong("A row for each position and a column for each feature are wanted.",
                   [*given, ("yours", np.shape(got)), ("wanted", wanted.shape)])  # fmt: skip
-        if same(got, wanted):
+        if is_same(got, wanted):
             continue
-        if same(got, encoded(count, size, swapped=True)):
+        if is_same(got, encoded(count, size, swapped=True)):
             wrong("Sines and cosines have changed places.", given, "Columns 0, 2, 4, ... have the sine.")
         angles = np.arange(count)[:, None] * 10000.0 ** (-np.arange(0, size, 2) / size)
-        if size > 2 and same(got, np.concatenate([np.sin(angles), np.cos(angles)], 1)):
+        if size > 2 and is_same(got, np.concatenate([np.sin(angles), np.cos(angles)], 1)):
             wrong(
                 "All sines come first here.",
                 given,
                 "They alternate: the sine in column 2i, the cosine of the same angle in 2i + 1.",
             )
-        if size > 2 and same(got, encoded(count, size, rate=4)):
+        if size > 2 and is_same(got, encoded(count, size, rate=4)):
             wrong(
                 "The exponent is twice what it should be.",
                 given,
@@ -125,10 +120,10 @@ def self_attention(answer):
                 [*shown, ("got", kind_of(got))],
                 "rf.convert_to_tensor(array, dims=[...])",
             )
-        if same(got, wanted):
+        if is_same(got, wanted):
             continue
         for name, mistake in MISTAKES.items():
-            if same(got, attended(query, key, value, **options, **mistake)):
+            if is_same(got, attended(query, key, value, **options, **mistake)):
                 wrong(name, shown, RULES[name])
         check_same(got, wanted, what="The result", given=shown)
     check_padding(lambda q, k, v: answer(q, k, v, **options), query, key, value)
@@ -300,18 +295,18 @@ def norm(answer):
             wrong(
                 "x itself is changed.", given, "The sum of a residual needs it as it was: x - mean makes a new tensor."
             )
-        if same(got, wanted):
+        if is_same(got, wanted):
             continue
-        if eps != 1e-5 and same(got, normed(x, weight, bias)):
+        if eps != 1e-5 and is_same(got, normed(x, weight, bias)):
             wrong("It does not use the eps that it is given.", given, "eps is an argument.")
         for name, (mistake, rule) in NORM_MISTAKES.items():
             if "axis" in mistake and x.ndim < 2:
                 continue
-            if same(got, normed(x, weight, bias, eps, **mistake)):
+            if is_same(got, normed(x, weight, bias, eps, **mistake)):
                 wrong(name, given, rule)
         ones, zeros = torch.ones_like(weight), torch.zeros_like(bias)
         for name, other in {"weight": (ones, bias), "bias": (weight, zeros), "weight nor bias": (ones, zeros)}.items():
-            if same(got, normed(x, *other, eps)):
+            if is_same(got, normed(x, *other, eps)):
                 wrong(f"It uses no {name}.", given, "normalised * weight + bias")
         check_same(got, wanted, what="The normalised tensor", given=given)
     check_without(
@@ -470,14 +465,14 @@ def block(answer):
                 given,
                 "It belongs to the caller: x = x + ... makes a new tensor, x += ... does not.",
             )
-        if same(got, wanted):
+        if is_same(got, wanted):
             continue
         for name, (mistake, rule) in BLOCK_MISTAKES.items():
             if (mistake.keys() & {"states_normed", "swapped"} or mistake.get("first") == "cross") and not cross:
                 continue
-            if same(got, put_together(x, states, parts, **mistake)):
+            if is_same(got, put_together(x, states, parts, **mistake)):
                 wrong(name, given, rule)
-        if cross and same(got, put_together(x, None, Without(parts))):
+        if cross and is_same(got, put_together(x, None, Without(parts))):
             wrong("Cross-attention is missing.", given, "With states, the second line comes between the others.")
         check_same(got, wanted, what="The result", given=given)
     x = torch.randn(2, 3, 3, requires_grad=True)
@@ -592,10 +587,10 @@ def transformer(answer):
         )
         given = [("source", source), ("target", target), ("blocks", " and ".join(map(str, counts)))]
         got, wanted = call(answer, source, target, encoder, decoder), both_stacks(source, target, encoder, decoder)
-        if same(got, wanted):
+        if is_same(got, wanted):
             continue
         for name, (mistake, rule) in STACK_MISTAKES.items():
-            if same(got, both_stacks(source, target, encoder, decoder, **mistake)):
+            if is_same(got, both_stacks(source, target, encoder, decoder, **mistake)):
                 wrong(name, given, rule)
         check_same(got, wanted, what="The result", given=given)
 
@@ -614,18 +609,18 @@ def previous_score(answer):
         weights /= weights.sum(-1, keepdims=True)
         wanted = np.array([np.mean([one[t, t - 1] for t in range(1, time)]) for one in weights])
         got, given = call(answer, weights), [("weights", weights)]
-        if np.shape(got) == wanted.shape and not same(got, wanted):
-            if same(got, wanted * (time - 1) / time):
+        if np.shape(got) == wanted.shape and not is_same(got, wanted):
+            if is_same(got, wanted * (time - 1) / time):
                 wrong(
                     "It divides by all positions.",
                     given,
                     "The first position has none before it: the mean is over time - 1 of them.",
                 )
-            if same(got, np.array([np.mean([one[t, t] for t in range(time)]) for one in weights])):
+            if is_same(got, np.array([np.mean([one[t, t] for t in range(time)]) for one in weights])):
                 wrong(
                     "This is the weight on the position itself.", given, "One place to the left: weights[h, t, t - 1]."
                 )
-            if same(got, np.array([np.mean([one[t - 1, t] for t in range(1, time)]) for one in weights])):
+            if is_same(got, np.array([np.mean([one[t - 1, t] for t in range(1, time)]) for one in weights])):
                 wrong(
                     "This is the weight on the position after.",
                     given,

@@ -14,9 +14,8 @@ import torch
 
 import rfnb as rf
 from rfnb.teaching import call as called
-from rfnb.teaching import check_same, exercise, kind_of, truth_of, wrong
+from rfnb.teaching import check_same, exercise, is_same, kind_of, truth_of, wrong
 from rfnb.teaching.course import load
-from rfnb.teaching.difference import difference
 
 clinic = vars(load(Path(__file__).parents[1] / "data/clinic.py"))
 
@@ -156,10 +155,6 @@ def scores_are_true(answer):
 # The patients, mended
 
 
-def alike(got, wanted):
-    return difference(got, wanted, 1e-4) is None
-
-
 def examined(got, wanted, given, what, *, real=None, as_before=None, ill=None, mistakes=(), rule=""):
     """Says what is wrong with a patient that was mended, if something is.
 
@@ -173,12 +168,12 @@ def examined(got, wanted, given, what, *, real=None, as_before=None, ill=None, m
         mistakes: (what it gives, a sentence, a rule) of usual ones.
     """
     here = (lambda each: each) if real is None else (lambda each: each[real])
-    if alike(here(got), here(wanted)):
+    if is_same(here(got), here(wanted)):
         return
-    if as_before is not None and alike(here(got), here(as_before)):
+    if as_before is not None and is_same(here(got), here(as_before)):
         wrong("The patient is as ill as before.", given, rule)
     for other, said, why in mistakes:
-        if alike(here(got), here(other)):
+        if is_same(here(got), here(other)):
             wrong(said, given, why)
     if ill is not None:
         ill()
@@ -240,8 +235,8 @@ def mended_encoder(answer):
                     answer, x[seq : seq + 1, :length].clone(), torch.tensor([length]), to.clone(), back.clone()
                 )
                 alone = array_of(alone, (1, length, len(back)), [("lengths", (length,)), *given[1:]])
-                if not alike(alone[0], got[seq, :length]):
-                    at = next(at for at in range(length) if not alike(alone[0, at], got[seq, at]))
+                if not is_same(alone[0], got[seq, :length]):
+                    at = next(at for at in range(length) if not is_same(alone[0, at], got[seq, at]))
                     rows = [("sequence, frame", (seq, at)), ("alone", alone[0, at]), ("in the batch", got[seq, at])]
                     wrong("It is still ill: a sequence gets other numbers alone than in the batch.", [*given, *rows])
 
@@ -274,8 +269,8 @@ def mended_attention(answer):
         def ill(x=x, counts=counts, real=real, given=given, got=got):
             other = torch.where(real[..., None], x, 100.0)
             again = array_of(called(answer, other, counts.clone()), x.shape, given)
-            if not alike(again[real], got[real]):
-                at = next(at for at in real.nonzero().tolist() if not alike(again[*at], got[*at]))
+            if not is_same(again[real], got[real]):
+                at = next(at for at in real.nonzero().tolist() if not is_same(again[*at], got[*at]))
                 rows = [("sequence, frame", tuple(at)), ("before", got[*at]), ("with 100 in the padding", again[*at])]
                 wrong(
                     "It is still ill: with 100 in the padding, real frames get other numbers.",
@@ -341,7 +336,7 @@ def mended_step(answer):
         whole = lambda shift, model=model, text=text: shifted(model, text, shift)  # noqa: E731
 
         def ill(got=got, right=right, given=given):
-            at = next(at for at in range(len(right)) if not alike(got[at], right[at]))
+            at = next(at for at in range(len(right)) if not is_same(got[at], right[at]))
             rows = [("letter", at), ("step by step", got[at]), ("whole", right[at])]
             wrong("It is still ill: step by step a letter gets other logits than in the whole text.", [*given, *rows])
 
@@ -364,7 +359,7 @@ def mended_step(answer):
             rule="The number of letters in the cache is the position of the next one.",
         )  # fmt: skip
         again = called(answer, model, text[1], caches[1])[0]
-        if not alike(torch.as_tensor(again).detach(), right[1]):
+        if not is_same(torch.as_tensor(again).detach(), right[1]):
             wrong("The cache that it gets is changed.", given, "Two texts with one beginning share it: make a new one.")
 
 
@@ -433,7 +428,7 @@ def mended_search(answer):
         given = [("model", f"clinic.Speller({seed})"), ("beam", beam_size), ("steps", steps)]
         got = hypotheses_of(called(answer, model, beam_size, steps), given)
         right = clinic["beam"](model, beam_size, steps)
-        if [text for text, _ in got] == [text for text, _ in right] and alike(
+        if [text for text, _ in got] == [text for text, _ in right] and is_same(
             *([s for _, s in each] for each in (got, right))
         ):
             continue

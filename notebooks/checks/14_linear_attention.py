@@ -9,15 +9,10 @@ from typing import Any
 
 import torch
 
-from rfnb.teaching import call, check_same, exercise, kind_of, wrong
+from rfnb.teaching import call, check_same, exercise, is_same, kind_of, wrong
 from rfnb.teaching.course import load
-from rfnb.teaching.difference import difference
 
 Mistake = tuple[Callable[..., Any], str, str]
-
-
-def _alike(got: object, other: object) -> bool:
-    return difference(got, other, 1e-4) is None
 
 
 def _random(seed: int) -> Callable[..., torch.Tensor]:
@@ -50,11 +45,11 @@ def _judge_step(
         got = call(answer, *(value.clone() for value in each.values()))
         read, state = _pair(got, given)
         wanted_read, wanted_state = right(**each)
-        if _alike(read, wanted_state) and _alike(state, wanted_read):
+        if is_same(read, wanted_state) and is_same(state, wanted_read):
             wrong("What is read and the state are returned the wrong way round.", given, "return read, state")
-        if not (_alike(read, wanted_read) and _alike(state, wanted_state)):
+        if not (is_same(read, wanted_read) and is_same(state, wanted_state)):
             for other, what, rule in mistakes:
-                if difference((read, state), other(**each), 1e-4) is None:
+                if is_same((read, state), other(**each)):
                     wrong(what, given, rule)
         check_same(state, wanted_state, what="The state", given=given)
         check_same(read, wanted_read, what="What is read", given=given)
@@ -139,7 +134,7 @@ def all_at_once(answer):
         query, key, value = random(*batch, time, keys), random(*batch, time, keys), random(*batch, time, values)
         given = [("query", tuple(query.shape)), ("value", tuple(value.shape))]
         got, right = call(answer, query.clone(), key.clone(), value.clone()), _all(query, key, value)
-        if not _alike(got, right):
+        if not is_same(got, right):
             scores = query @ key.mT
             blocked = scores.masked_fill(torch.ones(time, time).triu(1).bool(), float("-inf"))
             for other, what, rule in (
@@ -150,7 +145,7 @@ def all_at_once(answer):
                 (_all(query, key, value) / keys**0.5, "There is a scale in it.", "The step has no 1/sqrt(key)."),
                 (_all(key, query, value), "Key and query have changed places.", "Rows are queries, columns keys."),
             ):  # fmt: skip
-                if time > 1 and _alike(got, other):
+                if time > 1 and is_same(got, other):
                     wrong(what, given, rule)
         check_same(got, right, what="The result", given=given)
 
@@ -235,7 +230,7 @@ def response(answer):
         if isinstance(got, (list, tuple)) and all(getattr(one, "ndim", 0) == 0 for one in got):
             got = torch.tensor([float(one) for one in got])
         right = _response(decay, write, read, length)
-        if not _alike(got, right):
+        if not is_same(got, right):
             by_cell = torch.stack([read * write * decay**step for step in range(length)])
             for other, what, rule in (
                 (_response(decay, write, read, length, first=1), "It forgets before the first output.", "The first output is c · b."),
@@ -247,7 +242,7 @@ def response(answer):
                 (by_cell.T, "It gives the cells one by one.", "An output is a sum over the cells."),
                 (_response(decay, write, read, length + 1), "There is one output too many.", "As many as `length`."),
             ):  # fmt: skip
-                if length > 1 and _alike(got, other):
+                if length > 1 and is_same(got, other):
                     wrong(what, given, rule)
         check_same(got, right, what="The response", given=given)
 
@@ -285,7 +280,7 @@ def chunked(answer):
         given = [("steps", time), ("size of a chunk", size)]
         got = call(answer, query.clone(), key.clone(), value.clone(), size)
         right = _all(query, key, value)
-        if not _alike(got, right):
+        if not is_same(got, right):
             alone = torch.cat([_all(*each) for each in zip(query.split(size), key.split(size), value.split(size))])
             whole = len(query) // size * size
             for other, what, rule in (
@@ -295,7 +290,7 @@ def chunked(answer):
                 (_chunked(query, key, value, size, masked=False), "A chunk looks ahead.", "It has a mask."),
                 (right[:whole], "The last chunk, which is shorter, is missing.", "split gives it, too."),
             ):  # fmt: skip
-                if _alike(got, other):
+                if is_same(got, other):
                     wrong(what, given, rule)
         check_same(got, right, what="The result", given=given)
 

@@ -9,15 +9,10 @@ from typing import Any, NoReturn
 import torch
 from torch import nn
 
-from rfnb.teaching import call, check_same, exercise, kind_of, wrong
-from rfnb.teaching.difference import difference
+from rfnb.teaching import call, check_same, exercise, is_same, kind_of, wrong
 
 _PADDING, _HIDDEN, _FIRST, _LAST = 0, 1, 2, 28
 _SURE = 5.0  # standard deviations that a share is off by chance in one of a million trials
-
-
-def _alike(got: object, other: object) -> bool:
-    return difference(got, other, 1e-4) is None
 
 
 def _pair(got: object, what: str, rule: str) -> tuple[Any, Any]:
@@ -243,7 +238,7 @@ def _wrong_loss(got: object, logits: torch.Tensor, letters: torch.Tensor, chosen
         (-picked[chosen].mean(), "The logits are taken for log probabilities.", "nn.functional.cross_entropy, or log_softmax first."),
         (total / chosen.sum() / math.log(2), "It is in bits.", "In nats."),
     ):  # fmt: skip
-        if not chosen.all() and _alike(got, other):
+        if not chosen.all() and is_same(got, other):
             wrong(what, given, rule)
 
 
@@ -261,7 +256,7 @@ def masked_loss(answer):
         given = [("logits", tuple(logits.shape)), ("chosen", int(chosen.sum()))]
         right = nn.functional.cross_entropy(logits[chosen], letters[chosen])
         got = call(answer, logits.clone(), letters.clone(), chosen.clone())
-        if not _alike(got, right):
+        if not is_same(got, right):
             _wrong_loss(got, logits, letters, chosen, given)
         check_same(got, right, what="The loss", given=given)
     for logits, letters, chosen in _losses():
@@ -273,7 +268,7 @@ def masked_loss(answer):
     logits = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(6)).requires_grad_()
     got = call(answer, logits, torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3, dtype=torch.bool))
     given = [("logits", (2, 3, 4)), ("chosen", 0)]
-    if not _alike(got, torch.tensor(0.0)):
+    if not is_same(got, torch.tensor(0.0)):
         wrong(
             "Where nothing was chosen the loss is not 0.",
             [*given, ("got", got)],
@@ -514,7 +509,7 @@ def pull(answer):
         before = {name: values.detach().clone() for name, values in start.items()}
         model.zero_grad()
         got = call(answer, model, dict(start))
-        if not _alike(got, right):
+        if not is_same(got, right):
             total, numbers = 2 * right, sum(each.numel() for each in apart.values())
             for other, what, rule in (
                 (total, "It is twice as much.", "Half of the sum of squares."),
@@ -527,7 +522,7 @@ def pull(answer):
                 (sum((values**2).sum() for values in named.values()) / 2, "It pulls to 0.", "To the values of the start."),
                 (sum((named[name] ** 2).sum() for name in start) / 2, "It pulls to 0.", "To the values of the start."),
             ):  # fmt: skip
-                if _alike(got, other):
+                if is_same(got, other):
                     wrong(what, given, rule)
         check_same(got, right, what="The pull", given=given)
         if not isinstance(got, torch.Tensor) or not got.requires_grad:

@@ -13,8 +13,7 @@ from torch.nn.functional import linear, normalize, softplus
 from torch.overrides import TorchFunctionMode
 
 import rfnb as rf
-from rfnb.teaching import call, check_same, kind_of, wrong
-from rfnb.teaching.difference import difference
+from rfnb.teaching import call, check_same, is_same, kind_of, wrong
 
 
 def drawn(layer, seed=1):
@@ -375,7 +374,7 @@ def judge(answer, cases, forbidden=()):
         if got.shape != right.shape:
             rows = [("got", tuple(got.shape)), ("expected", tuple(right.shape))]
             wrong("The result has another shape:", [*given, *rows])
-        if difference(got, right, 1e-4) is not None:
+        if not is_same(got, right):
             told(port, original, x, got, right, given)
 
 
@@ -397,9 +396,7 @@ def told(port, original, x, got, right, given):
         )
     with torch.no_grad():
         known = [
-            said
-            for kind, said in FAULTS[type(original)].items()
-            if difference(got, with_weights_of(kind, original)(x), 1e-4) is None
+            said for kind, said in FAULTS[type(original)].items() if is_same(got, with_weights_of(kind, original)(x))
         ]
     rule = (
         "Compare that line with what the original does there."

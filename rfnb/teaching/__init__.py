@@ -16,5 +16,6 @@ from rfnb.teaching.compare import check_same as check_same
 from rfnb.teaching.compare import check_without as check_without
 from rfnb.teaching.compare import truth_of as truth_of
 from rfnb.teaching.compare import with_padding as with_padding
+from rfnb.teaching.difference import is_same as is_same
 from rfnb.teaching.exercises import exercise as exercise
 from rfnb.teaching.exercises import wrong as wrong

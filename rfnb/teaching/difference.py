@@ -36,6 +36,11 @@ class Difference:
     rule: str = ""
 
 
+def is_same(got: Any, expected: Any, tolerance: float = 1e-4) -> bool:
+    """Whether there is no `difference`: for mistakes that a check compares with."""
+    return difference(got, expected, tolerance) is None
+
+
 def difference(got: Any, expected: Any, tolerance: float = 1e-4, place: str = "") -> Difference | None:
     """The first difference, or None.
 
