@@ -6,15 +6,11 @@ nothing else; so both are scripts.
 
 from __future__ import annotations
 
-import json
-import zlib
-from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
 from rfnb.viz.page.output import STATIC
 from rfnb.viz.save import write_page
-from rfnb.viz.spec import pack
 
 FOLDER = "running"
 
@@ -71,7 +67,7 @@ def write_pages(folder: Path) -> None:
     from rfnb.models import g2p, load_g2p, pronounce
     from rfnb.models.g2p_search import search
     from rfnb.trace.record import record
-    from rfnb.viz.runnable.page import in_text, page_of
+    from rfnb.viz.runnable.page import body_of, in_text, page_of
     from rfnb.viz.show import view_of
 
     model = load_g2p()
@@ -80,25 +76,22 @@ def write_pages(folder: Path) -> None:
     made, about, _ = page_of(
         lambda word, beam_size: search(model, [word], beam_size=beam_size), ("word", "parachute"), numbers, {}
     )
-    frame = pack(made)
-    about["sum"] = zlib.adler32(frame)
+    program, total = in_text(made)
     code = (STATIC / "rfnb-page.js").read_text(encoding="utf-8")
-    (folder / "g2p.js").write_text(f'globalThis.rfnbPrograms={{"g2p":"{in_text(frame)}"}};\n', encoding="utf-8")
+    (folder / "g2p.js").write_text(f'globalThis.rfnbPrograms={{"g2p":"{program}"}};\n', encoding="utf-8")
     (folder / "rfnb-page.js").write_text(f"globalThis.rfnbPage=()=>{{{code}\n}};rfnbPage();\n", encoding="utf-8")
     about["said"] = about["said"].replace("the first text", "“parachute”")
-    card = escape(Path(g2p.__file__).with_suffix(".md").read_text(encoding="utf-8"))
+    card = Path(g2p.__file__).with_suffix(".md").read_text(encoding="utf-8")
     for name, (word, beam_size, first, asks) in PAGES.items():
         with record(model=model, kinds=first) as trace:
             pronounce(model, word, beam_size=beam_size)
         fields = [{**each, "value": {"word": word, "beam_size": beam_size}[each["name"]]} for each in about["fields"]]
-        told = escape(json.dumps({**about, "fields": fields, "first": first}), quote=True)
-        back = f'<a href="../notebooks/{name}.html">Back to the lesson</a>'
-        body = (
-            f'<p>{asks} {back}</p>\n<div class="rfnb-picture">{view_of(trace, title=word).html()}</div>\n'
-            f'<div class="rfnb-program" hidden data-of="g2p" data-about="{told}"></div>\n'
-            f"<details><summary>What is in this page</summary><pre>{card}</pre></details>\n"
+        asked = f'<p>{asks} <a href="../notebooks/{name}.html">Back to the lesson</a></p>\n'
+        shared = '<div class="rfnb-program" hidden data-of="g2p"></div>'
+        body = body_of(
+            view_of(trace, title=word), shared, {**about, "sum": total, "fields": fields, "first": first}, card
         )
-        write_page(folder / f"{name}.html", title_of(name), body, script=("g2p.js", "rfnb-page.js"), runs=True)
+        write_page(folder / f"{name}.html", title_of(name), asked + body, script=("g2p.js", "rfnb-page.js"), runs=True)
 
 
 def title_of(name: str) -> str:

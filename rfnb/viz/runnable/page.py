@@ -150,20 +150,32 @@ def save_page(
         TypeError, ValueError: If a page cannot run it, see `PageProgram.of`, or cannot show anything of it.
     """
     made, about, picture = page_of(fn, text, numbers, fixed, record=record, view=view, weights=weights, title=title)
-    frame = pack(made)
-    about["sum"] = zlib.adler32(frame)
-    said = f' data-about="{escape(json.dumps(about), quote=True)}" hidden'
-    data = held("program", in_text(frame)).replace(" hidden", said, 1)
-    body = f'<p class="rfnb-page-still">{_STILL}</p>\n<div class="rfnb-picture">{picture.html()}</div>\n{data}'
-    if card:
-        card = "\n".join(map(line, card.splitlines()))
-        body += f"<details><summary>What is in this page</summary><pre>{escape(card)}</pre></details>\n"
+    program, total = in_text(made)
+    body = body_of(picture, held("program", program), {**about, "sum": total}, card)
     return write_page(path, title or "rfnb", body, script="rfnb-page.js", runs=True)
 
 
-def in_text(frame: bytes) -> str:
-    """The bytes of a program as the page reads them."""
-    return base64.b85encode(frame).decode().translate(_IN_HTML)
+def in_text(made: Spec) -> tuple[str, int]:
+    """A program as the page reads it, and the sum by which it notices a damaged one."""
+    frame = pack(made)
+    return base64.b85encode(frame).decode().translate(_IN_HTML), zlib.adler32(frame)
+
+
+def body_of(picture: View, program: str, about: Mapping[str, Any], card: str) -> str:
+    """The body of a page in which a model runs.
+
+    Args:
+        picture: What is there until the script runs.
+        program: The invisible element that holds the program, or the name of one that pages share.
+        about: See `page_of`; with the sum of the program.
+        card: Information about the model, shown on request.
+    """
+    program = program.replace(" hidden", f' data-about="{escape(json.dumps(about), quote=True)}" hidden', 1)
+    body = f'<p class="rfnb-page-still">{_STILL}</p>\n<div class="rfnb-picture">{picture.html()}</div>\n{program}'
+    if card:
+        card = "\n".join(map(line, card.splitlines()))
+        body += f"<details><summary>What is in this page</summary><pre>{escape(card)}</pre></details>\n"
+    return body
 
 
 def page_of(

@@ -26,7 +26,7 @@ interface About {
   said: string; // of its weights
   first?: string[]; // the kinds of views that are open, in this order; others are folded
 }
-/** What several pages beside each other have in files of their own (rfnb/site/running.py): the code of this script, and programs in base64. */
+/** What several pages beside each other have in files of their own (rfnb/site/lesson_pages.py): the code of this script, and programs in base 85. */
 interface Shared {
   rfnbPage?: () => void;
   rfnbPrograms?: Record<string, string>;
