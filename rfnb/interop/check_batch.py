@@ -22,14 +22,13 @@ from typing import Any
 import torch
 
 from rfnb.core.errors import runtime_error, value_error
-from rfnb.core.tree import map_nested
 from rfnb.interop.batch_axes import PaddingBeside, as_they_are, of_a_step, of_one_sequence
 from rfnb.interop.batch_report import BatchCheck, Leak, Way
 from rfnb.interop.beside import Apart, Options, TapePair, apart
 from rfnb.interop.leak_source import nan_birth, source_of
 from rfnb.interop.metrics import called, check_model
 from rfnb.interop.padded import Padded, padded_inputs
-from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, opened, tensors_in
+from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, opened, raised, tensors_in
 
 _TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 _CACHES = ("past_key_values", "past_key_value", "cache", "past", "state", "states", "hidden", "hx")
@@ -450,13 +449,6 @@ def _compared(output: Any) -> list[torch.Tensor]:
     elif type(output) is tuple and len(output) == 2 and not isinstance(output[1], torch.Tensor):
         output = output[:1] if isinstance(output[0], torch.Tensor) else output
     return [each for each in tensors_in(output) if each.ndim]
-
-
-def raised(inputs: Any, dtype: torch.dtype) -> Any:
-    """Inputs with floats in another dtype."""
-    return map_nested(
-        lambda each: each.to(dtype) if isinstance(each, torch.Tensor) and each.is_floating_point() else each, inputs
-    )
 
 
 def _is_mask(tensor: torch.Tensor, padded: Padded) -> bool:

@@ -18,13 +18,12 @@ import torch
 
 from rfnb.core.errors import NearNames, runtime_error, value_error
 from rfnb.core.place import place_text, source_line
-from rfnb.core.tree import map_nested
 from rfnb.interop.beside import relative
 from rfnb.interop.causes import Parting, Try, tries
 from rfnb.interop.measured import Measured
 from rfnb.interop.measured import spec as spec_of_map
 from rfnb.interop.metrics import called, check_model
-from rfnb.interop.tape import Tape, TapeCall, copied, kind_of
+from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, raised
 from rfnb.interop.two_codes import OneSide, Sums, begins, equal, place_of, result_of
 from rfnb.viz.markup import table
 from rfnb.viz.spec import Spec
@@ -185,7 +184,7 @@ class _Codes:
             tolerance,
             names,
         )
-        self.inputs, self.other_inputs = _raised(inputs), _raised(inputs_b)
+        self.inputs, self.other_inputs = raised(inputs, torch.float64), raised(inputs_b, torch.float64)
         _snap(self.mine, self.theirs)
         self.passes = 0
 
@@ -311,12 +310,6 @@ def _training(model: torch.nn.Module, flag: bool | None) -> Iterator[None]:
     finally:
         for module, own in before:
             module.training = own
-
-
-def _raised(inputs: Any) -> Any:
-    return map_nested(
-        lambda each: each.double() if isinstance(each, torch.Tensor) and each.is_floating_point() else each, inputs
-    )
 
 
 def _snap(mine: torch.nn.Module, theirs: torch.nn.Module) -> None:

@@ -26,7 +26,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from rfnb.core import tree
 from rfnb.core.place import Place, place_of_user
-from rfnb.core.tree import is_container, items_of
+from rfnb.core.tree import is_container, items_of, map_nested
 from rfnb.trace.probe import Ear, trace_context
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -71,20 +71,25 @@ def copied(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     """A copy of a model in another dtype, for use with a tape, without gradients; complex values stay complex, in the same width."""
 
     def wide(raw: torch.Tensor) -> torch.Tensor:  # Module.to drops the imaginary part
-        return raw.to(dtype.to_complex() if raw.is_complex() else dtype) if _has_fractions(raw) else raw
+        return (
+            raw.to(dtype.to_complex() if raw.is_complex() else dtype)
+            if raw.is_complex() or raw.is_floating_point()
+            else raw
+        )
 
     memo: dict[int, Any] = {}
     of_rfnb = any(getattr(each, "bridged", None) is not None for each in model.modules())  # has its own dtypes
     for own in () if of_rfnb else itertools.chain(model.parameters(), model.buffers()):
-        if type(own) in (torch.Tensor, torch.nn.Parameter) and _has_fractions(own):
-            raw = wide(own.detach())
-            raw = raw.clone() if raw.dtype == own.dtype else raw
+        if type(own) in (torch.Tensor, torch.nn.Parameter) and (raw := wide(own.detach())).dtype != own.dtype:
             memo[id(own)] = torch.nn.Parameter(raw, own.requires_grad) if isinstance(own, torch.nn.Parameter) else raw
     return copy.deepcopy(model, memo)._apply(wide)
 
 
-def _has_fractions(raw: torch.Tensor) -> bool:
-    return raw.is_floating_point() or raw.is_complex()
+def raised(inputs: Any, dtype: torch.dtype) -> Any:
+    """Inputs with floats in another dtype."""
+    return map_nested(
+        lambda each: each.to(dtype) if isinstance(each, torch.Tensor) and each.is_floating_point() else each, inputs
+    )
 
 
 def kind_of(model: torch.nn.Module, path: str) -> str:

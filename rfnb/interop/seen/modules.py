@@ -187,9 +187,7 @@ def tell_call(
     names, kind = call.names, type(call.module).__name__
     inputs = [(name, raw, dims) for (name, raw), dims in zip(call.tensors(), call.named())]
     look: list[Any] = [kind, raised, len(inputs)]
-    for name, raw, dims in inputs:
-        look += name, raw.dtype, dims, dims[-1].kind if dims else None
-    for name, raw, dims in outputs:
+    for name, raw, dims in (*inputs, *outputs):
         look += name, raw.dtype, dims, dims[-1].kind if dims else None
     if not names.values:
         probe_later("module", Later(partial(_values, names, kind, raised, inputs, outputs, ()), look=tuple(look)))
