@@ -864,64 +864,6 @@ TRUE: dict[str, dict[str, Callable[[], bool]]] = {
 }  # fmt: skip
 
 
-def beam_of_two() -> list[tuple[str, float]]:
-    """Of the exam: the two hypotheses after the second step."""
-    first = {"A": 0.5, "B": 0.4, ".": 0.1}
-    after = {"A": {"A": 0.3, "B": 0.3, ".": 0.4}, "B": {"A": 0.05, "B": 0.05, ".": 0.9}}
-    kept = sorted(first, key=first.__getitem__, reverse=True)[:2]
-    found = {one + label: first[one] * p for one in kept for label, p in after[one].items()}
-    return [(name, round(p, 9)) for name, p in sorted(found.items(), key=lambda pair: -pair[1])][:3]
-
-
-def exam_attention() -> bool:
-    powers, values = np.array([4, 2, 2, 1]), np.array([1, 3, 5, 100])
-    real, spoiled = powers[:3] / 8, powers[:3] / 9
-    context = real @ values[:3]
-    return (
-        same(real, [1 / 2, 1 / 4, 1 / 4]) and same(context, 2.5) and same(spoiled.sum(), 8 / 9)
-        and rounds(float(spoiled @ values[:3]), "2.22") and same(real[2] * (values[2] - context), 0.625)
-    )  # fmt: skip
-
-
-def exam_ctc() -> bool:
-    probs = np.array([[0.5, 0.3, 0.2]] * 2)
-    every = {labels: by_paths(probs, list(labels)) for labels in [(), (1,), (2,), (1, 2), (2, 1), (1, 1)]}
-    best = max(every, key=every.__getitem__)
-    return same([every[1,], every[1, 1], every[()]], [0.39, 0, 0.25]) and best == (1,) and same(sum(every.values()), 1)
-
-
-EXAM: dict[str, Callable[[], bool]] = {
-    "$1-12/21=3/7$, or 42.9 %": lambda: same(waste([2, 3, 7]), 3 / 7) and rounds(300 / 7, "42.9"),
-    "At most $0.8^{20}=0.0115$": lambda: rounds(0.8**20, "0.0115"),
-    "$f=2^{-1/20}=0.966$": lambda: rounds(2 ** (-1 / 20), "0.966") and rounds(half_life(2 ** (-1 / 20)), "20.0"),
-    "1 + 2 + 1 + 0 = 4 bits; the perplexity is $2^{4/4}=2$": lambda: -math.log2(1 / 2 * 1 / 4 * 1 / 2 * 1) == 4,
-    "$p-1=-0.75$": lambda: 1 / 4 - 1 == -0.75,
-    "Weights ½, ¼, ¼ and 0; the context is 2.5": exam_attention,
-    "these sum to 8/9, and the context is too small (2.22)": exam_attention,
-    r"$\alpha_3(v_3-c)=\frac14(5-2.5)=0.625$": exam_attention,
-    "A, then the end: 0.5 · 0.4 = 0.20": lambda: same(0.5 * 0.4, 0.20),
-    "A (0.5) and B (0.4), both of the beginning; the end with 0.1 is cut. Second step: `B .` 0.36 with parent B, and `A .` 0.20 with "
-    "parent A; the next ones have 0.15": lambda: beam_of_two() == [("B.", 0.36), ("A.", 0.2), ("AA", 0.15)],
-    "Paths *aa*, *a*–, –*a*: 0.09 + 0.15 + 0.15 = 0.39": exam_ctc,
-    "which has 0.25. The most probable labels are *a* with 0.39": exam_ctc,
-    r"$4\cdot12\cdot64^2=196{,}608$": lambda: 4 * 12 * 64**2 == 196_608,
-}
-
-
-def test_the_solutions_of_the_exam_are_right_and_its_points_are_its_minutes():
-    text = (NOTEBOOKS.parent / "docs/teaching/exam.md").read_text("utf-8")
-    questions, _, solutions = text.partition("\n## Solutions")
-    said = plain(solutions)
-    for sentence, is_true in EXAM.items():
-        assert sentence in said and is_true(), sentence
-        said = said.replace(sentence, "")
-    assert NUMBER.findall(said) == []
-    points = [int(one) for one in re.findall(r"^\*\*\d+\. .+\((\d+) points\)", questions, re.MULTILINE)]
-    assert sum(points) == 90 and len(points) == len(re.findall(r"^\*\*\d+\.\*\*", solutions, re.MULTILINE))
-    parts = [sum(map(int, re.findall(r"^[a-d]\) \((\d+)\)", one, re.MULTILINE))) for one in questions.split("\n**")[1:]]
-    assert parts == points
-
-
 def test_every_lesson_has_its_page_and_every_page_is_in_the_index():
     lessons = sorted(path.stem for path in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb") if path.stem != "00_tour")
     assert set(PAGES) <= set(lessons) and list(TRUE) == PAGES
