@@ -153,8 +153,9 @@ def all_at_once(answer):
 def _delta(state, query, key, value, keep, write, *, gate="first", share=True, minus=True, read="after", asked="kept"):
     kept = keep[..., None, None] * state
     known = _read(state if gate in ("after", "none") or asked == "old" else kept, key)
-    change = value - known if minus else value
-    new = _outer(key, write[..., None] * change if share else change)
+    wanted = write[..., None] * value if share == "value" else value
+    change = wanted - known if minus else wanted
+    new = _outer(key, write[..., None] * change if share is True else change)
     after = kept + new if gate == "first" else state + new if gate == "none" else keep[..., None, None] * (state + new)
     return _read({"after": after, "before": state, "kept": kept}[read], query), after
 
@@ -189,6 +190,7 @@ def delta_step(answer):
         (
             (partial(_delta, minus=False), "It adds the value, without a look at what the key reads already.", "write * (value - known)"),
             (partial(_delta, share=False), "All of the difference is written.", "Only the share `write` of it."),
+            (partial(_delta, share="value"), "Only the value is multiplied by write, not the difference.", "write * (value - known)"),
             (partial(_delta, gate="none"), "Nothing is forgotten.", "First all of the state is multiplied by keep."),
             (partial(_delta, gate="after"), "The gate takes from what was just written.", "First the gate, then the correction."),
             (partial(_delta, asked="old"), "The key asks the state from before the gate.", "First the gate, then the correction."),

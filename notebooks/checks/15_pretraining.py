@@ -25,7 +25,7 @@ def _share(name: str, found: int, of: int, expected: float, rule: str) -> None:
     """Refuses a share that chance does not explain."""
     if abs(found - of * expected) > _SURE * math.sqrt(of * expected * (1 - expected)):
         wrong(
-            f"{name}: not with the probability that is asked for.",
+            f"{name} with another probability than the exercise says.",
             [("expected", f"{expected:.1%}"), ("got", f"{found / of:.1%}")],
             rule,
         )
@@ -44,18 +44,18 @@ def _together(flag: torch.Tensor, among: torch.Tensor, axis: int) -> float:
 def _judge_independent(flag: torch.Tensor, among: torch.Tensor, what: str) -> None:
     if _together(flag, among, 0) > 6:
         wrong(
-            f"{what}: the same places in all words of a batch.",
+            f"{what} are in the same places in all words of a batch.",
             rule="Each letter has its own draw: as many random numbers as letters.",
         )
     rows = _together(flag, among, 1)
     if rows < 0.8:
         wrong(
-            f"{what}: as many in each word, which is not by independent chance.",
+            f"{what} are nearly as many in each word: the draws are not independent.",
             rule="Each letter has its own draw; a word may have none, or several.",
         )
     if rows > 1.2:
         wrong(
-            f"{what}: decided for a word as a whole.",
+            f"{what} are drawn for a word as a whole.",
             rule="Each letter has its own draw: as many random numbers as letters.",
         )
 
@@ -67,7 +67,7 @@ def _judge_masking(letters: torch.Tensor, shown: torch.Tensor, chosen: torch.Ten
         wrong("Nothing is chosen.", rule="Each real letter with 15 %.")
     if torch.equal(shown == _HIDDEN, chosen):
         wrong(
-            "Each chosen letter is hidden.",
+            "Every chosen letter is hidden.",
             [("expected", "80.0%"), ("got", "100.0%")],
             "10 % become a random letter, and 10 % stay.",
         )
@@ -81,14 +81,14 @@ def _judge_masking(letters: torch.Tensor, shown: torch.Tensor, chosen: torch.Ten
     if (chosen & ~real).any():
         wrong("Padding is chosen, too.", [("such places", int((chosen & ~real).sum()))], "There is no letter to guess.")
     _judge_independent(chosen, real, "The chosen letters")
-    _share("A letter is chosen", int(chosen.sum()), int(real.sum()), 0.15, "15 % of the real letters.")
+    _share("Letters are chosen", int(chosen.sum()), int(real.sum()), 0.15, "15 % of the real letters.")
     for letter in range(_FIRST, _LAST + 1):
         here = letters == letter
         _share(f"Letter {letter} is chosen", int((chosen & here).sum()), int(here.sum()), 0.15, "All letters alike.")
     hidden, drawn = chosen & (shown == _HIDDEN), chosen & (shown != _HIDDEN) & (shown != letters)
     count = int(chosen.sum())
-    _judge_independent(hidden, chosen, "The hidden ones")
-    _share("A chosen letter is hidden", int(hidden.sum()), count, 0.8, "80 % of the chosen ones.")
+    _judge_independent(hidden, chosen, "The hidden letters")
+    _share("Chosen letters are hidden", int(hidden.sum()), count, 0.8, "80 % of the chosen ones.")
     _judge_drawn_alone(shown, drawn)
     if not drawn.any():
         wrong("No chosen letter becomes another one.", rule="10 % of the chosen ones become a random letter.")
@@ -113,7 +113,7 @@ def _judge_masking(letters: torch.Tensor, shown: torch.Tensor, chosen: torch.Ten
         rule = "It is drawn from all 27 and may be the one that stood there; padding and hidden are no letters."
     else:
         rule = "10 % of the chosen ones become a random letter."
-    _share("A chosen letter becomes another one", int(drawn.sum()), count, different, rule)
+    _share("Chosen letters become another one", int(drawn.sum()), count, different, rule)
     for letter in range(_FIRST, _LAST + 1):
         from_other = chosen & (letters != letter)
         _share(
@@ -123,7 +123,7 @@ def _judge_masking(letters: torch.Tensor, shown: torch.Tensor, chosen: torch.Ten
             0.1 / 27,
             "Each of the 27 is equally probable.",
         )
-    _judge_independent(drawn, chosen, "Those that become another letter")
+    _judge_independent(drawn, chosen, "The letters that become another one")
 
 
 def _judge_drawn_alone(shown: torch.Tensor, drawn: torch.Tensor) -> None:
@@ -181,7 +181,7 @@ def _masked(answer: Any, letters: torch.Tensor, seed: int) -> tuple[torch.Tensor
         wrong(
             "The letters that it was given have changed.",
             given,
-            "They are what the model has to guess: put what is shown into another tensor, of torch.where or clone().",
+            "They are what the model has to guess: build what is shown in a new tensor, with torch.where or clone().",
         )
     return shown, chosen
 
@@ -227,8 +227,11 @@ def _wrong_loss(got: object, logits: torch.Tensor, letters: torch.Tensor, chosen
     total, words = every[chosen].sum(), chosen.any(1)
     per_word = [each[own].mean() for each, own in zip(every, chosen) if own.any()]
     picked = logits.gather(2, letters[..., None])[..., 0]
+    twice = nn.functional.cross_entropy(logits[chosen].softmax(-1), letters[chosen])
     for other, what, rule in (
         (every.mean(), "It is the mean over all places.", "Only the chosen places count."),
+        (every[letters != _PADDING].mean(), "It is the mean over all letters that are not padding.", "Only the chosen places count."),
+        (twice, "The softmax is taken twice.", "cross_entropy takes logits, and has a softmax of its own."),
         (total / letters.numel(), "The sum is divided by the number of all places.", "Divide by how many were chosen."),
         (total, "It is a sum.", "The mean: divide by how many were chosen."),
         (every[~chosen].mean(), "It is the loss of the places that were not chosen.", "The chosen ones are True."),
@@ -320,6 +323,23 @@ def _cut(
     return source, [*target, *([f"<{len(spans) + first}>"] if last else [])]
 
 
+def _shifted(letters: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[list[str], list[str]]:
+    """Spans that are looked up in what is left of the text, and so are shifted by those cut out before."""
+    source, target = [*letters], list[str]()
+    for number, (start, end) in enumerate(spans):
+        target += [f"<{number}>", *source[start:end]]
+        source[start:end] = [f"<{number}>"]
+    return source, [*target, f"<{len(spans)}>"]
+
+
+def _each_marked(letters: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str]:
+    """A marker for each letter of a span."""
+    source = [*letters]
+    for number, (start, end) in enumerate(spans):
+        source[start:end] = [f"<{number}>"] * (end - start)
+    return source
+
+
 def _letters(labels: Sequence[str]) -> list[str]:
     return [label for label in labels if not label.startswith("<")]
 
@@ -335,8 +355,8 @@ def _letters(labels: Sequence[str]) -> list[str]:
 )
 def cut_out(answer):
     for word, spans in (
-        ("pronounce", [(1, 3), (6, 8)]),
         ("letter", [(2, 4)]),
+        ("pronounce", [(1, 3), (6, 8)]),
         ("abcdefghij", [(0, 2), (4, 5), (8, 10)]),
         ("text", []),
         ("all", [(0, 3)]),
@@ -345,7 +365,14 @@ def cut_out(answer):
     ):
         letters = list(word)
         given = [("letters", word), ("spans", spans)]
-        got = call(answer, list(letters), list(spans))
+        mine = list(letters)
+        got = call(answer, mine, list(spans))
+        if mine != letters:
+            wrong(
+                "The list of letters that it was given has changed.",
+                given,
+                "Build new lists: the text is needed again.",
+            )
         source, target = _pair(got, "what the encoder gets, and what the decoder writes", "return source, target")
         if isinstance(source, str) or isinstance(target, str):
             wrong(
@@ -354,13 +381,18 @@ def cut_out(answer):
                 'A marker is one label: ["p", "<0>", "n"].',
             )
         right = _cut(letters, spans)
+        source, target = (list(each) if isinstance(each, tuple) else each for each in (source, target))
         if [source, target] != [*right]:
+            sizes = [(start, start + end) for start, end in spans]
             for other, what, rule in (
                 (right[::-1], "The two are returned the wrong way round.", "First what the encoder gets."),
                 (_cut(letters, spans, last=False), "The last marker is missing.", "The decoder writes one more marker: nothing follows."),
                 (_cut(letters, spans, kept=False), "What is behind the last span is missing.", "The encoder gets it."),
                 (_cut(letters, spans, first=1), "The markers are counted from 1.", "From <0>."),
                 (_cut(letters, spans, inside=1), "The end of a span belongs to it.", "(1, 3) holds the letters 1 and 2."),
+                (_cut(letters, sizes), "A span is taken for a start and a length.", "It is a start and an end."),
+                (_shifted(letters, spans), "Later spans are shifted by what was cut out before them.", "A span counts in the whole text."),
+                ((_each_marked(letters, spans), right[1]), "The encoder gets a marker for each letter.", "One for the whole span."),
                 ((_letters(right[0]), right[1]), "The encoder gets no markers.", "Each span leaves one behind."),
                 ((right[0], _letters(right[1])), "The decoder writes no markers.", "Each is in front of what stood in its place."),
                 ((right[0], [*letters]), "The decoder writes the whole text.", "Only what is missing, with markers."),
@@ -439,6 +471,11 @@ def _judge_frozen(answer: Any, model: nn.Module, frozen: Sequence[str]) -> None:
             "An optimizer takes it: torch.optim.AdamW(freeze(model, frozen)).",
         )
     ids, under = [id(each) for each in got], _under(model, frozen)
+    shared = [
+        name
+        for name, each in model.named_parameters(remove_duplicate=False)
+        if id(each) in under and name != names[id(each)]
+    ]
     for name, values in model.named_parameters():
         if not torch.equal(values, before[name]):
             wrong("A value of the model has changed.", [*given, ("parameter", name)], "Freezing changes no number.")
@@ -447,7 +484,10 @@ def _judge_frozen(answer: Any, model: nn.Module, frozen: Sequence[str]) -> None:
             "Parameters that are frozen are given to the optimizer.",
             [names[each] for each in ids if each in under],
             given,
-            "Only what is left.",
+            "Only what is left."
+            if not shared
+            else f"{shared[0]} is the same parameter under another name: a frozen module keeps it, whoever else has it. "
+            "named_parameters() gives one name only.",
         )
     if len(ids) > len(set(ids)):
         wrong("A parameter is in the list twice.", given, "An optimizer takes each once.")
@@ -507,10 +547,18 @@ def pull(answer):
         apart = {name: (named[name] - start[name]).detach() for name in start}
         right = sum((each**2).sum() for each in apart.values()) / 2
         before = {name: values.detach().clone() for name, values in start.items()}
+        model_before = {name: values.detach().clone() for name, values in named.items()}
         model.zero_grad()
         got = call(answer, model, dict(start))
+        if [name for name, values in named.items() if not torch.equal(values, model_before[name])]:
+            wrong(
+                "The parameters of the model have changed.",
+                given,
+                "A term of the loss computes a number; the optimizer moves the parameters.",
+            )
         if not is_same(got, right):
             total, numbers = 2 * right, sum(each.numel() for each in apart.values())
+            others = sum((values**2).sum() for name, values in named.items() if name not in start) / 2
             for other, what, rule in (
                 (total, "It is twice as much.", "Half of the sum of squares."),
                 (total / numbers, "It is a mean.", "A sum over all numbers of all parameters."),
@@ -521,6 +569,8 @@ def pull(answer):
                 (sum(each.abs().sum() for each in apart.values()) / 2, "It adds how far the numbers are, not the squares.", "Squares."),
                 (sum((values**2).sum() for values in named.values()) / 2, "It pulls to 0.", "To the values of the start."),
                 (sum((named[name] ** 2).sum() for name in start) / 2, "It pulls to 0.", "To the values of the start."),
+                (sum(each.norm() for each in apart.values()) / 2, "It adds distances, not their squares.", "Half of the sum of squares."),
+                (right + others, "Parameters that are not in start are pulled to 0.", "They are free."),
             ):  # fmt: skip
                 if is_same(got, other):
                     wrong(what, given, rule)

@@ -111,6 +111,17 @@ class GruWithoutReset(Gru):
         return torch.tanh(new_x + new_h)
 
 
+class GruOverBatch(Gru):
+    def forward(self, x):
+        return super().forward(x.transpose(0, 1)).transpose(0, 1)
+
+
+class GruBefore(Gru):
+    def forward(self, x):
+        states = super().forward(x)
+        return torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], 1)
+
+
 # 11
 
 
@@ -298,6 +309,38 @@ class DeltaLongQueries(Delta):
         return q, normalize(k, dim=-1)
 
 
+class DeltaByRoot(Delta):
+    def unit(self, q, k):
+        return q / self.size**0.5, k / self.size**0.5
+
+
+class DeltaOverTime(Delta):
+    def unit(self, q, k):
+        return normalize(q, dim=1), normalize(k, dim=1)
+
+
+class DeltaByHead(Delta):
+    def opened(self, gates):
+        write, decay = gates.unflatten(-1, (self.heads, 2)).unbind(-1)
+        return torch.sigmoid(write), torch.exp(-softplus(decay))
+
+
+class DeltaCrossed(Delta):
+    def opened(self, gates):
+        return super().opened(gates)[::-1]
+
+
+class DeltaBeginsAnew(Delta):
+    def step(self, state, q, k, v, write, keep):
+        return super().step(torch.zeros_like(state), q, k, v, write, keep)
+
+
+class DeltaWithoutOut(Delta):
+    def forward(self, x):
+        self.out = torch.nn.Identity()
+        return super().forward(x)
+
+
 FAULTS = {
     Gru: {
         GruOrder: "Reset and update have changed places: the stacked weights are reset, update, new.",
@@ -306,6 +349,8 @@ FAULTS = {
         GruTurned: "z and 1 - z have changed places: z says how much of the old state stays.",
         GruOneBias: "The bias of the state's part is missing: there are two, bias_ih_l0 and bias_hh_l0.",
         GruWithoutReset: "The reset gate is not used.",
+        GruOverBatch: "The loop goes over the batch: the frames of x are along its second axis, x.unbind(1).",
+        GruBefore: "It returns the state before each frame; the one after it is wanted.",
     },
     Attention: {
         AttentionHalves: "Both halves of a head are turned against each other; here neighbours are a pair.",
@@ -327,6 +372,12 @@ FAULTS = {
         DeltaLinear: "It adds instead of correcting: the value is written, not what is missing of it.",
         DeltaLong: "Queries and keys do not have length 1.",
         DeltaLongQueries: "Queries do not have length 1; only keys do.",
+        DeltaByRoot: "Queries and keys are divided by the root of their size; here each is divided by its own length.",
+        DeltaOverTime: "Queries and keys are normalized over time: normalize takes axis 1 unless it is told dim=-1.",
+        DeltaByHead: "The gates are cut head by head; here all write gates come first, then all decays.",
+        DeltaCrossed: "Write and keep have changed places behind their gates: write is the share of the correction.",
+        DeltaBeginsAnew: "Each step begins with an empty state; it begins with that of the step before.",
+        DeltaWithoutOut: "The last map is missing: out is applied to what all heads have read.",
     },
 }
 
@@ -390,17 +441,18 @@ def told(port, original, x, got, right, given):
     rows = [*given, ("line", found.code or found.line)]
     if found.theirs is not None:
         rows.append(("in theirs", found.theirs[1].strip("_")))
-    for cause in found.causes:
-        rows.append(
-            (cause.name, cause.said + ("; with that changed both give the same" if cause.sure else "; it could be"))
-        )
     with torch.no_grad():
         known = [
             said for kind, said in FAULTS[type(original)].items() if is_same(got, with_weights_of(kind, original)(x))
         ]
+    causes = [cause for cause in found.causes if cause.sure or not known]
+    for cause in causes:
+        rows.append(
+            (cause.name, cause.said + ("; with that changed both give the same" if cause.sure else "; it could be"))
+        )
     rule = (
         "Compare that line with what the original does there."
-        if found.causes
+        if causes
         else "None of the usual causes: compare that line."
     )
     wrong(f"rf.diff: mine and theirs part in {found.call.strip('_')}{at}.", rows, known[0] if known else rule)

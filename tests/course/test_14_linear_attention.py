@@ -85,6 +85,9 @@ WRONG = {
     },
     "delta_step": {
         "It adds the value": lambda *given: delta(*given, wanted=lambda value: value),
+        "Only the value is multiplied by write": lambda state, query, key, value, keep, write: right.delta_step(
+            state, query, key, write[..., None] * value, keep, torch.ones_like(write)
+        ),
         "All of the difference": lambda *given: delta(*given, part=torch.ones_like(given[5])[..., None]),
         "Nothing is forgotten": lambda *given: delta(*given, gate=False),
         "from before the gate": lambda *given: delta(*given, asked=lambda state: state),

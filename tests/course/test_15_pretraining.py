@@ -104,24 +104,24 @@ WRONG = {
     "mask_letters": {
         "The letters that it was given have changed": in_place,
         "Padding is chosen, too": masking(padding=False),
-        "Each chosen letter is hidden": masking(hide=1.1),
-        "A letter is chosen: not with the probability": masking(share=0.2),
-        "as many in each word": agreeing(
+        "Every chosen letter is hidden": masking(hide=1.1),
+        "Letters are chosen with another probability": masking(share=0.2),
+        "nearly as many in each word": agreeing(
             lambda letters, generator: fifteen_percent_of_each_word(letters, generator)[1]
         ),
         "in places that were not chosen": fifteen_percent_of_each_word,
-        "decided for a word as a whole": masking(chance=lambda letters, rand: rand((len(letters), 1)) < 0.15),
+        "The chosen letters are drawn for a word as a whole": masking(chance=lambda letters, rand: rand((len(letters), 1)) < 0.15),
         "the same places in all words": masking(chance=lambda letters, rand: rand((1, letters.shape[1])) < 0.15),
-        "A chosen letter is hidden: not with the probability": masking(hide=0.85),
+        "Chosen letters are hidden with another probability": masking(hide=0.85),
         "No chosen letter becomes another one": masking(keep=0.3),
         "A letter becomes padding": masking(low=0),
         "Letter 28 is never drawn": masking(high=28),
         "a number that stands for none": masking(high=30),
-        "A chosen letter becomes another one: not with": masking(low=1),
+        "Chosen letters become another one with another probability": masking(low=1),
         "may be the one that stood there": another,
         "The random letters of a word": masking(draw=lambda letters: (len(letters), 1)),
         "The random letters of a place": masking(draw=lambda letters: (1, letters.shape[1])),
-        "The hidden ones: decided for a word": masking(fate=lambda letters, rand: rand((len(letters), 1))),
+        "The hidden letters are drawn for a word": masking(fate=lambda letters, rand: rand((len(letters), 1))),
         "The same generator with the same seed": unseeded,
         "Another seed of the generator": lambda letters, _: right.mask_letters(
             letters, torch.Generator().manual_seed(1)
@@ -142,6 +142,10 @@ WRONG = {
         "a mean of the means of words": lambda logits, letters, chosen: torch.stack(
             [row[own].mean() for row, own in zip(every(logits, letters), chosen) if own.any()]
         ).mean(),
+        "not padding": lambda logits, letters, chosen: every(logits, letters)[letters != 0].mean(),
+        "The softmax is taken twice": lambda logits, letters, chosen: torch.nn.functional.cross_entropy(
+            logits[chosen].softmax(-1), letters[chosen]
+        ),
         "taken for log probabilities": lambda logits, letters, chosen: -logits.gather(2, letters[..., None])[..., 0][
             chosen
         ].mean(),
@@ -167,6 +171,10 @@ WRONG = {
             [re.sub(r"\d+", lambda found: str(int(found[0]) + 1), one) for one in side] for side in right.cut_out(letters, spans)
         ],
         "The end of a span belongs to it": lambda letters, spans: right.cut_out(letters, [(a, b + 1) for a, b in spans]),
+        "taken for a start and a length": lambda letters, spans: right.cut_out(letters, [(a, a + b) for a, b in spans]),
+        "The list of letters that it was given has changed": lambda letters, spans: (
+            right.cut_out(letters, spans), letters.clear()
+        )[0],
         "gets no markers": lambda letters, spans: (
             [one for one in right.cut_out(letters, spans)[0] if "<" not in one], right.cut_out(letters, spans)[1]
         ),
@@ -182,6 +190,7 @@ WRONG = {
         "layers.1 is not layers.10": frozen_by(lambda name, each: name.startswith(each)),
         "A name that the model does not have": frozen_by(lambda name, each: name.startswith(each + ".") or (
             each == "guess" and name == "letters.weight")),
+        "guess.weight is the same parameter under another name": frozen_by(lambda name, each: name.startswith(each + ".")),
         "A gradient is computed for what is frozen": only_listed,
         "Parameters that are not frozen are missing": still_frozen,
         "Parameters that are frozen are given": lambda model, frozen: (
@@ -208,6 +217,15 @@ WRONG = {
         "how far the numbers are, not the squares": lambda model, start: sum(
             (one - start[name].detach()).abs().sum() for name, one in model.named_parameters() if name in start
         ) / 2,
+        "It adds distances, not their squares": lambda model, start: sum(
+            (one - start[name].detach()).norm() for name, one in model.named_parameters() if name in start
+        ) / 2,
+        "Parameters that are not in start are pulled to 0": lambda model, start: right.pull(model, start) + sum(
+            (one**2).sum() for name, one in model.named_parameters() if name not in start
+        ) / 2,
+        "The parameters of the model have changed": lambda model, start: (
+            right.pull(model, start), [one.data.zero_() for one in model.parameters()]
+        )[0],
         "It pulls to 0": lambda model, start: sum((one**2).sum() for one in model.parameters()) / 2,
         "No gradient reaches the model": lambda model, start: right.pull(model, start).detach(),
         "A gradient reaches the start": lambda model, start: sum(
