@@ -14,14 +14,14 @@ ABOUT = """
 Make slides of a notebook: one page, offline, with its views alive, led by keys and mouse, printed one slide a page.
 
 The notebook is run, unless it was before and has not changed. A slide begins at a heading and at each picture. Checks and solutions
-are left out; what a prediction should have been waits behind a button. Of a page of theory each slide has one formula, table or list, and
-the prose about it as notes (N shows them).
+are left out; what a prediction should have been waits behind a button. Of a page of theory each slide has one formula, picture, table or
+list, and the prose about it as notes (N shows them); its pictures are made by its lesson, which is run for that.
 """
 EXAMPLES = """
 examples:
   rfnb slides notebooks/07_search.ipynb                      writes 07_search.slides.html
   rfnb slides notebooks/07_search.ipynb -o search.html
-  rfnb slides docs/theory/07_search.md -o board.html         for the board: nothing is run
+  rfnb slides docs/theory/07_search.md -o board.html         for the board
 
 exit status: 0 if the slides are there, 1 if the notebook fails, 2 for wrong usage.
 """

@@ -5,7 +5,7 @@
 A slide begins at a heading of a notebook, or as set by `slideshow` metadata, and at each cell that draws: a picture has
 its own slide, with its code folded below. The output of a lesson about answers (checks, hints, solutions) is omitted;
 the truth of a prediction is behind a button. For a page of theory (`docs/theory/05_attention.md`) the slides are those
-of `board`.
+of `board`, with pictures that its lesson makes in a run.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from rfnb.site.board import board
-from rfnb.site.executed import FOR_A_PAGE, executed
+from rfnb.site.board import board, picture_of
+from rfnb.site.executed import FOR_A_PAGE, SiteError, executed
 from rfnb.site.source_tree import without_kernel
 
 _STATIC = Path(__file__).parent / "deck"
@@ -66,9 +66,9 @@ def slides(
         The file.
 
     Raises:
-        FileNotFoundError: The notebook, or the folder for the slides, does not exist.
+        FileNotFoundError: The notebook, a lesson with a picture of the page, or the folder for the slides does not exist.
         FileExistsError: The slides would replace the notebook.
-        SiteError: A cell raised an error.
+        SiteError: A cell raised an error, or made no picture where a page of theory has one.
     """
     path, output = Path(notebook), Path(output)
     if not path.is_file():
@@ -85,7 +85,23 @@ def slides(
         raise FileExistsError(
             f"slides: the slides would replace the notebook {path}.\nTake another name:\n    rfnb slides {path} -o slides.html"
         )
-    made = board(path.read_text("utf-8")) if path.suffix == ".md" else without_kernel(run(path, env=env, cache=cache))
+
+    def picture(lesson: str, cell: str) -> str:
+        if not (path.parent / lesson).is_file():
+            raise FileNotFoundError(
+                f"slides: {path.name} has a picture of {lesson}, which is not there.\n"
+                "Keep notebooks/ beside docs/, as in a copy of the course:\n    rfnb lab course"
+            )
+        found = picture_of(run(path.parent / lesson, env=env, cache=cache), cell)
+        if not found:
+            raise SiteError(f"{path.name}: the cell {cell} of {lesson} makes no picture.")
+        return found
+
+    made = (
+        board(path.read_text("utf-8"), picture)
+        if path.suffix == ".md"
+        else without_kernel(run(path, env=env, cache=cache))
+    )
     output.write_text(page(made, path), encoding="utf-8")
     return output
 

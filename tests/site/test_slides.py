@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from rfnb.site.board import board
-from rfnb.site.executed import SiteError
+from rfnb.site.board import board, picture_of
+from rfnb.site.executed import SiteError, executed
 from rfnb.site.slides import cut, slides
 
 MIME = "application/vnd.rfnb.lesson+json"
@@ -109,18 +110,29 @@ THEORY = sorted((Path(__file__).parents[2] / "docs/theory").glob("[0-9]*.md"))
 def board_of(text: str) -> list[tuple[str, str]]:
     """What is shown and what is said, slide by slide."""
     return [
-        ("\n\n".join(cell.source for cell, _ in slide.cells), "\n\n".join(cell.source for cell in slide.notes))
-        for slide in cut(board(text))
+        (
+            "\n\n".join(
+                cell.source if cell.cell_type == "markdown" else cell.outputs[0].data["text/html"]
+                for cell, _ in slide.cells
+            ),
+            "\n\n".join(cell.source for cell in slide.notes),
+        )
+        for slide in cut(board(text, lambda lesson, cell: f"{lesson} {cell}"))
     ]
 
 
 def test_a_page_of_theory_has_one_formula_on_a_slide_and_its_prose_in_the_notes():
     text = "# T\n\nIntro.\n\n## A\n\nFirst.\n\n$$\nx\n$$\n\nThen.\n\n$$\ny\n$$\n\nLast."
+    text += '\n\n[Sum < 1](../l.ipynb "01-cell"): said of it.'
     text += "\n\n## B\n\n- **One.** Why.\n- **Two.** Why, too.\n\n## Sources\n\n- S."
     assert board_of(text) == [
         ("# T", "Intro."),
         ("## A\n\n$$\nx\n$$", "First."),
-        ("## A\n\n$$\ny\n$$", "Then.\n\nLast."),
+        ("## A\n\n$$\ny\n$$", "Then."),
+        (
+            "## A\n\n<figure>../l.ipynb 01-cell<figcaption>Sum &lt; 1</figcaption></figure>",
+            'Last.\n\n[Sum < 1](../l.ipynb "01-cell"): said of it.',
+        ),
         ("## B\n\n- **One.**\n- **Two.**", "- **One.** Why.\n- **Two.** Why, too.\n\n**Sources**\n\n- S."),
     ]
 
@@ -131,6 +143,7 @@ def test_nothing_of_a_page_of_theory_is_lost_and_no_slide_is_full(path):
     found = board_of(text)
     assert len(found) >= 8
     everything = "\n\n".join("\n\n".join(slide) for slide in found)
+    found = [(shown.partition("<figure>")[0], notes) for shown, notes in found]
     blocks = [block.removeprefix("## ") for block in re.split(r"\n{2,}", text.strip())]
     assert [block for block in blocks if block not in everything] == []
     of_words = [
@@ -142,11 +155,60 @@ def test_nothing_of_a_page_of_theory_is_lost_and_no_slide_is_full(path):
     assert all(shown.count("$$") <= 2 for shown, _ in found)
 
 
-def test_the_slides_of_a_page_of_theory_have_its_formulas_and_run_nothing(tmp_path):
-    def run(*_arguments, **_options):
-        raise AssertionError("a page of theory is not run")
+PICTURED = re.compile(r'^\[([^\]]+)\]\(\.\./\.\./notebooks/(\S+)\.ipynb "([\w-]+)"\): \w', re.MULTILINE)
 
-    page = slides(THEORY[0], tmp_path / "board.html", run=run).read_text("utf-8")
-    blocks = THEORY[0].read_text("utf-8").count("$$") // 2
-    assert page.count('<math display="block"') == blocks > 3
+
+@pytest.mark.parametrize("path", THEORY, ids=lambda path: path.stem)
+def test_every_page_of_theory_has_a_picture_that_a_cell_of_its_lesson_makes(path):
+    found = PICTURED.findall(path.read_text("utf-8"))
+    assert found and {lesson for _, lesson, _ in found} == {path.stem}
+    stored = nbformat.read(path.parents[2] / f"notebooks/{path.stem}.ipynb", as_version=4)
+    cells = {cell.id: cell for cell in stored.cells}
+    for _, _, cell in found:
+        assert cells[cell].cell_type == "code" and not cells[cell].metadata.get("jupyter", {}).get("source_hidden")
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("path", THEORY, ids=lambda path: path.stem)
+def test_the_slides_of_a_page_of_theory_have_its_formulas_and_its_picture(path, tmp_path):
+    ran = []
+
+    def run(lesson, **options):
+        ran.append(lesson.resolve())
+        return executed(lesson, **options)
+
+    page = slides(path, tmp_path / "board.html", run=run).read_text("utf-8")
+    text = path.read_text("utf-8")
+    assert page.count('<math display="block"') == text.count("$$") // 2 > 0
     assert 'class="slide spoken"' in page and "$$" not in page
+    figures = re.findall(
+        r"<figure><img [^>]*src=\"data:image/png;base64,[^>]{2000,}><figcaption>(.+?)</figcaption>", page
+    )
+    assert [html.unescape(one) for one in figures] == [caption for caption, _, _ in PICTURED.findall(text)]
+    assert set(ran) == {path.parents[2] / f"notebooks/{path.stem}.ipynb"}
+
+
+def test_a_picture_is_the_first_image_of_a_cell_whether_of_a_view_or_of_matplotlib():
+    view = {"text/html": '<p>x</p><img alt="A" src="data:image/png;base64,A"><img alt="B">'}
+    cells = [code("a", {"text/plain": "1"}), code("b", view, PICTURE), code("c", {**PICTURE, "text/plain": "<Figure>"})]
+    for cell, name in zip(cells, "abc"):
+        cell["id"] = f"01-{name}"
+    notebook = new.new_notebook(cells=cells)
+    assert [picture_of(notebook, f"01-{name}") for name in "abcd"] == [
+        "",
+        '<img alt="A" src="data:image/png;base64,A">',
+        '<img alt="&lt;Figure&gt;" src="data:image/png;base64,x">',
+        "",
+    ]
+
+
+def test_a_page_whose_picture_is_not_there_is_refused_with_the_cell(tmp_path):
+    page, lesson = tmp_path / "page.md", tmp_path / "own.ipynb"
+    page.write_text('# T\n\n[A](own.ipynb "01-a"): b.')
+    with pytest.raises(FileNotFoundError) as missing:
+        slides(page, tmp_path / "out.html")
+    assert str(missing.value).startswith("slides: page.md has a picture of own.ipynb, which is not there.\nKeep ")
+    nbformat.write(new.new_notebook(cells=[new.new_code_cell("1", id="01-a")]), lesson)
+    with pytest.raises(SiteError, match=r"^page.md: the cell 01-a of own.ipynb makes no picture\.$"):
+        slides(page, tmp_path / "out.html", run=lambda path, **_: nbformat.read(path, as_version=4))
+    assert not (tmp_path / "out.html").exists()
