@@ -9,6 +9,7 @@ from interop import batch_families as families
 from interop import batch_fifth_set as fifth
 from interop import batch_fourth_set as fourth
 from interop import batch_third_set as third
+from seed import part_of
 
 import rfnb as rf
 from rfnb.core.tree import map_nested
@@ -37,7 +38,7 @@ def test_a_planted_fault_is_named_at_its_module_with_the_padding_that_it_comes_f
         assert bool(given["mask"][source.batch, source.time]) == (not padding)
 
 
-@pytest.mark.parametrize("name", second.FAULTS)
+@pytest.mark.parametrize("name", part_of(second.FAULTS, 3))
 def test_so_is_one_in_models_of_other_styles(name):
     make, inputs, path = second.FAULTS[name]
     check = rf.check_batch(families.made(make), inputs())
@@ -45,7 +46,7 @@ def test_so_is_one_in_models_of_other_styles(name):
     assert check.first.source.padding
 
 
-@pytest.mark.parametrize("name", third.CASES)
+@pytest.mark.parametrize("name", part_of(third.CASES, 3))
 def test_the_same_model_leaks_with_a_fault_and_not_without(name):
     model, inputs, path = third.case(name, fault=True)
     check = rf.check_batch(model, inputs)
@@ -58,7 +59,7 @@ def test_the_same_model_leaks_with_a_fault_and_not_without(name):
 @pytest.mark.parametrize("name", families.SOUND)
 def test_a_sound_model_raises_no_alarm(name, dtype):
     make, inputs = families.SOUND[name]
-    for seed in range(3):
+    for seed in part_of(range(3), 3):
         model = families.made(make, seed).to(DTYPES[dtype])
         check = rf.check_batch(model, in_dtype(inputs(seed=seed), DTYPES[dtype]))
         assert check.ok and check.first is None
@@ -68,12 +69,12 @@ def test_a_sound_model_raises_no_alarm(name, dtype):
 @pytest.mark.parametrize("name", second.SOUND)
 def test_a_sound_model_of_another_style_raises_none(name, dtype):
     make, inputs = second.SOUND[name]
-    for seed in range(3):
+    for seed in part_of(range(3), 3):
         check = rf.check_batch(families.made(make, seed).to(DTYPES[dtype]), in_dtype(inputs(), DTYPES[dtype]))
         assert check.ok and check.first is None
 
 
-@pytest.mark.parametrize("fault", fourth.FAULTS)
+@pytest.mark.parametrize("fault", part_of(fourth.FAULTS, 3))
 def test_a_fault_in_a_family_written_from_the_documentation_is_named_at_its_module(fault):
     family, places, how = fourth.FAULTS[fault]
     check = rf.check_batch(*fourth.family(family, fault))
@@ -96,7 +97,7 @@ def of_kind(name, sound, dtype=torch.float32):
     return build(sound).eval().to(dtype), in_dtype(inputs(), dtype), module
 
 
-@pytest.mark.parametrize("name", fifth.FAULTS)
+@pytest.mark.parametrize("name", part_of(fifth.FAULTS, 3))
 def test_a_network_that_pads_in_its_own_way_leaks_with_its_fault_and_not_without(name):
     model, inputs, module = of_kind(name, sound=False)
     check = rf.check_batch(model, inputs)

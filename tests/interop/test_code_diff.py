@@ -6,6 +6,7 @@ from interop import port_families as families
 from interop import port_fifth_set as fifth
 from interop import port_fourth_set as fourth
 from interop import port_third_set as third
+from seed import part_of
 
 import rfnb as rf
 
@@ -13,7 +14,7 @@ pytest.importorskip("transformers")
 from interop import port_second_set as second
 
 ROTATING = [(list(families.CONFIGS)[number % 5], cause) for number, cause in enumerate(families.CAUSES)]
-ALL = [(name, cause) for name in families.CONFIGS for cause in families.CAUSES]
+PAIRS = part_of([(name, cause) for name in families.CONFIGS for cause in families.CAUSES], 7)
 
 
 def found(name, cause):
@@ -34,20 +35,20 @@ def test_a_mistake_is_found_where_it_is_and_its_cause_is_sure(name, cause):
 
 
 @pytest.mark.slow
-def test_all_causes_in_all_models():
-    diffs = {each: found(*each) for each in ALL}
+def test_causes_in_other_models():
+    diffs = {each: found(*each) for each in PAIRS}
     assert [each for each, diff in diffs.items() if diff.place != families.CAUSES[each[1]]] == []
     causes = [
         each
         for each, diff in diffs.items()
         if diff.cause is not None and diff.cause.name == each[1] and diff.cause.sure
     ]
-    assert len(causes) >= 0.84 * len(ALL)
+    assert len(causes) >= 0.84 * len(PAIRS)
     wrong = [each for each, diff in diffs.items() if any(cause.sure and cause.name != each[1] for cause in diff.causes)]
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", second.PORTS)
+@pytest.mark.parametrize("name", part_of(second.PORTS, 3))
 def test_ports_of_other_code_part_where_they_do_and_no_wrong_cause_is_sure(name):
     make, port, fault, inputs, cause, place = second.PORTS[name]
     theirs = make()
@@ -64,7 +65,7 @@ SEEN_LATE = ("offset", "groups", "gates", "activation")  # those of which the fi
     "case",
     [
         pytest.param(each, marks=() if each[1] in SEEN_LATE and each[0] is not third.neo else pytest.mark.slow)
-        for each in third.CASES
+        for each in part_of(third.CASES, 3)
     ],
     ids=lambda each: f"{each[0].__name__}-{each[1]}",
 )
@@ -91,7 +92,7 @@ def test_pairs_written_from_the_documentation_are_the_same(model):
     "fault",
     [
         pytest.param(each, marks=pytest.mark.slow if each in ("logits bend", "looks back three") else ())
-        for each in fourth.CAUSES
+        for each in part_of(fourth.CAUSES, 3)
     ],
 )
 def test_their_mistakes_are_found_where_they_are_and_by_their_names(fault):
@@ -102,7 +103,7 @@ def test_their_mistakes_are_found_where_they_are_and_by_their_names(fault):
     assert [(each.name, each.sure) for each in diff.causes] == ([] if cause is None else [(cause, True)])
 
 
-@pytest.mark.parametrize("name", fifth.PAIRS)
+@pytest.mark.parametrize("name", part_of(fifth.PAIRS, 3))
 def test_a_port_in_the_style_of_its_field_is_right_or_parts_by_one_cause(name):
     place, cause = fifth.PAIRS[name][3:]
     mine, theirs, inputs = fifth.pair(name, True)
@@ -112,7 +113,7 @@ def test_a_port_in_the_style_of_its_field_is_right_or_parts_by_one_cause(name):
     assert (diff.place, [(each.name, each.sure) for each in diff.causes]) == (place, [(cause, True)])
 
 
-@pytest.mark.parametrize("name", fifth.NEAR)
+@pytest.mark.parametrize("name", part_of(fifth.NEAR, 3))
 def test_so_does_one_by_what_is_near_to_that(name):
     make, port, inputs, place, cause, sure = fifth.NEAR[name]
     theirs = fifth.made(make)
