@@ -27,7 +27,7 @@ def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     sdist = build(clone(folder / "clone"), "sdist", folder / "sdist")
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
+        archive.extractall(folder / "unpacked", **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     [tree] = (folder / "unpacked").iterdir()
     return sdist, build(tree, "wheel", folder / "wheel")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 import numpy as np
 import pytest
 from dict_nets import FORMS, of_sequence
+from seed import part_of
 
 import rfnb as rf
 
@@ -69,16 +71,14 @@ def stack_of_python():
     sys.setrecursionlimit(before)
 
 
-@pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "backwards"), part_of(itertools.product(KINDS, [False, True]), 3))
 def test_a_chain_of_layers_may_be_longer_than_the_stack_of_python(kind, backwards):
     assert sys.getrecursionlimit() < LAYERS
     out = _given(rf.net_from_dict(_chain(kind, "data", backwards=backwards), {"data": {"dim": 3}}))
     _assert_frames(out, _expected(kind))
 
 
-@pytest.mark.parametrize("form", FORMS, ids=["for", "with", "with-in-loop"])
-@pytest.mark.parametrize("kind", ["linear", "subnetwork"])
+@pytest.mark.parametrize(("kind", "form"), part_of(itertools.product(["linear", "subnetwork"], FORMS), 4))
 def test_a_chain_in_a_step_of_a_loop_may_be_as_long(kind, form):
     net = {"output": {"class": "rec", "from": "data", "unit": _chain(kind, "data:source", backwards=kind == "linear")}}
     net = rf.net_from_dict(net, {"data": {"dim": 3}}, loop=form[0], optimize_move_layers_out=form[1])
