@@ -45,10 +45,10 @@ WORDS = {"control": "Paused before step"}
 SHOWN = "rf.viz.View(specs[{!r}])"
 HEAD = """# Views in other hosts
 
-Each kind of view, in each host that can be run beside this repository, in a real Chromium without a network: **alive** (drawn by the
-script of the view), **picture** (complete, and nothing moves), **text**, or **blank**. A run that is held is text where there is no kernel.
-VS Code, Colab, Quarto and GitHub are pages that obey the rules which those hosts publish; they were not run. `tests/browser/hosts.py`
-writes this page, of the hosts that it is asked for; the other tests beside it open JupyterLab and Notebook 7 in every change.
+This table shows how each kind of view appears in each host, in a real Chromium without a network: **alive** (drawn by the
+script of the view), **picture** (complete, but static), **text**, or **blank**. A held run is text in a host without a kernel.
+VS Code, Colab, Quarto and GitHub were not run themselves: for them, the test pages obey the rules that the hosts publish. `tests/browser/hosts.py`
+writes this page for the selected hosts; the tests beside it open JupyterLab and Notebook 7 with every change.
 """
 Found = dict[str, str]
 
