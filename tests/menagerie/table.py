@@ -1,4 +1,4 @@
-"""What was found of all classes, as a file for the test and as a page of the documentation."""
+"""The results for all classes, as a file for the test and as a page of the documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOUND, PAGE = HERE / "found.json", HERE.parents[1] / "docs" / "menagerie.md"
 COLUMNS = ("bits", "attention", "states", "beams", "held", "edited", "diff")
 _HEAD = """# Menagerie
 
-What rfnb records of the classes of `transformers` {version}: each made tiny from its configuration, with random weights, run on a CPU. This command makes it:
+This page lists what rfnb records for the model classes of `transformers` {version}. Each is a tiny model made from its configuration, with random weights, run on a CPU. This command writes the page:
 
 ```bash
 PYTHONPATH=tests python -m menagerie --cache FILE
@@ -19,28 +19,28 @@ PYTHONPATH=tests python -m menagerie --cache FILE
 
 If interrupted, it resumes where it stopped. {others}
 
-| figure | |
+| classes | number |
 |---|---|
 {figures}
 
 | column | meaning |
 |---|---|
-| bits | outputs are the same to the last bit while it is recorded |
-| attention | how many maps were recorded. Each is within 1e-5 of one that the model makes with `attn_implementation="eager"`, and each that it returns with `output_attentions=True` is among them. "named": the modules without a recorded map are named |
-| states | places with states; the turns of a looped layer count as one |
-| beams | greedy search and a beam of 2 are recorded, with the same results; "greedy": it has no beam search |
-| held | labels that a held `generate` has stopped at, with the same results |
-| edited | a head (else a state) is removed: the recording lacks it, the results differ, and they are as before afterwards |
-| diff | two equal runs have no difference, and an edited one differs from the edit on |
+| bits | the outputs during a recording are bitwise identical to those without |
+| attention | the number of recorded maps. Each is within 1e-5 of a map that the model computes with `attn_implementation="eager"`, and every map returned with `output_attentions=True` is among them. "named": the recording names the modules without a map |
+| states | the number of places with states; all turns of a looped layer count as one |
+| beams | greedy search and a beam of 2 are recorded, with the same results; "greedy": the class has no beam search |
+| held | the number of labels before which a held `generate` paused, with the same results |
+| edited | after an edit removes a head (or, without heads, a state), the recording lacks it and the results differ; without the edit they are as before |
+| diff | `rf.diff` finds no difference between two equal runs, and finds an edit where it begins |
 
-An empty cell: not applicable.
+An empty cell means that the column does not apply to the class.
 
 {tables}
 """  # noqa: E501
 
 
 def is_right(row: dict[str, Any]) -> bool:
-    """Whether all that there is of a class is seen as it is."""
+    """True if all results of a class are right."""
     return row["built"] and "no" not in row.values() and (not row["generates"] or "beams" in row)
 
 
@@ -48,11 +48,11 @@ def figures(rows: dict[str, dict[str, Any]], generating: set[str]) -> dict[str, 
     own = [rows[name] for name in rows if name in generating]
     others = [rows[name] for name in rows if name not in generating]
     return {
-        "classes with `generate`": len(own),
+        "with `generate`": len(own),
         "of these built": sum(row["built"] for row in own),
         "of these right in all columns": sum(map(is_right, own)),
-        "of these right with nothing only named": sum(is_right(row) and "named" not in str(row) for row in own),
-        "other classes run": len(others),
+        "of these right, with a map for every attention module": sum(is_right(row) and "named" not in str(row) for row in own),
+        "other, run": len(others),
         "of these built ": sum(row["built"] for row in others),
         "of these right in all columns ": sum(map(is_right, others)),
     }
@@ -81,7 +81,7 @@ def page(found: dict[str, Any]) -> str:
         ("Others", [each for each in rows if each not in generating]),
     ]
     left = found["classes"] - len(rows)
-    told = f"{left} classes without `generate` have not been run yet." if left else "There is no other class."
+    told = f"{left} classes without `generate` have not been run yet." if left else "All classes have been run."
     tables = []
     for title, names in parts:
         built = [name for name in names if rows[name]["built"]]
@@ -90,12 +90,12 @@ def page(found: dict[str, Any]) -> str:
         lines = [
             f"## {title}",
             "",
-            f"| class | {' | '.join(COLUMNS)} | seconds | where not |",
+            f"| class | {' | '.join(COLUMNS)} | seconds | reason for a missing result |",
             "|---" * (len(COLUMNS) + 3) + "|",
         ]
         lines += [_line(name, rows[name]) for name in built]
         if plain:
-            lines += ["", f"Right in all columns ({len(plain)}; maps, places with states):", "", _together(plain, rows)]
+            lines += ["", f"Right in all columns ({len(plain)}; in parentheses the number of maps and of places with states):", "", _together(plain, rows)]
         not_built = [f"| {name} | {_plain(rows[name]['why']['built'])} |" for name in names if not rows[name]["built"]]
         if not_built:
             lines += ["", "Not built:", "", "| class | why |", "|---|---|", *not_built]
@@ -104,7 +104,7 @@ def page(found: dict[str, Any]) -> str:
 
 
 def _together(names: list[str], rows: dict[str, dict[str, Any]]) -> str:
-    """Names in paragraphs, by the letter that they begin with."""
+    """Names in paragraphs, by their first letter."""
     found: dict[str, list[str]] = {}
     for name in names:
         row = rows[name]
@@ -118,7 +118,7 @@ def _line(name: str, row: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that stays in a cell of a table."""
+    """Text that is safe in a table cell."""
     return (
         text.replace("|", "/").replace("<", "(").replace(">", ")").replace("`", "").replace("*", "").replace("http", "")
     )
