@@ -52,12 +52,12 @@ class Format(NamedTuple):
         if found > self.now:
             return (
                 rows,
-                "A newer rfnb has written it.",
+                "A newer rfnb wrote it.",
                 f'pip install "rfnb>={by}"' if by else "pip install --upgrade rfnb",
             )
         return (
             rows,
-            "An older rfnb has written it, which reads it still.",
+            "An older rfnb wrote it, and can still read it.",
             f'pip install "rfnb<{self.since[found + 1]}"',
         )
 

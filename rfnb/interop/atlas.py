@@ -289,7 +289,7 @@ def atlas(
         raise value_error(
             f'atlas: over "{over}".',
             [("known", ", ".join(_COMPANIONS))],
-            "It is what is changed, one in each column.",
+            "It is the kind of value that each column changes.",
             'rf.atlas(run, "position")',
         )
     history, place = searched(run, "atlas")
@@ -301,7 +301,7 @@ def atlas(
         raise value_error(
             f"atlas: {len(rows) * len(made.labels):,} cells.",
             [("steps", len(rows)), (made.name, len(made.labels)), ("most", f"{_MOST:,}")],
-            "Each is a run of the function to its end. Say which are of interest:",
+            "Each is a run of the function to its end. Select some of them:",
             f'rf.atlas(run, "{over}", columns=range(16), steps=range(8))',
         )
     return Atlas(run, tries, rows, made, _COMPANIONS[over])

@@ -88,7 +88,7 @@ def _attended(tries: Tries, path: str | None) -> dict[str, Any]:
         raise value_error(
             f"atlas: {'attention over several dims' if axes else 'no attention'}{'' if path is None else f' at {path!r}'}.",
             [("attention", ", ".join(found or known) or "none")],
-            "Columns are the positions or heads of one attention that rf makes, or several over the same positions.",
+            "Columns are the positions or heads of one attention that rf computes, or several over the same positions.",
             f'rf.atlas(run, path="{next(iter(found or known))}")' if known else 'rf.atlas(run, "label")',
         )
     return found
@@ -170,7 +170,7 @@ def _heads(tries: Tries, rows: list[int], path: str | None, columns: Any) -> Atl
             for each, name, index, own in heads
         ],
         [f"head {label} even" for label in labels],
-        "one head that looks everywhere alike in one step",
+        "one head uniform in one step",
         companion_of(tries.run, "attention", heads[0][0]),
     )
 

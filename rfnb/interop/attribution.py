@@ -65,7 +65,7 @@ def attribute(
         raise value_error(
             f'attribute: method "{method}".',
             [("known", "integrated, gradient")],
-            "It says at which points gradients are taken.",
+            "It determines the points at which gradients are taken.",
             'rf.attribute(..., method="integrated")',
         )
     path, point = _embedding_path(model, embedding, inputs), _Point()
@@ -219,7 +219,7 @@ def integrated(
             return (
                 parts,
                 f"With {len(pieces) * _POINTS} points the parts are off by {gap:.1%} of the difference: "
-                "the model is not smooth on the way.",
+                "the model is not smooth along the path.",
             )
         order = sorted(range(len(pieces)), key=lambda index: -gaps[index])[
             : min(together, most // _POINTS - len(pieces))

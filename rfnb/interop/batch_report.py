@@ -132,7 +132,7 @@ class BatchCheck(NearNames):
             lines.append(f"It comes from {self.first.source}.")
         for way in self.ways:
             if way.leak is not None and not way.given:
-                lines.append(f"Told only ({way.name}): {way.leak}. {way.remark}".rstrip())
+                lines.append(f"For information ({way.name}): {way.leak}. {way.remark}".rstrip())
         return [*lines, *self.remarks]
 
     def _rows(self) -> list[list[str]]:

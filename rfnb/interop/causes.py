@@ -102,13 +102,13 @@ def _after(change: Any) -> Edit:
 # -- dropout -----------------------------------------------------------------------------------------------------------
 def _dropout(found: Parting) -> Iterator[Try]:
     if any(module.training for module in found.model.modules()):
-        yield Try("dropout", "dropout is left on: mine is in training", training=False)
+        yield Try("dropout", "dropout is active: mine is in training mode", training=False)
     calls = found.mine.tape.calls
     drops: dict[Any, Edit] = {call.key: lambda func, args, kwargs: args[0] for call in calls if "dropout" in call.name}
     drops |= {call.key: _undropped for call in calls if call.name == "scaled_dot_product_attention"}
     drops |= {call.key: _expected for call in calls if call.name in ("bernoulli", "bernoulli_")}
     if drops:
-        yield Try("dropout", "dropout is left on in a call", drops)
+        yield Try("dropout", "dropout is active in a call", drops)
 
 
 def _undropped(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -222,7 +222,7 @@ def _gates_apart(found: Parting) -> Iterator[Try]:
         if own[pair[0]].shape == own[pair[1]].shape:
             for ones, others in zip(*(_same_parameters(found, name) for name in pair)):
                 values = {a: own[b] for a, b in [*zip(ones, others), *zip(others, ones)]}
-                yield Try("gate order", f"{pair[0]} and {pair[1]} change places in theirs", values=values)
+                yield Try("gate order", f"{pair[0]} and {pair[1]} are swapped in theirs", values=values)
 
 
 def _gate_order(found: Parting) -> Iterator[Try]:
@@ -836,7 +836,7 @@ def _heads_reshaped(found: Parting) -> Iterator[Try]:
         for axes in ((1, 2), (2, 3)):
             edit2: Any = lambda func, args, kwargs, axes=axes: _joined(func, args, kwargs, axes)  # noqa: E731
             yield from found.everywhere(
-                "heads reshaped", "heads are moved before they are joined in theirs", [(call, edit2)]
+                "heads reshaped", "heads are reordered before they are merged in theirs", [(call, edit2)]
             )
 
 
@@ -903,7 +903,7 @@ def _mask(found: Parting) -> Iterator[Try]:
             )
             if hide.name.startswith("masked_fill"):
                 turned: Any = lambda func, args, kwargs: func(args[0], ~args[1], *args[2:], **kwargs)  # noqa: E731
-                yield from found.everywhere("mask", "the mask is the other way round in theirs", [(hide, turned)])
+                yield from found.everywhere("mask", "the mask is inverted in theirs", [(hide, turned)])
             for said, mask in patterns:
                 if mask is not None:
                     edit2: Any = lambda func, args, kwargs, mask=mask, position=position: _masked(args[position], mask)  # noqa: E731

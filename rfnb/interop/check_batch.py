@@ -69,7 +69,7 @@ def check_batch(
         raise value_error(
             "check_batch: this dtype does not tell rounding from a leak.",
             [("dtype", str(dtype)), ("known", "torch.float64, torch.float32")],
-            "What the comparison is made in is finer than the dtype of the model.",
+            "The dtype of the comparison is finer than that of the model.",
             "rf.check_batch(model, inputs, dtype=torch.float64)",
         )
     return _Check(model, inputs, padded_inputs("check_batch", inputs, lengths), dtype).run()
@@ -105,9 +105,9 @@ class _Check:
         base = self._deterministic(given, keep=keep)
         if not scalars and not compared:
             raise value_error(
-                "check_batch: what the model returns cannot be compared.",
+                "check_batch: the results of the model cannot be compared.",
                 [("returned", type(given).__name__), ("shapes", [tuple(each.shape) for each in tensors_in(given)])],
-                "A sequence alone gives a part of what it gives in the batch: results have an axis of the batch.",
+                "The result of a sequence is a part of the result of its batch: results need a batch axis.",
             )
         single: dict[int, tuple[Tape, Any]] = {}  # the tapes of sequences alone
         self._locate(ways[0], base, single)
@@ -151,7 +151,7 @@ class _Check:
             raise runtime_error(
                 f"check_batch: the model cannot run in {str(self.dtype)[6:]}.",
                 [("error", str(error).splitlines()[0][:100])],
-                "Rounding and a leak are told apart in a finer dtype; a fused kernel may know only that of the model. Take the plain code "
+                "Rounding and a leak are told apart in a finer dtype; a fused kernel may only know that of the model. Use the plain code "
                 'of the model (attn_implementation="eager"), or float32:',
                 "rf.check_batch(model, inputs, dtype=torch.float32)",
             ) from error
@@ -196,7 +196,7 @@ class _Check:
                     ("apart", f"{far:.2g} between two passes of the same batch"),
                     ("training", ", ".join(training[:4]) or "nothing"),
                 ],
-                "What differs between two equal runs cannot be told from a leak.",
+                "A difference between two equal runs cannot be told from a leak.",
                 "model.eval()" if training else "torch.manual_seed(0)    # in the model, where it draws",
             )
         return (tape if keep else None), again
@@ -204,7 +204,7 @@ class _Check:
     def _other_side(self, keep: bool) -> tuple[Tape | None, Any] | None:
         """The batch padded on the other side; None if the inputs do not support it."""
         if not any(_is_mask(each, self.padded) for each in tensors_in(self.inputs)) or self.padded.told:
-            self.remarks.append("Not tried on the other side: only a mask says where padding is there.")
+            self.remarks.append("Not tried on the other side: only a mask could mark the padding there.")
             return None
         try:
             tape, output = self._tape(self.padded.moved(), keep=keep)

@@ -93,9 +93,7 @@ class CodeDiff(NearNames):
         if self.same:
             return [f"{mine} and {theirs} give the same in float64: at most {self.apart:.2g} apart."]
         if self.place is None:
-            return [
-                f"{mine} and {theirs} give results of other shapes or values, and have all values before in common."
-            ]
+            return [f"{mine} and {theirs} give results of other shapes or values, and all earlier values agree."]
         at, there = (f'"{path}"' if path else "the model itself" for path in (self.place, (self.theirs or ("",))[0]))
         lines = [
             f"{mine} and {theirs} part in {at} ({self.kind}), in {self.call}; the results are {self.apart:.2g} apart."
@@ -158,7 +156,7 @@ def diff_codes(
         raise value_error(
             "diff: two models are compared by running them.",
             [(names[0], type(mine).__name__), (names[1], type(theirs).__name__)],
-            "What they get: a tensor, a tuple of arguments, or a dict of named ones.",
+            "Give their inputs: a tensor, a tuple of arguments, or a dict of named ones.",
             "rf.diff(mine, theirs, inputs=ids)",
         )
     return _Codes(
@@ -195,7 +193,7 @@ class _Codes:
             raise runtime_error(
                 f"diff: {self.names[1]} is not deterministic.",
                 [(self.names[1], f"{type(self.theirs).__name__}, two passes of it differ")],
-                "What draws cannot be compared with anything. It is what mine is held against:",
+                "The reference has to be deterministic:",
                 "theirs.eval()",
             )
         tape, output = self._tape(self.mine, self.inputs)

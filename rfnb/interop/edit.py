@@ -82,7 +82,7 @@ def edited(model: Any, edits: Mapping[str, Any], options: AttachOptions) -> Iter
             message(
                 "edit: nothing was edited at some of the places.",
                 [("places", ", ".join(never))],
-                "A module that is not called in the block (or not in that step) computes nothing that could be another value.",
+                "A module that is not called in the block (or not in that step) computes no value that could be replaced.",
             )
         )
 
@@ -107,9 +107,9 @@ def _deaf(kind: str, place: Any, values: Any) -> None:
 def _items(edits: Any) -> list[tuple[str, Any]]:
     if not isinstance(edits, Mapping) or not edits or not all(isinstance(key, str) for key in edits):
         raise type_error(
-            "edit: what is to be edited?",
+            "edit: no places.",
             [("given", repr(edits)[:60])],
-            "Values by their places, as texts:",
+            "Give values by their places, as text:",
             'with rf.edit(model, {"h.1.attn.weights[head=3]": 0}): model(x)',
         )
     return list(edits.items())
@@ -133,7 +133,7 @@ def _all_made(text: str, value: Any, modules: Mapping[str, Any]) -> list[ValueEd
         )
     if not (callable(value) or np.ndim(value) == 0 or len(chosen) == 1) or isinstance(value, (Trace, tuple)):
         raise value_error(
-            f'edit: "{text}" is of several modules.',
+            f'edit: "{text}" belongs to several modules.',
             [("modules", ", ".join(f"{path}.{each % count}" for each in chosen)), ("given", type(value).__name__)],
             "Each head is a module of its own here: a number or a function goes to all of them, other values to each one by its path.",
             f'{{"{path}.0.weights": ...}}',
@@ -212,7 +212,7 @@ def _recorded(to: ValueEdit, trace: Trace, place: Any) -> Any:
             f'edit: "{to.text}" is not in this recording.',
             [("wanted", f"{part or 'what is returned'} at {path or 'the model'}" + ("" if own.step is None else f", step {own.step}")),
              ("recorded", f"{trace.model or 'no model'}, {len(trace.events)} events")],
-            "It is of a run of the same model that kept the values of modules; of an attention it has the weights.",
+            "The recording needs a run of the same model with the values of its modules; of an attention it has the weights.",
             "with rf.record(model=model, values=True) as trace: model(x)",
         )  # fmt: skip
     there = ValueEdit(place or to.text, None, path, part, own.entries, own.step, None)

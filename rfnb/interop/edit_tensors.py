@@ -36,7 +36,7 @@ class Patched(NamedTuple):
 def another_shape(edit: ValueEdit, given: Patched, here: str, recorded: str) -> Exception:
     """The error for a recorded value with other sizes."""
     return shape_error(
-        f'edit: "{edit.text}" is of another shape in that recording.',
+        f'edit: "{edit.text}" has another shape in that recording.',
         [("here", here), ("recorded", f"{recorded} at {given.words}")],
         "A value is patched in from a run of the same model on an input of the same size; from another position by its own place:",
         f'{{"{edit.text}": (trace, "{edit.path}[time=0]")}}',
@@ -54,17 +54,17 @@ def put(edit: ValueEdit, result: Any, axis: Dim | None) -> Any:
     ]
     if not named:
         raise value_error(
-            f'edit: "{edit.text}" is nothing that this module returns.',
+            f'edit: "{edit.text}" is not a result of this module.',
             [("module", f"{edit.path or 'the model'}, a {type(edit.module).__name__}"),
              ("returns", ", ".join(name or "a Tensor" for name, _ in named_tensors([("", result)])) or "no Tensor")],
-            "Of a Module of rfnb it is what the module returns, one of several Tensors by its name, or `.weights` of an attention.",
+            "A place in a Module of rfnb is its result, one of several Tensors by its name, or `.weights` of an attention.",
         )  # fmt: skip
     _, old = named[0]
     if edit.step is not None and isinstance(old, StepTensor):
         raise value_error(
-            f'edit: "{edit.text}" is for one step of a loop that is recorded.',
+            f'edit: "{edit.text}" is for one step of a recorded loop.',
             [("value", shape_of(old)), ("step", edit.step)],
-            "The body of `with loop:` runs once for all steps. Where Python runs each step one of them can be edited:",
+            "The body of `with loop:` runs once for all steps. If Python runs each step, a single one can be edited:",
             "for _ in loop:",
         )
     if not edit.is_now:
@@ -103,9 +103,9 @@ def _of_array(edit: ValueEdit, value: Any, old: Tensor, chosen: Chosen) -> Tenso
         host = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         raise type_error(
-            f'edit: "{edit.text}" cannot be put there.',
+            f'edit: "{edit.text}" cannot be replaced by this.',
             [("given", type(value).__name__)],
-            "It is a number, an array, a Tensor, a recording, or a function of the Tensor that is there.",
+            "A replacement is a number, an array, a Tensor, a recording, or a function of the current Tensor.",
         ) from None
     full = np.zeros([dim.extent for dim in old.dims])
     try:
@@ -130,5 +130,5 @@ def _unfit(edit: ValueEdit, old: Tensor, given: str) -> Exception:
     return shape_error(
         f'edit: "{edit.text}" does not fit.',
         [("there", shape_of(old)), ("given", given)],
-        "What is put there has the shape of the entries without the dims of which one was chosen, or broadcasts against it.",
+        "A replacement has the shape of the entries without the dims of which one was selected, or broadcasts against it.",
     )

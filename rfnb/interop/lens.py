@@ -102,9 +102,7 @@ def logit_lens(
     made.top, made.log_probs = ids, best.values.cpu().numpy()
     gap = (rows[-1].float() - scores[0].float()).abs().max()
     if not bool(gap <= 1e-3 * scores[0].float().abs().max() + 1e-6):
-        made.remark = (
-            "The last row is not what the model says: it computes with more of its layers than what they return."
-        )
+        made.remark = "The last row is not the prediction of the model: it uses more of its layers than their results."
     return made
 
 
@@ -123,15 +121,15 @@ class _Given:
     def states(self, paths: Sequence[str]) -> list[torch.Tensor]:
         """The input of the first layer, and the result of each layer."""
         raws = [self._input, *map(first_tensor, self._results)]
-        for path, raw in zip(["what goes into the first layer", *paths], raws):
+        for path, raw in zip(["the input of the first layer", *paths], raws):
             if raw is None or raws[-1] is None or raw.shape != raws[-1].shape:
                 raise shape_error(
-                    "logit_lens: these layers do not follow on each other.",
+                    "logit_lens: these layers do not follow one another.",
                     [
                         (path, None if raw is None else tuple(raw.shape)),
                         (paths[-1], None if raws[-1] is None else tuple(raws[-1].shape)),
                     ],
-                    "What an earlier layer returns takes the place of what the last one does, so all are called once and have one size.",
+                    "The result of an earlier layer replaces that of the last one, so all are called once and have one size.",
                     'rf.logit_lens(model, inputs, layers=["h.0", "h.1"])',
                 )
         return [raw for raw in raws if raw is not None]

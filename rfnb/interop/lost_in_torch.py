@@ -53,5 +53,5 @@ def _warn(path: str, name: str, value: Any, part: Module | Parameter, number: in
     if value is not part:
         kind = "ParameterList" if isinstance(part, Parameter) else "ModuleList"
         fix = f"self.{name} = torch.nn.{kind}([{fix.partition(' = ')[2].partition('    ')[0]} for ...])"
-    rule = "Parameters are found in modules of torch, so no optimizer, state_dict or device gets to these:"
-    warn_user(message(f"{path}: this is of rfnb, and torch does not find it.", [row], rule, fix))
+    rule = "Parameters are found in modules of torch, so no optimizer, state_dict or device reaches these:"
+    warn_user(message(f"{path}: torch does not find this part of rfnb.", [row], rule, fix))

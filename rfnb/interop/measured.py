@@ -141,7 +141,9 @@ def spec(measured: Measured, *, title: str | None = None, live: bool = False) ->
     said = ". ".join(filter(None, [beside, measured.remark]))
     if measured.cells is not None:
         last = measured.cells[(0,) * (measured.cells.ndim - 2)][:, -1]
-        said = ". ".join(filter(None, [said, f"Said at the last position, row by row: {', '.join(map(str, last))}"]))
+        said = ". ".join(
+            filter(None, [said, f"Predictions at the last position, row by row: {', '.join(map(str, last))}"])
+        )
     if said:
         made.head["remark"] = f"{said}."
     return made

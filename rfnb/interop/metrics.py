@@ -29,7 +29,7 @@ def check_model(what: str, model: Any, *, whole: bool = True) -> None:
         raise type_error(
             f"{what}: the model is no torch.nn.Module.",
             [("model", type(model).__name__)],
-            "Of a Module of rfnb each run is made by hand, with rf.edit; as a torch module it is one:",
+            "For a Module of rfnb, make each run with rf.edit, or wrap it as a torch module:",
             f'rf.{what}(rf.as_torch(module, inputs="batch time feat"), ...)',
         )
     if whole:
@@ -51,7 +51,7 @@ def measured(what: str, metric: Metric, output: Any) -> torch.Tensor:
         value = last[:, metric[0]] - last[:, metric[1]] if isinstance(metric, tuple) else last[:, metric]
     if value.ndim > 1:
         raise value_error(
-            f"{what}: the metric gives more than a number for each sequence.",
+            f"{what}: the metric returns more than a number for each sequence.",
             [("given", tuple(value.shape))],
             "It is a number, or one for each sequence; a pair of labels is the margin between them at the last position.",
             f"rf.{what}(..., metric=lambda output: output.logits[:, -1, 3])",
@@ -64,9 +64,9 @@ def logits_of(what: str, output: Any) -> torch.Tensor:
     scores = output if isinstance(output, torch.Tensor) else getattr(output, "logits", None)
     if not isinstance(scores, torch.Tensor) or scores.ndim not in (2, 3):
         raise value_error(
-            f"{what}: there are no logits in what the model returns.",
+            f"{what}: the result of the model has no logits.",
             [("returned", type(output).__name__)],
-            "They are a tensor {batch, time, vocab} or {batch, label}, or a field of this name. Else say what is measured:",
+            "They are a tensor {batch, time, vocab} or {batch, label}, or a field of this name. Otherwise pass a metric:",
             f"rf.{what}(..., metric=lambda output: ...)",
         )
     return scores

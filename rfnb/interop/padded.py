@@ -179,7 +179,7 @@ def padded_inputs(what: str, inputs: Any, lengths: Sequence[int] | torch.Tensor 
             raise value_error(
                 f"{what}: a packed sequence has no padding.",
                 [("given", "PackedSequence")],
-                "What is packed cannot leak. The model is checked with padded inputs and their lengths:",
+                "A packed sequence cannot leak. Check the model with padded inputs and their lengths:",
                 f"rf.{what}(model, padded, lengths=lengths)",
             )
         if isinstance(value, torch.Tensor):
@@ -223,7 +223,7 @@ def padded_inputs(what: str, inputs: Any, lengths: Sequence[int] | torch.Tensor 
                 ):
                     real = torch.arange(longest, device="cpu")[None] < tensor.cpu()[:, None]
                     streams[longest] = PaddedAxis(real, "right")
-    rule = "It compares what is padded with what is not: inputs have sequences of different lengths, and say so."
+    rule = "It compares sequences with and without padding: the inputs have sequences of different lengths, and lengths or a mask."
     fix = f"rf.{what}(model, x, lengths=[7, 5, 4])    # or inputs with an attention_mask"
     shapes = [(path or "input", f"{tuple(tensor.shape)} {str(tensor.dtype)[6:]}") for path, tensor in named]
     if not streams:

@@ -66,7 +66,7 @@ def patch_sweep(
         raise value_error(
             f'patch_sweep: over "{over}".',
             [("known", "position, head, layer")],
-            "It is what each column of the map stands for.",
+            "It is the kind of value in each column of the map.",
             'rf.patch_sweep(..., over="position")',
         )
     paths = layers_of("patch_sweep", model, layers)
@@ -87,7 +87,7 @@ def patch_sweep(
                 raise shape_error(
                     "patch_sweep: the layers have other sizes.",
                     [(paths[0], made.shape[1]), (paths[row], len(numbers[2]))],
-                    f"Each row of the map has as many of what it is over ({over}). Say layers that fit together:",
+                    f"Each row of the map has the same number of columns ({over}). Select layers of one size:",
                     f'rf.patch_sweep(..., layers=["{paths[0]}"])',
                 )
             made.values[row] = numbers[2]
@@ -128,7 +128,7 @@ def _states(
         axes[path] = places[0] if places else -1
         if over == "position" and (not places or tensor.raw_tensor.ndim < 2):
             raise value_error(
-                "patch_sweep: what this module returns has no positions.",
+                "patch_sweep: the result of this module has no positions.",
                 [("module", path), ("returns", ", ".join(dim.name for dim in tensor.dims))],
                 "Patch all of it at once:",
                 'rf.patch_sweep(..., over="layer")',
@@ -150,13 +150,13 @@ def _changed(path: str, value: torch.Tensor, axis: int, place: int | None) -> Ca
         raw = first_tensor(result)
         if raw is None or raw.shape != value.shape:
             raise shape_error(
-                "patch_sweep: the runs are of other sizes.",
+                "patch_sweep: the runs have different sizes.",
                 [
                     ("layer", path),
                     ("clean", tuple(value.shape)),
                     ("corrupted", None if raw is None else tuple(raw.shape)),
                 ],
-                "Both inputs have as many sequences and positions.",
+                "Both inputs have the same numbers of sequences and positions.",
             )
         if place is None:
             return swapped(result, raw, value)

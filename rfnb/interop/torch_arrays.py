@@ -263,9 +263,9 @@ def _dim_in(module: Module, name: str, items: Sequence[Any]) -> Dim | None:
             shown.setdefault(dim, place)
     first = ", ".join(repr(item) if item != name else next(iter(shown.values()), "dim") for item in items)
     raise value_error(
-        f'as_torch: "{name}" is several dims of the parts.',
+        f'as_torch: several dims of the parts are called "{name}".',
         [(place.removeprefix("module."), dim.short_repr()) for dim, place in shown.items()],
-        "Which one the array has is yours to say. An axis may be a Dim:",
+        "Choose the one of the array. An axis may be a Dim:",
         f"rf.as_torch(module, inputs=[{first}])",
     )
 
@@ -278,7 +278,7 @@ def _read(text: str) -> tuple[str, ...]:
             raise value_error(
                 f'as_torch: "{text_of(entry)}" is not one dim.',
                 [("axes", text)],
-                "A module gets arrays as they are: each axis is one dim and has a name. Others are made before it:",
+                "Each axis of an array is one dim and has a name. Reshape the array before:",
                 "net(x.unflatten(-1, (heads, size)))    # or x.flatten(...), x.squeeze(...)",
             )
     return tuple(str(name) for entry in entries if not isinstance(entry, type(...)) for name in entry)
@@ -339,7 +339,7 @@ def _ragged(axis: Axis, lengths: Any, batch: Dim | None, size: int, batch_axis: 
         raise value_error(
             "as_torch: lengths in an exported or traced program.",
             [("lengths", f"of {name_of(axis)}")],
-            "Lengths are numbers that the model reads on the host; the program would have those of this call for good. Export it for\n"
+            "Lengths are numbers that the model reads on the host; the program would always have those of this call. Export it for\n"
             "whole arrays:",
             "torch.export.export(module, (x,), strict=False)",
         )

@@ -59,7 +59,7 @@ class TorchModule(PTModuleAsRFModule):
                 raise dim_error(
                     f"from_torch: {name} does not fit {_kind(self.pt_module)}.",
                     [(name, dim.short_repr()), ("needs", "no such dim" if size is None else size)],
-                    "The features have the size that the module was made with. Other axes are said in their order:",
+                    "The features have the size that the module was made with. Name the other axes in their order:",
                     "rf.from_torch(module, inputs=[..., in_dim], outputs=[..., out_dim])",
                 )
         self.in_dim, self.out_dim = in_dim or self.in_dim, out_dim or self.out_dim
@@ -120,7 +120,7 @@ class TorchModule(PTModuleAsRFModule):
                 [(f"argument {place}", _text(value)) for place, value in enumerate(args)]
                 + [(name, _text(value)) for name, value in kwargs.items()],
                 "torch knows axes by their order, and a Tensor has none. It is clear for layers of frames (Linear, LayerNorm, ReLU, ...),\n"
-                "Embedding, LSTM, GRU, RNN, TransformerEncoder and Sequential of these. Else say it, or give raw arrays:",
+                "Embedding, LSTM, GRU, RNN, TransformerEncoder and Sequential of these. Otherwise name the axes, or give raw arrays:",
                 'rf.from_torch(module, inputs=["batch", "time", feat], outputs=["batch", "time", out])',
             )
         return rule(self, args[0], **kwargs)
@@ -352,7 +352,7 @@ def _as_said(
     ragged = next((dim for dim in said if dim.need_masking()), None)
     if len(order) != len(x.dims) or len(set(order)) != len(order):
         raise dim_error(
-            f"from_torch: inputs are not the axes of what {_kind(self.pt_module)} is called with.",
+            f"from_torch: inputs are not the axes of the argument of {_kind(self.pt_module)}.",
             [("source", shape_of(x)), ("inputs", _axes_text(inputs))],
             'Each dim is named once; "..." stands for all others.',
             "rf.from_torch(module, inputs=[..., in_dim], outputs=[..., out_dim])",

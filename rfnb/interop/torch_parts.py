@@ -112,7 +112,7 @@ def _training(root: Any) -> Any:
         raise runtime_error(
             f"{type(root.rf_module).__name__}[rf]: does it train?",
             [("module", "train()" if root.training else "eval()"), ("step", repr(ctx))],
-            "The module and the running step say different things, and dropout can only do one. Say it in one way:",
+            "The module and the running step are in different modes, and dropout needs one. Set both:",
             f"{fix}\nwith rf.{step}():",
         )
     return nullcontext()

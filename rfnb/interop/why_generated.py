@@ -83,7 +83,7 @@ class GeneratedScores:
             raise value_error(
                 "why_not: the scores of this generate are not those of its model alone.",
                 [("apart", f"{max(gaps):.3g} nats"), ("in training", self.model.training)],
-                "Its margin is taken apart where no processor changes scores, as repetition_penalty does, and nothing is dropped.",
+                "The margin can be attributed if no processor changes scores, as repetition_penalty does, and dropout is off.",
                 "rf.atlas(run)    # changes one after the other",
             )
 

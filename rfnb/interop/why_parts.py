@@ -192,9 +192,9 @@ class Both:
         sums = self._made(scaled, True) @ rows.T
         if not sums.requires_grad:
             raise value_error(
-                "why_not: no gradients come through the search.",
+                "why_not: no gradients pass through the search.",
                 [("columns", scaled.shape[1]), ("margin", f"{float(sums[0].sum()):.3f}")],
-                "The parts of a margin need a model of torch that looks its tokens and labels up in tables of embeddings.",
+                "The parts of a margin need a torch model that looks up its tokens and labels in embedding tables.",
                 "rf.atlas(run)    # hides one after the other",
             )
         # One after the other: batched gradients are not faster, and the first call imports sympy, which takes most of a second.
@@ -307,7 +307,7 @@ class _Forced(BatchedCalls):
             raise value_error(
                 "why_not: this output cannot be forced.",
                 [("labels", " ".join(tries.history.texts(self._tokens))), ("run", again.state)],
-                "A margin is taken apart between two outputs that the search can give.",
+                "A margin is attributed between two outputs that the search can give.",
             ) from again.error
         return self.of_results([raw[None] for raw in self.results])[0]
 

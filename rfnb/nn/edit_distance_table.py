@@ -80,7 +80,7 @@ class EditDistanceTable(Module):
                 raise runtime_error(
                     "EditDistanceTable: a single step without state.",
                     [("source", shape_of(source))],
-                    "A row is made of the one before, which is the state of a loop.",
+                    "Each row is computed from the previous one, which is the state of a loop.",
                     "loop.state.table = table.default_initial_state(batch_dims=[batch])\n"
                     "row, loop.state.table = table(label, state=loop.state.table, spatial_dim=rf.single_step_dim)",
                 )

@@ -148,7 +148,7 @@ class MaskedComputation(Module):
             raise value_error(
                 "MaskedComputation: a single step without state.",
                 [("sources", ", ".join(map(shape_of, sources)))],
-                "Where a step is skipped, its output is that of the step before.",
+                "A skipped step repeats the output of the previous one.",
                 "state = masked.default_initial_state(batch_dims=[batch])",
             )
         if mask is None:
@@ -230,7 +230,7 @@ def _packed_in_a_step(masked_from: Tensor) -> ValueError:
     return value_error(
         "MaskedComputation: masked_from in a single step.",
         [("masked_from", shape_of(masked_from))],
-        "What is packed before the loop is computed before it, too; each step takes its frame of that:",
+        "Frames that are packed before the loop are computed before it, too; each step takes its frame of the result:",
         "out, loop.state.u = rf.unmask(packed_out, mask=mask, axis=rf.single_step_dim, in_spatial_dim=packed, state=loop.state.u)",
     )
 

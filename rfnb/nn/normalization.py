@@ -238,7 +238,7 @@ def _one_dim(what: str, in_dim: Dim | Sequence[Dim]) -> Dim:
         raise dim_error(
             f"{what}: groups of one dim.",
             [("in_dim", dims_text(dims))],
-            "Which features are a group is said by the order within one dim. Merge them first:",
+            "The order within one dim determines which features are a group. Merge the dims first:",
             "x, in_dim = rf.merge_dims(x, dims=[...])",
         )
     return dims[0]

@@ -33,7 +33,7 @@ class PiecewiseLinear(Module):
             raise value_error(
                 f"{type(self).__name__}: points are needed, all finite.",
                 [("points", dict(points))],
-                "Points say what the value is where.",
+                "Points map positions to values.",
                 "rf.PiecewiseLinear({0: 1e-5, 1000: 1e-3})",
             )
 

@@ -29,7 +29,7 @@ def assert_(condition: Tensor | bool, message: str, *extra: Never, stop: bool = 
     if isinstance(condition, Tensor):
         if condition.dtype != "bool":
             rows = [("condition", f"{shape_of(condition)} {condition.dtype}")]
-            rule = "It says for each frame whether it is as it should be."
+            rule = "The condition states for each frame whether it is valid."
             raise type_error("assert_: the condition is not bool.", rows, rule, "rf.assert_(x > 0, ...)")
         if condition.dims:
             condition = reduce_all(condition, axis=condition.dims)

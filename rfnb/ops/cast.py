@@ -36,7 +36,7 @@ def cast(tensor: Tensor, dtype: str, *extra: Never, **unknown: Never) -> Tensor:
         raise type_error(
             f"cast: {own} to {dtype}.",
             [("tensor", f"{dims_text(tensor.dims)} {own}"), ("dtype", dtype)],
-            "The imaginary parts would get lost. Take absolute values, or the two parts:",
+            "The imaginary parts would be lost. Take absolute values, or the two parts:",
             "rf.abs(tensor)\nparts, pair = rf.complex_as_real(tensor)",
         )
     return tensor._like(backend.cast_raw(raw, dtype), tensor.dims)

@@ -124,7 +124,7 @@ def _part_text(part: Any) -> str:
 def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handle_dynamic_dims: bool) -> Any:
     if not sources:
         fix = "rf.concat((a, a_dim), (b, b_dim))"
-        raise value_error("concat: of nothing.", [("sources", "none")], "It takes (tensor, dim) pairs.", fix)
+        raise value_error("concat: no sources.", [("sources", "none")], "It takes (tensor, dim) pairs.", fix)
     backend = common_backend("concat", *(tensor for tensor, _ in sources))
     total = sources[0][1]
     for _, dim in sources[1:]:
@@ -309,7 +309,7 @@ def stack(sources: Sequence[Tensor], *extra: Never, out_dim: Dim | None = None, 
     """
     need_tensors("stack", *sources)
     if not sources:
-        raise value_error("stack: of nothing.", [("sources", "none")], "The dims come from the first tensor.")
+        raise value_error("stack: no tensors.", [("sources", "none")], "The dims come from the first tensor.")
     first = sources[0]
     out_dim = out_dim or Dim(len(sources), name="stack")
     settle_size("stack", out_dim, len(sources))

@@ -69,7 +69,7 @@ def squeeze(source: Tensor, axis: Dim, *extra: Never, **unknown: Never) -> Tenso
         raise dim_error(
             "squeeze: the axis is not of size 1.",
             [("source", shape_of(source)), ("axis", axis.short_repr())],
-            "Only an axis of one entry can go without losing values.",
+            "Only an axis of one entry can be removed without losing values.",
             f"rf.gather(x, indices=0, axis={axis.name})",
         )
     return source._like(

@@ -161,7 +161,7 @@ def _warn_of_some(source: Tensor, index: int, axis: Dim) -> None:
     axis._masks.keep("warned", True, 0)
     name = axis.name if axis.name.isidentifier() else f"source.dims[{source.dims.index(axis)}]"
     rows = [("source", shape_of(source)), ("axis", axis.short_repr()), ("shortest", f"{shortest} frames")]
-    rule = "What comes out for sequences that end before is padding. Their last frame instead, or mask the result:"
+    rule = "For sequences that end earlier, the result is padding. Take their last frame instead, or mask the result:"
     fix = f"rf.gather(source, indices={index}, axis={name}, clip_to_valid=True)\nrf.where({name}.get_size_tensor() > {index}, ..., 0)"
     warn_user(message(f"gather: some sequences of {axis.short_repr()} have no frame {index}.", rows, rule, fix))
 

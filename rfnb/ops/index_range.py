@@ -78,7 +78,7 @@ def explain_indices(
         check_range(op, role, indices, dim, kernel=True)
     elif "device-side assert" in str(error):  # the GPU computes nothing after that, so the values cannot be read
         rows: list[tuple[str, Any]] = [(role, f"{shape_of(indices)} on {indices.device}"), ("into", dim.short_repr())]
-        rule = "A GPU finds out later than the op that was called, and computes nothing any more. Start again, and check every op:"
+        rule = "A GPU reports an error after the op that caused it, and computes nothing afterwards. Restart, and check every op:"
         raise index_error(f"{op}: some of the {role} may be out of range.", rows, rule, _DEBUG) from None
 
 

@@ -117,7 +117,7 @@ def _check_mask(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
         raise type_error(
             f"{what}: the mask is not bool.",
             [("mask", f"{shape_of(mask)} {mask.dtype}")],
-            "True is what is picked.",
+            "True selects an entry.",
             "mask = x > 0",
         )
     missing = [dim for dim in dims if dim not in mask.dims]

@@ -142,7 +142,7 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
                 ("axis", axis.short_repr()),
                 ("dims", " * ".join(d.short_repr() for d in dims)),
             ],
-            "A split keeps the number of entries. The first dim as long as the others need it, and the axis padded to that:",
+            "A split keeps the number of entries. Make the first dim as long as the others require, and pad the axis to that:",
             _fitting_split(axis, dims, unknown),
         )
     if axis.has_padding() and not asked(_split_in_each, axis, *dims):

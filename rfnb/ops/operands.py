@@ -80,7 +80,7 @@ def check_dtypes(kind: str, **operands: Any) -> None:
         rule = "It is not defined for complex numbers, which have no order. Take absolute values, or the two parts:"
         fix = f"rf.abs({name})\nparts, pair = rf.complex_as_real({name})"
     elif len(dtypes) > 1:
-        rule, to = "It is computed in one dtype; which one is yours to say:", max(dtypes, key=_WIDTHS.index)
+        rule, to = "It is computed in one dtype. Choose it:", max(dtypes, key=_WIDTHS.index)
         other = next(label for label, x in tensors.items() if x.dtype != to)
         fix = f'{other} = rf.cast({other}, "{to}")'
     elif "bool" in dtypes:

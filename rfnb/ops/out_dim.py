@@ -71,6 +71,6 @@ def check_movable(what: str, tensor: Tensor, axis: Dim) -> None:
             raise dim_error(
                 f"{what}: the lengths of {dim.short_repr()} are over {axis.short_repr()}.",
                 [("tensor", shape_of(tensor)), ("axis", axis.short_repr()), ("lengths", dims_text(dim.length_dims))],
-                "Frames that change places would leave their lengths behind. Work on a copy of the axis with its own lengths, or "
+                "Frames that move would lose their lengths. Work on a copy of the axis with its own lengths, or "
                 f"without {dim.name}.",
             )

@@ -74,7 +74,7 @@ def pad(
         counts = [("axes", len(axes)), ("padding", len(padding))]
         counts += [] if out_dims is None else [("out_dims", len(out_dims))]
         rule = "Each axis has one (left, right), and one of out_dims if those are given."
-        raise value_error("pad: other numbers of axes and widths.", counts, rule)
+        raise value_error("pad: the numbers of axes and widths differ.", counts, rule)
     out, dims = source, []
     for number, (axis, (left, right)) in enumerate(zip(axes, padding)):
         out_dim = None if out_dims is None else out_dims[number]
@@ -125,9 +125,9 @@ def _plan(
     index = source.axis_of(axis, "pad")
     if isinstance(left, Dim) and left.need_masking():
         raise dim_error(
-            "pad: other numbers of frames on the left for each sequence.",
+            "pad: a different number of frames on the left of each sequence.",
             [("source", shape_of(source)), ("axis", axis.short_repr()), ("left", left.short_repr())],
-            "What is put before all sequences has one size; frames of several lengths are joined:",
+            "Padding on the left has one size for all sequences. To put other frames before each of them, concatenate:",
             "rf.concat((frames, frames_dim), (source, axis))",
         )
     before, total = _extent(left), left + axis + right

@@ -149,7 +149,7 @@ def generator_for(
         raise value_error(
             f"{what}: a state and a seed.",
             [("explicit_state", shape_of(explicit_state)), ("seed", seed), ("static", static)],
-            "A state says all about the numbers to come. Leave the seed (and static) out.",
+            "A state determines all following numbers. Leave out the seed (and static).",
         )
     if explicit_state.dtype != "uint8" or len(explicit_state.dims) != 1:
         raise type_error(

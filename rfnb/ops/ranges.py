@@ -56,9 +56,9 @@ def range_over_merged_dims(
     """
     if not dims:
         raise value_error(
-            "range_over_merged_dims: of nothing.",
+            "range_over_merged_dims: no dims.",
             [("dims", "none")],
-            "There is no index into no dim.",
+            "An index needs at least one dim.",
             "rf.range_over_merged_dims([a, b])",
         )
     out = range_over_dim(dims[0], dtype=dtype, device=device)

@@ -81,7 +81,7 @@ def refuse_distributed(what: str, source: Tensor) -> None:
     raise not_implemented_error(
         f"{what}: over all processes of a distributed training.",
         [("source", shape_of(source)), ("distributed", True)],
-        "The frames are those of this process. Add up what each process has:",
+        "The frames are those of this process. Add the results of all processes:",
         "torch.distributed.all_reduce(total.raw_tensor)",
     )
 
@@ -134,7 +134,7 @@ def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask
     if len(set(axes)) != len(axes):
         twice = next(dim for dim in axes if axes.count(dim) > 1)
         rows = [("source", shape_of(source)), ("axis", dims_text(axes)), ("twice", twice.short_repr())]
-        raise dim_error(f"reduce_{mode}: the same dim twice.", rows, "A dim can go away once.")
+        raise dim_error(f"reduce_{mode}: the same dim twice.", rows, "A dim can be reduced only once.")
     if mode.startswith("arg") and len(axes) != 1:
         raise dim_error(
             f"reduce_{mode}: one axis at a time.",
@@ -307,7 +307,7 @@ def reduce_out(
         raise dim_error(
             "reduce_out: source has no feature_dim.",
             [("source", shape_of(source))],
-            "The features are what is reduced. Mark them:",
+            "It reduces the features. Mark them:",
             "source.feature_dim = ...",
         )
     pieces = Dim(num_pieces, name="pieces")

@@ -283,7 +283,7 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
             raise dim_error(
                 f"scatter: no dim {dim.short_repr()}.",
                 [("source", shape_of(source)), ("indices", shape_of(indices))],
-                "The dim that goes away is in source, in indices, or in both.",
+                "The scattered dim is in source, in indices, or in both.",
             )
     check_integers("scatter", "indices", indices, ("source", source))
     check_remade("scatter", [("source", source.dims), ("indices", indices.dims)], but=dims)

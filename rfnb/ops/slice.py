@@ -124,7 +124,7 @@ def _check_enough(axis: Dim, start: int, size: Dim) -> None:
     if asked(_within, size, rest):
         return
     raise dim_error(
-        "slice: size has frames that axis has not.",
+        "slice: size has frames that axis lacks.",
         [("axis", dim_and_lengths(axis)), ("start", start), ("size", dim_and_lengths(size))],
         "Each sequence has as many frames from start on.",
         f'size = Dim(rf.minimum({size.name}.get_size_tensor(), rest), name="{size.name}")',
@@ -187,7 +187,7 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
         raise dim_error(
             "slice: out_dim is a dim of source already.",
             [("source", shape_of(source)), ("out_dim", out_dim.short_repr())],
-            "The frames that were picked are another dim than all frames.",
+            "The selected frames need a dim of their own.",
             f'size = Dim({out_dim.extent}, name="{out_dim.name}")',
         )
     indices = range_over_dim(out_dim, device=source.device)

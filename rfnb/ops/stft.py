@@ -92,7 +92,7 @@ def _plan(
         raise value_error(
             "stft: these sizes make no frames.",
             [("frame_step", step), ("frame_length", length), ("fft_length", fft_length)],
-            "A frame has 2 samples or more, is not longer than what is transformed, and comes 1 sample or more after the last.",
+            "A frame has 2 samples or more, is not longer than the transform, and starts 1 sample or more after the previous one.",
             "fft_length=None",
         )
     window = Window(length if by_frame else fft_length, step, 1, "valid")

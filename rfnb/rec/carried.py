@@ -63,7 +63,7 @@ class CarriedByFor:
                 f'Loop "{self._loop_name}": {name}, assigned in {os.path.basename(file)}:{line}, is carried by Python.',
                 [("before", _text(old)), ("after step 0", _text(new))],
                 "It keeps changing after a sequence has ended, and does not follow the hypotheses of a search; `with loop:` refuses it.\n"
-                "What a step gets from the step before is a state of the loop:",
+                "A value that a step passes to the next one is a state of the loop:",
                 _fix(name, old),
             )
             warn_at(text, frame, line)
@@ -141,7 +141,7 @@ class CarriedByWith:
         if frame is None:
             return
         if modes_now() != recording.recorder.modes:
-            raise self._refused_for("step 1: it is left under other modes (gradients, precision) than it is entered")
+            raise self._refused_for("step 1: it ends under other modes (gradients, precision) than it began")
         before, slots, near = self._before, self._slots, self._near
         self._before, self._slots, self._near = {}, [], []
         used = recording.recorder.used
@@ -175,7 +175,7 @@ class CarriedByWith:
         body = BodyAgain(frame, self._begin, self._loop)
         try:
             if body.call is None:
-                raise NotKnown("there is no source of the body")
+                raise NotKnown("the source of the body is missing")
             code = frame.f_code
             variables = _variables(frame, {*names_of(code), *frame.f_locals})
             after, of_libraries = (reached(variables, look, names_of(code)) for look in (DEEP, WIDE))
@@ -187,7 +187,7 @@ class CarriedByWith:
                     slot.put_back()
                 left = [slot.path for slot in reversed(after) if not slot.put_back()]
             if found is None and left:
-                raise NotKnown(f"{left[0]} cannot be put back")
+                raise NotKnown(f"{left[0]} cannot be restored")
         except NotKnown:
             handles = {id(output.handle) for output in self._loop._outputs.all}
             change = next((each for each in changes if _may_differ(each, handles)), None)
@@ -200,7 +200,7 @@ class CarriedByWith:
     def _refused_for(self, found: str) -> RecordingError:
         step, _, what = found.partition(": ")
         return recording_error(
-            f'Loop "{self._loop.name}", recorded step: the body does something else in its next steps.',
+            f'Loop "{self._loop.name}", recorded step: the body acts differently in its next steps.',
             [(step, what)],
             "The body of `with loop:` runs once, so every step would be like the first. Let Python run every step:",
             "for _ in loop:",
@@ -211,11 +211,11 @@ class CarriedByWith:
     ) -> RecordingError:
         where = f", assigned in {os.path.basename(frame.f_code.co_filename)}:{change.line}," if change.line else ""
         in_place = isinstance(change.before, Contents)
-        rule = "The body of `with loop:` runs once, so every step would get what was there before the loop.\n"
+        rule = "The body of `with loop:` runs once, so every step would get the value from before the loop.\n"
         if in_place:
-            rule += "What steps collect is loop.stack(...), and random numbers are those of rf.random_...; or let Python run every step:"
+            rule += "Collect values with loop.stack(...), and draw random numbers with rf.random_...; or let Python run every step:"
         else:
-            rule += "What a step gets from the step before is a state of the loop:"
+            rule += "A value that a step passes to the next one is a state of the loop:"
         rows = [("before", _text(change.before)), ("after", _text(change.now))]
         if found is not None:
             rows.append((found.partition(": ")[0], found.partition(": ")[2]))

@@ -150,7 +150,7 @@ def _step(source: Tensor, out_spatial_dim: Dim | None, state: State | None) -> t
         raise runtime_error(
             "cum_concat: a single step without state.",
             [("source", shape_of(source))],
-            "It appends to the frames of the steps before, so it belongs into a loop that carries them:",
+            "It appends to the frames of the previous steps, so use it in a loop that carries them:",
             "loop.state.keys = rf.cum_concat_initial_state([batch, feat])\n"
             "for _ in loop:\n"
             "    keys, history, loop.state.keys = rf.cum_concat(\n"
@@ -158,7 +158,7 @@ def _step(source: Tensor, out_spatial_dim: Dim | None, state: State | None) -> t
         )
     if state.axis not in state.accum.dims:
         raise dim_error(
-            "cum_concat: the state does not hold together.",
+            "cum_concat: the state is inconsistent.",
             [("state.accum", shape_of(state.accum)), ("state.axis", state.axis.short_repr())],
             "axis is the dim of the frames in accum.",
         )

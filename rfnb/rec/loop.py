@@ -223,7 +223,7 @@ class Loop(NotPicklable, NearNames):
             raise value_error(
                 f'Loop "{self.name}", step {self._index}: end was called twice.',
                 [("first", shape_of(self.step.end[0])), ("now", shape_of(source))],
-                "One condition decides. If either of two ends a sequence:",
+                "A step has one condition. If either of two ends a sequence:",
                 "loop.end(rf.logical_or(first, second), include_eos=True)",
             )
         if self.given_axis is None and self.max_seq_len is None:
@@ -410,7 +410,7 @@ class Loop(NotPicklable, NearNames):
             raise runtime_error(
                 f'Loop "{self.name}" has run already.',
                 [("over", dims_text([self.axis, *self.axis.length_dims]))],
-                "A loop runs once. For the same again make a new one, with initial states of its own:",
+                "A loop runs once. To run it again, make a new one, with its own initial states:",
                 self._again(),
             )
 
@@ -456,7 +456,7 @@ class Loop(NotPicklable, NearNames):
             active = ends.end_step(self._index, self._any_tensor)
         else:
             if step.end is None:
-                raise self._no_end("no end", "Every step says what has ended, or the loop runs over a dim (axis=...):")
+                raise self._no_end("no end", "Every step calls loop.end, or the loop runs over a dim (axis=...):")
             active = ends.end_step(*step.end, self.selections.now, self._index)
             self.selections.wanted.make_checks()
         step.commit(active)
@@ -493,7 +493,7 @@ class Loop(NotPicklable, NearNames):
         return dim_error(
             f'Loop "{self.name}", step {self._index}: {what} of all frames.',
             [("source", shape_of(source)), ("axis", self.axis.short_repr())],
-            "A step works on one frame, and the loop puts those of all steps together. Unstack what has the axis of the loop:",
+            "A step works on one frame, and the loop collects those of all steps. Unstack values that have the axis of the loop:",
             f"x_t = loop.unstack(x)      # of each x with {self.axis.name}",
         )
 
@@ -516,7 +516,7 @@ class Loop(NotPicklable, NearNames):
         return runtime_error(
             f'Loop "{self.name}": {what} is used inside of the loop.',
             [("loop", repr(self))],
-            "A step gives and takes its values while it runs"
+            "A step reads and writes its values while it runs"
             + (". This loop is over, and runs once; a new one:" if over else ":"),
             f"{self._again() + chr(10) if over else ''}for _ in loop:\n    {lines.get(what, f'out = loop.{what}(value)')}",
         )

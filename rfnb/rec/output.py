@@ -28,9 +28,9 @@ class Handle(Tensor):
                 "loop.end(condition, include_eos=True)      # in place of break",
             )
         return value_error(
-            f'Loop "{loop.name}", step {loop.num_steps_begun - 1}: what loop.{what} gives is used inside of the loop.',
+            f'Loop "{loop.name}", step {loop.num_steps_begun - 1}: what loop.{what} returned is used inside the loop.',
             [("value", self.name)],
-            "It has its values once the loop is done. In a step, use what was collected:",
+            "It has its values once the loop is done. In a step, use the collected value itself:",
             f"out = loop.{what}(y)      # y in the step, out after the loop",
         )
 

@@ -75,7 +75,7 @@ class Outputs(NotPicklable):
         return value_error(
             f'Loop "{self._loop_name}", step {self._index}: {what} than in step 0.',
             [("calls in step 0", str(len(self.all))), (f"calls in step {self._index}", count)],
-            "Every step collects the same values, in the same order. Outside of any `if`, with 0 for what is not wanted:",
+            "Every step collects the same values, in the same order. Call it outside of any `if`, with 0 for unwanted values:",
             "out = loop.stack(rf.where(wanted, value, 0.0))",
         )
 
@@ -165,7 +165,7 @@ class Outputs(NotPicklable):
             raise dim_error(
                 f'Loop "{self._loop_name}", step {self._index}: a last value changed its dims or dtype.',
                 [("before", f"{shape_of(before)} {before.dtype}"), ("now", f"{shape_of(value)} {value.dtype}")],
-                "Each sequence keeps that of its own last step, so it has the same dims and dtype in every step.",
+                "Each sequence keeps the value of its own last step, so it has the same dims and dtype in every step.",
             )
 
     def _value_without_steps(self, output: Output) -> Tensor | None:

@@ -350,7 +350,7 @@ def _done(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _no_effects(loop_name: str, op: Op) -> RecordingError:
     return recording_error(
-        f'Loop "{loop_name}", recorded step: {place_text(place_of_user(1))} changes something for good.',
+        f'Loop "{loop_name}", recorded step: {place_text(place_of_user(1))} makes a permanent change.',
         [("call", op.fn.__qualname__)],
         "The body of `with loop:` runs once, so this would happen in the first step only. Let Python run every step:",
         "for _ in loop:",

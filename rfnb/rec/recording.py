@@ -68,7 +68,7 @@ class Recording(NotPicklable):
                 raise recording_error(
                     f'Loop "{self.name}", recorded step: state "{name}" was changed in place.',
                     [("before", _paths(before)), ("now", _paths(given))],
-                    "The loop sees what is assigned. Assign a new value:",
+                    "The loop only notices assignments. Assign a new value:",
                     f"loop.state.{name} = rf.State(...)",
                 )
         for name, value in self.next_states.items():
@@ -106,7 +106,7 @@ class Recording(NotPicklable):
         seen = next((x for x in self.recorder.registers if x.register in late and x.dims_seen), None)
         if seen is not None:
             raise recording_error(
-                f'Loop "{self.name}", recorded step: the body looks at the dims of a tensor that gets another one later.',
+                f'Loop "{self.name}", recorded step: the body reads the dims of a tensor that gets another dim later.',
                 [("tensor", repr(seen)), ("state", ", ".join(names))],
                 "A state gets the dims of the lengths when the first sequence ends. Give its initial value these dims:",
                 f"loop.state.{names[0]} = rf.expand_dims(initial, dims=[...])",

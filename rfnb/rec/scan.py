@@ -106,9 +106,9 @@ def scan(
     dim = steps.finish()
     if steps.index == 0 and ys is None:
         raise value_error(
-            "scan: no step was done.",
+            "scan: no step has run.",
             [("spatial_dim", dim.short_repr()), ("ys", None)],
-            "Then nothing says what the outputs look like. Give an example of each:",
+            "Then the form of the outputs is unknown. Give an example of each:",
             'rf.scan(..., ys=rf.Tensor("y", dims=[...], dtype="float32"))',
         )
     return map_nested(lambda out: out.finish(None if return_tensor_arrays else dim), outputs), state, dim

@@ -126,7 +126,7 @@ class _StepAgain(StepAround):
             if self._same(known, source) and not any(frame is each for each in self._frames):
                 self._frames.append(frame)
                 return self._new(frame)
-        raise Differs("a frame is taken of something else")
+        raise Differs("a frame of another tensor is read")
 
     def index(self) -> Tensor:
         if self._recording.index is None:
@@ -142,7 +142,7 @@ class _StepAgain(StepAround):
 
     def end_with(self, cond: Tensor, include_eos: bool) -> None:
         self._has_end = True
-        self._compare(self._recording.end, (cond, include_eos), lambda: "the end is another one")
+        self._compare(self._recording.end, (cond, include_eos), lambda: "the end condition is another one")
 
     @property
     def end(self) -> tuple[Tensor, bool] | None:
@@ -174,7 +174,7 @@ class _StepAgain(StepAround):
         if node is None:
             raise Differs(f"{op.name} is called once more, {self._here()}")
         if not alike and node.op is op:
-            raise Differs(f"{op.name} gets something else, {self._here()}")
+            raise Differs(f"{op.name} gets other arguments, {self._here()}")
         if not alike:
             raise Differs(f"{op.name} is called, {self._here()}, in place of {node.name}, {place_text(node.place)}")
         self._calls += 1

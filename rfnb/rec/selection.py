@@ -107,7 +107,7 @@ class Selection(NotPicklable):
             "A value from before a choice was combined with one from after it.",
             [("value", shape_of(value)), ("before", found[0].short_repr()), ("after", found[-1].short_repr())],
             "Hypothesis 0 after the choice need not continue hypothesis 0 before it.\n"
-            "A state that is read after the choice follows it, so put the value into one before:",
+            "A state that is read after the choice follows it, so assign the value to a state before:",
             "loop.state.x = x\nlabel = rf.choice(...)\nx = loop.state.x",
         )
 

@@ -26,7 +26,7 @@ class State(dict):
         raise attribute_error(
             f'State has no "{name}".',
             [("has", ", ".join(map(str, self)) or "nothing")],
-            "What it has is called so:" if meant else "It has what is assigned to it:",
+            "It has these names:" if meant else "It has what is assigned to it:",
             f"state.{meant}" if meant else f"state.{name} = value",
         )
 

@@ -25,7 +25,7 @@ def changed_structure(what: str, name: str, before: Any, value: Any) -> ValueErr
         hint = "\nAssign all of its parts:"
         fix = f"loop.state.{name} = rf.State({', '.join(f'{key}=...' for key in had)})"
     elif missing := [path for path in had if path not in has]:
-        hint = f"\nWhat is not changed is assigned as well: {', '.join(missing)}."
+        hint = f"\nAssign the unchanged parts as well: {', '.join(missing)}."
     return value_error(
         f"{what} changed its structure.",
         [("before", structure_text(before)), ("now", structure_text(value))],
@@ -40,7 +40,7 @@ def changed_leaf(what: str, path: str, old: Tensor, new: Tensor, added: Sequence
     hint, fix = "", None
     if axis in added:
         assert axis is not None
-        hint = "\nA step works on one frame of the axis of the loop. Unstack what has it:"
+        hint = "\nA step works on one frame of the axis of the loop. Unstack values that have it:"
         fix = f"x_t = loop.unstack(x)      # of each x with {axis.name}"
     elif added and (gone := [dim for dim in old.dims if dim not in new.dims]):
         if len(gone) == len(added) == 1 and gone[0].size == added[0].size is not None:
@@ -81,9 +81,9 @@ def other_device(what: str, name: str, before: Any, value: Any, active: Tensor) 
     lines += [f'{code} = rf.copy_to_device(new, "{target}")'] if devices[1] != target else []
     lines += [f'loop.end(rf.copy_to_device(ended, "{target}"), ...)'] if devices[2] != target else []
     return of_devices(
-        f"{what} is on another device than what it is kept for.",
+        f"{what} is on another device than its previous value.",
         rows_of(operands),
-        "What has ended keeps its state, which takes both values of it and what says which have ended on one device:",
+        "Ended sequences keep their state, so both values and the flags of the ended ones have to be on one device:",
         lines,
     )
 

@@ -53,7 +53,9 @@ class States(NotPicklable):
         return attribute_error(
             f'Loop "{self.loop_name}" has no state "{name}".',
             [("has", ", ".join(self.now) or "nothing")],
-            "A state is called as it was before the loop:" if near else "Give it an initial value before the loop:",
+            "A state has the name that it got before the loop:"
+            if near
+            else "Give it an initial value before the loop:",
             f"loop.state.{near[0]}" if near else f"loop.state.{name} = rf.zeros({self._dims_code()})",
         )
 

@@ -109,7 +109,7 @@ class TensorArray:
             raise value_error(
                 "TensorArray.stack: no entries.",
                 [("pushed", self._pushed), ("template", self.tensor_template)],
-                "An array never changes: push_back gives a longer one, which is not this one.",
+                "An array never changes: push_back returns a new, longer one.",
                 "array = array.push_back(tensor)",
             )
         define_size(axis, 0)

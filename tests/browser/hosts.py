@@ -47,8 +47,8 @@ HEAD = """# Views in other hosts
 
 This table shows how each kind of view appears in each host, in a real Chromium without a network: **alive** (drawn by the
 script of the view), **picture** (complete, but static), **text**, or **blank**. A held run is text in a host without a kernel.
-VS Code, Colab, Quarto and GitHub were not run themselves: for them, the test pages obey the rules that the hosts publish. `tests/browser/hosts.py`
-writes this page for the selected hosts; the tests beside it open JupyterLab and Notebook 7 with every change.
+VS Code, Colab, Quarto and GitHub were not run: for these, the test pages obey the rules that the hosts publish.
+`tests/browser/hosts.py` writes this page for the selected hosts; the tests beside it open JupyterLab and Notebook 7 with every change.
 """
 Found = dict[str, str]
 

@@ -174,7 +174,7 @@ def test_gates_of_torch_are_refused_with_the_reason_in_the_view_and_in_code(cell
         gates[cell.__name__].split()
     )
     gate = gates[cell.__name__].split()[0]
-    with pytest.raises(ValueError, match=re.escape(f'edit: "{gate}" is nothing that this module returns.')) as error:
+    with pytest.raises(ValueError, match=re.escape(f'edit: "{gate}" is not a result of this module.')) as error:
         run.at.edit({gate: 0.0})
         run.step()
         raise run.error

@@ -175,7 +175,7 @@ ERRORS = {
         matmul: the operands have different dtypes.
           a  [batch=3, time<=7, feat=5] float32
           b  [feat=5, out=4] float64
-        A product-sum is done in one dtype; which one is yours to say.
+        A product-sum is computed in one dtype. Choose it:
             rf.matmul(a, rf.cast(b, a.dtype), reduce=...)
         """,
     ),
@@ -321,7 +321,7 @@ ERRORS = {
           source  [batch=3, time<=7, feat=5]
           axis    [time<=7, time<=7]
           twice   time<=7
-        A dim can go away once.
+        A dim can be reduced only once.
         """,
     ),
     "a condition of numbers": (
@@ -445,7 +445,7 @@ ERRORS = {
         lambda: rf.pad(x, axes=[time], padding=[(1, 1), (1, 1)]),
         ValueError,
         """
-        pad: other numbers of axes and widths.
+        pad: the numbers of axes and widths differ.
           axes     1
           padding  2
         Each axis has one (left, right), and one of out_dims if those are given.

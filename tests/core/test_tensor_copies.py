@@ -133,7 +133,7 @@ ERRORS = {
         copy_squeeze_axes: an axis that is not of size 1.
           tensor  [batch=3, time<=7, feat=5]
           axis    feat=5
-        Only an axis of one entry can go without losing values.
+        Only an axis of one entry can be removed without losing values.
             rf.gather(x, indices=0, axis=feat)
         """,
     ),

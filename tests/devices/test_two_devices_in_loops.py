@@ -83,9 +83,9 @@ def test_what_ends_sequences_on_another_device_than_a_state(state, end, lines):
     with pytest.raises(RuntimeError) as caught:
         counted(state, end)
     assert str(caught.value) == (
-        'Loop "count", step 1: state "total" is on another device than what it is kept for.\n'
+        'Loop "count", step 1: state "total" is on another device than its previous value.\n'
         f"  before  [batch=2] float32 on {state}\n  now     [batch=2] float32 on {state}\n  ended   [batch=2] bool on {end}\n"
-        "What has ended keeps its state, which takes both values of it and what says which have ended on one device:\n"
+        "Ended sequences keep their state, so both values and the flags of the ended ones have to be on one device:\n"
         f"    {lines}"
     )
     assert counted(SIM, SIM).device == SIM

@@ -34,7 +34,7 @@ def test_a_module_on_the_device_and_its_input_on_the_host():
         Linear: the operands are on different devices.
           x       [batch=2, time<=4, feat=3] float32 on cpu
           weight  [feat=3, out=5] float32 on sim:0, and 1 more
-        A module computes on the device of its parameters. Copy what comes in to it:
+        A module computes on the device of its parameters. Copy the inputs to it:
             x = rf.copy_to_device(x, "sim:0")
         """,
     ):
@@ -98,7 +98,7 @@ def test_the_state_of_another_device():
           state.h    [batch=2, out=5] float32 on cpu
           state.c    [batch=2, out=5] float32 on cpu
           ff_weight  [4*out=20, feat=3] float32 on sim:0, and 2 more
-        A module computes on the device of its parameters. Copy what comes in to it:
+        A module computes on the device of its parameters. Copy the inputs to it:
             state.h = rf.copy_to_device(state.h, "sim:0")
             state.c = rf.copy_to_device(state.c, "sim:0")
         """,
@@ -174,7 +174,7 @@ def test_a_method_of_a_module_that_calls_its_parts():
         Linear: the operands are on different devices.
           encoded                       [batch=2, time<=4, feat=3] float32 on cpu
           layers.0.cross_att.kv.weight  [feat=3, kv=12] float32 on sim:0, and 1 more
-        A module computes on the device of its parameters. Copy what comes in to it:
+        A module computes on the device of its parameters. Copy the inputs to it:
             encoded = rf.copy_to_device(encoded, "sim:0")
         """,
     ):

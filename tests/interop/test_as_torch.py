@@ -205,7 +205,7 @@ def test_a_step_that_says_the_same_is_fine_and_another_one_is_refused():
         Net[rf]: does it train?
           module  train()
           step    RunCtx(stage='forward_step', train_flag=False, step=0, epoch=1)
-        The module and the running step say different things, and dropout can only do one. Say it in one way:
+        The module and the running step are in different modes, and dropout needs one. Set both:
             module.eval()
             with rf.init_train_step_run_ctx():
         """,
@@ -600,7 +600,7 @@ def test_axes_are_read_as_everywhere_and_each_is_one_dim():
             f"""
             as_torch: "{said}" is not one dim.
               axes  {text}
-            A module gets arrays as they are: each axis is one dim and has a name. Others are made before it:
+            Each axis of an array is one dim and has a name. Reshape the array before:
                 net(x.unflatten(-1, (heads, size)))    # or x.flatten(...), x.squeeze(...)
             """,
         ):
@@ -728,7 +728,7 @@ def test_a_name_is_that_of_a_dim_of_the_parts(names):
 def test_a_name_that_is_an_attribute_of_several_parts_is_refused_and_the_line_to_type_helps():
     feat, middle, out = Dim(3, name="feat"), Dim(4, name="middle"), Dim(5, name="out")
     module = Composed(feat, middle, out)
-    with pytest.raises(ValueError, match='as_torch: "in_dim" is several dims of the parts.') as caught:
+    with pytest.raises(ValueError, match='as_torch: several dims of the parts are called "in_dim".') as caught:
         rf.as_torch(module, inputs="batch time in_dim")
     line = str(caught.value).splitlines()[-1].strip()
     assert line == "rf.as_torch(module, inputs=['batch', 'time', module.first.in_dim])"

@@ -160,7 +160,7 @@ def test_padding_on_the_side_that_was_not_given_is_told_and_no_alarm():
     check = rf.check_batch(families.made(second.gpt2), second.text())
     assert check.ok and check.first is None
     assert [way.leak.path for way in check.ways if way.leak is not None] == ["transformer"]
-    assert "Told only (left)" in repr(check)
+    assert "For information (left)" in repr(check)
 
 
 def test_the_model_is_as_it_was():
@@ -228,7 +228,7 @@ def test_a_model_that_draws_is_refused():
     lines = str(error.value).splitlines()
     assert lines[0] == "check_batch: the model is not deterministic."
     assert lines[1].startswith("  apart     ") and lines[2] == "  training  the model"
-    assert lines[3:] == ["What differs between two equal runs cannot be told from a leak.", "    model.eval()"]
+    assert lines[3:] == ["A difference between two equal runs cannot be told from a leak.", "    model.eval()"]
 
 
 def test_a_kernel_without_float64_is_told_and_float32_works():
@@ -237,7 +237,7 @@ def test_a_kernel_without_float64_is_told_and_float32_works():
     assert str(error.value) == (
         "check_batch: the model cannot run in float64.\n"
         "  error  \"fused_scan\" not implemented for 'Double'\n"
-        "Rounding and a leak are told apart in a finer dtype; a fused kernel may know only that of the model. Take the plain code "
+        "Rounding and a leak are told apart in a finer dtype; a fused kernel may only know that of the model. Use the plain code "
         'of the model (attn_implementation="eager"), or float32:\n'
         "    rf.check_batch(model, inputs, dtype=torch.float32)"
     )
@@ -248,7 +248,7 @@ def test_a_kernel_without_float64_is_told_and_float32_works():
 def test_inputs_without_padding_are_refused(lengths, said):
     with pytest.raises(ValueError) as error:
         rf.check_batch(Fused(), X, lengths=lengths)
-    rule = "It compares what is padded with what is not: inputs have sequences of different lengths, and say so."
+    rule = "It compares sequences with and without padding: the inputs have sequences of different lengths, and lengths or a mask."
     none = "" if lengths else "No mask and no lengths are among the inputs. "
     assert str(error.value) == (
         f"check_batch: {said}\n  input  (3, 7, 6) float32\n{none}{rule}\n"

@@ -112,7 +112,7 @@ def test_a_module_in_a_loop_is_edited_in_each_step_or_in_one(net, x):
         every, recorded = (in_a_loop(net, x, recorded) for recorded in (False, True))
     with rf.edit(net, {"a[hidden=1, step=3]": 0.5}):
         one = in_a_loop(net, x, False)
-        with pytest.raises(ValueError, match="for one step of a loop that is recorded"):
+        with pytest.raises(ValueError, match="for one step of a recorded loop"):
             in_a_loop(net, x, True)
     np.testing.assert_allclose(every, by_hand(range(6)), atol=1e-5)
     np.testing.assert_allclose(recorded, by_hand(range(6)), atol=1e-5)
@@ -125,8 +125,8 @@ def test_a_module_in_a_loop_is_edited_in_each_step_or_in_one(net, x):
         ({"a[place=0]": 0}, "no dim place"),
         ({"a[time=9]": 0}, "no such entry"),
         ({"a[time=0]": [1, 2, 3]}, "does not fit"),
-        ({"a": "much"}, "cannot be put there"),
-        ({"a.thing": 0}, "nothing that this module returns"),
+        ({"a": "much"}, "cannot be replaced by this"),
+        ({"a.thing": 0}, "is not a result of this module"),
     ],
 )
 def test_what_cannot_be_edited_is_one_error_with_four_parts(net, x, edits, words):

@@ -123,7 +123,7 @@ def test_a_program_is_for_the_sizes_that_it_was_exported_with():
 LENGTHS_REFUSED = """
     as_torch: lengths in an exported or traced program.
       lengths  of time
-    Lengths are numbers that the model reads on the host; the program would have those of this call for good. Export it for
+    Lengths are numbers that the model reads on the host; the program would always have those of this call. Export it for
     whole arrays:
         torch.export.export(module, (x,), strict=False)
     """

@@ -296,7 +296,7 @@ def test_features_that_nobody_has_named_are_asked_for():
         from_torch: in_dim does not fit Linear.
           in_dim  feat=4
           needs   3
-        The features have the size that the module was made with. Other axes are said in their order:
+        The features have the size that the module was made with. Name the other axes in their order:
             rf.from_torch(module, inputs=[..., in_dim], outputs=[..., out_dim])
         """,
     ):
@@ -310,7 +310,7 @@ def test_modules_of_which_nothing_tells_the_axes_are_refused():
         from_torch: which axis is which in Conv1d?
           argument 0  Tensor [batch=3, feat=4]
         torch knows axes by their order, and a Tensor has none. It is clear for layers of frames (Linear, LayerNorm, ReLU, ...),
-        Embedding, LSTM, GRU, RNN, TransformerEncoder and Sequential of these. Else say it, or give raw arrays:
+        Embedding, LSTM, GRU, RNN, TransformerEncoder and Sequential of these. Otherwise name the axes, or give raw arrays:
             rf.from_torch(module, inputs=["batch", "time", feat], outputs=["batch", "time", out])
         """,
     ):

@@ -46,9 +46,9 @@ def test_a_module_of_rfnb_that_torch_does_not_find_is_warned_of(use):
         use(torch.nn.Sequential(Net(rf.Linear(in_dim, out_dim))))
     assert [str(each.message).splitlines() for each in found] == [
         [
-            "0.part: this is of rfnb, and torch does not find it.",
+            "0.part: torch does not find this part of rfnb.",
             "  module  Linear, 2 parameters",
-            "Parameters are found in modules of torch, so no optimizer, state_dict or device gets to these:",
+            "Parameters are found in modules of torch, so no optimizer, state_dict or device reaches these:",
             "    self.part = rf.as_torch(module)",
         ]
     ]

@@ -178,7 +178,7 @@ def test_what_has_no_parts():
     assert run.wait(LONG)
     history = run.trace.beams["search"]
     other = history.texts(history.nbest(0)[1].tokens)
-    with pytest.raises(ValueError, match="no gradients come through the search"):
+    with pytest.raises(ValueError, match="no gradients pass through the search"):
         _ = rf.why_not(run, other).parts
     with pytest.raises(ValueError, match="no margin"):
         _ = rf.why_not(run.trace, other).parts

@@ -51,7 +51,9 @@ def figures(rows: dict[str, dict[str, Any]], generating: set[str]) -> dict[str, 
         "with `generate`": len(own),
         "of these built": sum(row["built"] for row in own),
         "of these right in all columns": sum(map(is_right, own)),
-        "of these right, with a map for every attention module": sum(is_right(row) and "named" not in str(row) for row in own),
+        "of these right, with a map for every attention module": sum(
+            is_right(row) and "named" not in str(row) for row in own
+        ),
         "other, run": len(others),
         "of these built ": sum(row["built"] for row in others),
         "of these right in all columns ": sum(map(is_right, others)),
@@ -95,7 +97,12 @@ def page(found: dict[str, Any]) -> str:
         ]
         lines += [_line(name, rows[name]) for name in built]
         if plain:
-            lines += ["", f"Right in all columns ({len(plain)}; in parentheses the number of maps and of places with states):", "", _together(plain, rows)]
+            lines += [
+                "",
+                f"Right in all columns ({len(plain)}), with the numbers of maps and of places with states:",
+                "",
+                _together(plain, rows),
+            ]
         not_built = [f"| {name} | {_plain(rows[name]['why']['built'])} |" for name in names if not rows[name]["built"]]
         if not_built:
             lines += ["", "Not built:", "", "| class | why |", "|---|---|", *not_built]

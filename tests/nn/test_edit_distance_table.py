@@ -89,7 +89,7 @@ def test_a_step_without_state():
         """
         EditDistanceTable: a single step without state.
           source  [batch=3]
-        A row is made of the one before, which is the state of a loop.
+        Each row is computed from the previous one, which is the state of a loop.
             loop.state.table = table.default_initial_state(batch_dims=[batch])
             row, loop.state.table = table(label, state=loop.state.table, spatial_dim=rf.single_step_dim)
         """,

@@ -325,7 +325,7 @@ def test_a_file_of_a_newer_layout_is_refused(tmp_path, monkeypatch):
     rf.save_params(Up(IN, IN), tmp_path / "newer.npz")
     monkeypatch.undo()
     with pytest.raises(
-        CheckpointError, match="found      version 3 of layouts of parameters\n(.*\n)*A newer rfnb has written it."
+        CheckpointError, match="found      version 3 of layouts of parameters\n(.*\n)*A newer rfnb wrote it."
     ):
         rf.load_params(tmp_path / "newer.npz")
 

@@ -253,7 +253,7 @@ def test_errors_of_masked_computation(time):
         """
         MaskedComputation: a single step without state.
           sources  [batch=3, feat=4]
-        Where a step is skipped, its output is that of the step before.
+        A skipped step repeats the output of the previous one.
             state = masked.default_initial_state(batch_dims=[batch])
         """,
     ):
@@ -299,7 +299,7 @@ def test_packed_input_is_not_for_a_step(time):
         """
         MaskedComputation: masked_from in a single step.
           masked_from  [batch=3, time<=7, feat=4]
-        What is packed before the loop is computed before it, too; each step takes its frame of that:
+        Frames that are packed before the loop are computed before it, too; each step takes its frame of the result:
             out, loop.state.u = rf.unmask(packed_out, mask=mask, axis=rf.single_step_dim, in_spatial_dim=packed, state=loop.state.u)
         """,
     ):

@@ -221,7 +221,7 @@ def test_moments_over_several_processes():
         moments: over all processes of a distributed training.
           source       [feat=6]
           distributed  True
-        The frames are those of this process. Add up what each process has:
+        The frames are those of this process. Add the results of all processes:
             torch.distributed.all_reduce(total.raw_tensor)
     """):  # fmt: skip
         rf.moments(randn(feat), feat, distributed=True)

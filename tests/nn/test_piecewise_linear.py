@@ -59,7 +59,7 @@ def test_no_usable_points(points):
         f"""
         PiecewiseLinear: points are needed, all finite.
           points  {points}
-        Points say what the value is where.
+        Points map positions to values.
             rf.PiecewiseLinear({{0: 1e-5, 1000: 1e-3}})
         """,
     ):

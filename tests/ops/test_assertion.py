@@ -38,7 +38,7 @@ def test_a_condition_that_is_not_bool():
         """
         assert_: the condition is not bool.
           condition  [batch=2, time<=3] float32
-        It says for each frame whether it is as it should be.
+        The condition states for each frame whether it is valid.
             rf.assert_(x > 0, ...)
         """,
     ):

@@ -304,7 +304,7 @@ ERRORS = {
           tensor   [batch=4, time<=7, char<=1, feat=2]
           axis     time<=7
           lengths  [batch=4, time<=7]
-        Frames that change places would leave their lengths behind. Work on a copy of the axis with its own lengths, or without char.
+        Frames that move would lose their lengths. Work on a copy of the axis with its own lengths, or without char.
         """,
     ),
     "groups that do not divide": (

@@ -97,7 +97,7 @@ ERRORS = {
         """
         masked_scatter: the mask is not bool.
           mask  [batch=3, time<=3] float32
-        True is what is picked.
+        True selects an entry.
             mask = x > 0
         """,
     ),

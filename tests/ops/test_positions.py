@@ -63,7 +63,7 @@ def test_who_picks_a_frame_that_some_sequences_do_not_have_is_warned():
         "  source    [batch=3, time<=4]\n"
         "  axis      time<=4\n"
         "  shortest  1 frames\n"
-        "What comes out for sequences that end before is padding. Their last frame instead, or mask the result:\n"
+        "For sequences that end earlier, the result is padding. Take their last frame instead, or mask the result:\n"
         "    rf.gather(source, indices=1, axis=time, clip_to_valid=True)\n"
         "    rf.where(time.get_size_tensor() > 1, ..., 0)"
     )

@@ -323,7 +323,7 @@ ERRORS = {
           explicit_state  [batch=3]
           seed            1
           static          None
-        A state says all about the numbers to come. Leave the seed (and static) out.
+        A state determines all following numbers. Leave out the seed (and static).
         """,
     ),
     "no state": (lambda: rf.random_normal([batch], explicit_state=rf.zeros([batch])), TypeError, STATE),

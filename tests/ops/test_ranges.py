@@ -168,7 +168,7 @@ ERRORS = {
         """
         reduce_out: source has no feature_dim.
           source  [feat=4]
-        The features are what is reduced. Mark them:
+        It reduces the features. Mark them:
             source.feature_dim = ...
         """,
     ),

@@ -62,7 +62,7 @@ ERRORS = {
           source  [batch=3, out=5]
           axis    out=5
           dims    feat=2 * two=2
-        A split keeps the number of entries. The first dim as long as the others need it, and the axis padded to that:
+        A split keeps the number of entries. Make the first dim as long as the others require, and pad the axis to that:
             source, (padded,) = rf.pad(source, axes=[axis], padding=[(0, 1)])
             rf.split_dims(source, axis=padded, dims=[rf.Dim(3, name="feat"), dims[1]])
         """,
@@ -107,7 +107,7 @@ ERRORS = {
         squeeze: the axis is not of size 1.
           source  [batch=3, time<=3]
           axis    batch=3
-        Only an axis of one entry can go without losing values.
+        Only an axis of one entry can be removed without losing values.
             rf.gather(x, indices=0, axis=batch)
         """,
     ),
@@ -126,7 +126,7 @@ ERRORS = {
         lambda: rf.concat(),
         ValueError,
         """
-        concat: of nothing.
+        concat: no sources.
           sources  none
         It takes (tensor, dim) pairs.
             rf.concat((a, a_dim), (b, b_dim))
@@ -157,7 +157,7 @@ ERRORS = {
         lambda: rf.stack([]),
         ValueError,
         """
-        stack: of nothing.
+        stack: no tensors.
           sources  none
         The dims come from the first tensor.
         """,
@@ -265,11 +265,11 @@ ERRORS = {
         lambda: rf.pad(x, axes=[time], padding=[(source, 0)]),
         DimError,
         """
-        pad: other numbers of frames on the left for each sequence.
+        pad: a different number of frames on the left of each sequence.
           source  [batch=3, time<=3]
           axis    time<=3
           left    source<=2
-        What is put before all sequences has one size; frames of several lengths are joined:
+        Padding on the left has one size for all sequences. To put other frames before each of them, concatenate:
             rf.concat((frames, frames_dim), (source, axis))
         """,
     ),
@@ -293,7 +293,7 @@ ERRORS = {
         slice: out_dim is a dim of source already.
           source   [batch=3, time<=3]
           out_dim  batch=3
-        The frames that were picked are another dim than all frames.
+        The selected frames need a dim of their own.
             size = Dim(3, name="batch")
         """,
     ),
@@ -301,7 +301,7 @@ ERRORS = {
         lambda: rf.slice(x, axis=time, start=1, size=source),
         DimError,
         """
-        slice: size has frames that axis has not.
+        slice: size has frames that axis lacks.
           axis   time<=3 [3, 1, 2]
           start  1
           size   source<=2 [1, 2, 0]
@@ -327,7 +327,7 @@ ERRORS = {
           tensor   [batch=3, time<=3, char<=1]
           axis     time<=3
           lengths  [batch=3, time<=3]
-        Frames that change places would leave their lengths behind. Work on a copy of the axis with its own lengths, or without char.
+        Frames that move would lose their lengths. Work on a copy of the axis with its own lengths, or without char.
         """,
     ),
 }

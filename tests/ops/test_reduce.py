@@ -154,7 +154,7 @@ ERRORS = {
         reduce_sum: over all processes of a distributed training.
           source       [batch=3, time<=3]
           distributed  True
-        The frames are those of this process. Add up what each process has:
+        The frames are those of this process. Add the results of all processes:
             torch.distributed.all_reduce(total.raw_tensor)
         """,
     ),

@@ -117,7 +117,7 @@ ERRORS = {
         scatter: no dim feat=3.
           source   [batch=2, time<=5]
           indices  [batch=2, time<=5]
-        The dim that goes away is in source, in indices, or in both.
+        The scattered dim is in source, in indices, or in both.
         """,
     ),
     "argmax over two dims": (

@@ -122,7 +122,7 @@ ERRORS = {
           frame_step    4
           frame_length  8
           fft_length    6
-        A frame has 2 samples or more, is not longer than what is transformed, and comes 1 sample or more after the last.
+        A frame has 2 samples or more, is not longer than the transform, and starts 1 sample or more after the previous one.
             fft_length=None
         """,
     ),

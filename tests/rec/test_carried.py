@@ -59,7 +59,7 @@ def test_for_warns_of_a_forgotten_state():
         "  before        [batch=2] float32\n"
         "  after step 0  [batch=2] float32\n"
         "It keeps changing after a sequence has ended, and does not follow the hypotheses of a search; `with loop:` refuses it.\n"
-        "What a step gets from the step before is a state of the loop:\n"
+        "A value that a step passes to the next one is a state of the loop:\n"
         "    loop.state.h = h      # before the loop\n"
         "    loop.state.h = ...      # in its body, from loop.state.h in place of h"
     )
@@ -72,8 +72,8 @@ def test_with_refuses_a_forgotten_state():
         f'Loop "loop", recorded step: h, assigned in test_carried.py:{line_of(forgotten_in_with, "h = h +")}, is carried by Python.\n'
         "  before  [batch=2] float32\n"
         "  after   [batch=2] float32\n"
-        "The body of `with loop:` runs once, so every step would get what was there before the loop.\n"
-        "What a step gets from the step before is a state of the loop:\n"
+        "The body of `with loop:` runs once, so every step would get the value from before the loop.\n"
+        "A value that a step passes to the next one is a state of the loop:\n"
         "    loop.state.h = h      # before the loop\n"
         "    loop.state.h = ...      # in its body, from loop.state.h in place of h"
     )
@@ -227,9 +227,9 @@ def test_what_is_changed_in_place_is_shown_without_its_values():
         'Loop "loop", recorded step: kept is changed in place.\n'
         "  before  list of 0\n"
         "  after   list of 1\n"
-        f"  step 1  mul gets something else, test_carried.py:{line}\n"
-        "The body of `with loop:` runs once, so every step would get what was there before the loop.\n"
-        "What steps collect is loop.stack(...), and random numbers are those of rf.random_...; or let Python run every step:\n"
+        f"  step 1  mul gets other arguments, test_carried.py:{line}\n"
+        "The body of `with loop:` runs once, so every step would get the value from before the loop.\n"
+        "Collect values with loop.stack(...), and draw random numbers with rf.random_...; or let Python run every step:\n"
         "    for _ in loop:"
     )
 

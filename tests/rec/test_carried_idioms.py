@@ -612,8 +612,8 @@ def test_the_message_says_where_the_next_step_differs():
         "  before  True\n"
         "  after   False\n"
         f"  step 1  exp is called, test_carried_idioms.py:{line + 8}, in place of tanh, test_carried_idioms.py:{line + 6}\n"
-        "The body of `with loop:` runs once, so every step would get what was there before the loop.\n"
-        "What a step gets from the step before is a state of the loop:\n"
+        "The body of `with loop:` runs once, so every step would get the value from before the loop.\n"
+        "A value that a step passes to the next one is a state of the loop:\n"
         "    loop.state.first = rf.constant(True, dims=[])      # before the loop\n"
         "    loop.state.first = ...      # in its body, from loop.state.first in place of holder.first"
     )

@@ -105,7 +105,7 @@ def test_errors(time):
         """
         cum_concat: a single step without state.
           source  [batch=2, feat=3]
-        It appends to the frames of the steps before, so it belongs into a loop that carries them:
+        It appends to the frames of the previous steps, so use it in a loop that carries them:
             loop.state.keys = rf.cum_concat_initial_state([batch, feat])
             for _ in loop:
                 keys, history, loop.state.keys = rf.cum_concat(
@@ -129,7 +129,7 @@ def test_errors(time):
     with raises_message(
         DimError,
         """
-        cum_concat: the state does not hold together.
+        cum_concat: the state is inconsistent.
           state.accum  [batch=2, feat=3]
           state.axis   other=7
         axis is the dim of the frames in accum.

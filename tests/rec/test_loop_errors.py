@@ -130,7 +130,7 @@ def test_no_axis_and_no_end():
         Loop "decoder", step 0: no end.
           axis         None
           max_seq_len  3
-        Every step says what has ended, or the loop runs over a dim (axis=...):
+        Every step calls loop.end, or the loop runs over a dim (axis=...):
             loop = rf.Loop(max_seq_len=3)
             for _ in loop:
                 loop.end(ended, include_eos=True)
@@ -179,7 +179,7 @@ def test_end_twice():
         Loop "decoder", step 0: end was called twice.
           first  []
           now    []
-        One condition decides. If either of two ends a sequence:
+        A step has one condition. If either of two ends a sequence:
             loop.end(rf.logical_or(first, second), include_eos=True)
         """):  # fmt: skip
         for _ in loop:
@@ -231,7 +231,7 @@ def test_used_outside_of_the_loop(what, batch):
     with raises_message(RuntimeError, f"""
         Loop "decoder": {what} is used inside of the loop.
           loop  <Loop "decoder": over [time=2], at most 3 steps, before its first step>
-        A step gives and takes its values while it runs:
+        A step reads and writes its values while it runs:
             for _ in loop:
                 {USED[what]}
         """):  # fmt: skip
@@ -249,7 +249,7 @@ def test_a_loop_runs_once(batch):
     with raises_message(RuntimeError, """
         Loop "decoder" has run already.
           over  [time=2]
-        A loop runs once. For the same again make a new one, with initial states of its own:
+        A loop runs once. To run it again, make a new one, with its own initial states:
             loop = rf.Loop(axis=loop.axis)
         """):  # fmt: skip
         list(loop)
@@ -262,7 +262,7 @@ def test_used_after_the_loop(batch):
     with raises_message(RuntimeError, """
         Loop "decoder": stack is used inside of the loop.
           loop  <Loop "decoder": over [decoder:time=1], at most 3 steps, after 1 step>
-        A step gives and takes its values while it runs. This loop is over, and runs once; a new one:
+        A step reads and writes its values while it runs. This loop is over, and runs once; a new one:
             loop = rf.Loop(max_seq_len=loop.max_seq_len)
             for _ in loop:
                 out = loop.stack(value)
@@ -278,7 +278,7 @@ def test_one_more_stack_in_a_later_step(batch):
         Loop "decoder", step 1: one more stack or last than in step 0.
           calls in step 0  1
           calls in step 1  at least 2
-        Every step collects the same values, in the same order. Outside of any `if`, with 0 for what is not wanted:
+        Every step collects the same values, in the same order. Call it outside of any `if`, with 0 for unwanted values:
             out = loop.stack(rf.where(wanted, value, 0.0))
         """,
     ):
@@ -294,7 +294,7 @@ def test_one_stack_less_in_a_later_step(batch):
         Loop "decoder", step 1: fewer stack or last calls than in step 0.
           calls in step 0  1
           calls in step 1  0
-        Every step collects the same values, in the same order. Outside of any `if`, with 0 for what is not wanted:
+        Every step collects the same values, in the same order. Call it outside of any `if`, with 0 for unwanted values:
             out = loop.stack(rf.where(wanted, value, 0.0))
         """):  # fmt: skip
         for step in loop:
@@ -325,7 +325,7 @@ def test_last_of_a_value_that_grows(batch):
         Loop "decoder", step 1: a last value changed its dims or dtype.
           before  [batch=3, frames=1] float32
           now     [batch=3, frames=2] float32
-        Each sequence keeps that of its own last step, so it has the same dims and dtype in every step.
+        Each sequence keeps the value of its own last step, so it has the same dims and dtype in every step.
         """,
     ):
         for step in loop:
@@ -385,7 +385,7 @@ def test_a_forgotten_unstack_in_a_state(face):
           before  [two=2] float32
           now     [time=4, two=2] float32   new: time=4
         A state keeps its dims and dtype in every step.
-        A step works on one frame of the axis of the loop. Unstack what has it:
+        A step works on one frame of the axis of the loop. Unstack values that have it:
             x_t = loop.unstack(x)      # of each x with time
         """,
     ):
@@ -401,7 +401,7 @@ def test_a_forgotten_unstack_in_what_is_stacked(face, what):
         Loop "decoder", step 0: {what} of all frames.
           source  [time=4, two=2]
           axis    time=4
-        A step works on one frame, and the loop puts those of all steps together. Unstack what has the axis of the loop:
+        A step works on one frame, and the loop collects those of all steps. Unstack values that have the axis of the loop:
             x_t = loop.unstack(x)      # of each x with time
         """,
     ):
@@ -420,9 +420,9 @@ def test_a_stacked_value_is_not_used_in_the_loop(face, use):
     with raises_message(
         ValueError,
         """
-        Loop "decoder", step 0: what loop.stack gives is used inside of the loop.
+        Loop "decoder", step 0: what loop.stack returned is used inside the loop.
           value  decoder:output0
-        It has its values once the loop is done. In a step, use what was collected:
+        It has its values once the loop is done. In a step, use the collected value itself:
             out = loop.stack(y)      # y in the step, out after the loop
         """,
     ):
@@ -468,7 +468,7 @@ STRUCTURES = {
     ),
     "a part is missing": (
         rf.State(h=ZERO, c=ZERO), lambda s: rf.State(h=s.h), "State(h=Tensor [two=2], c=Tensor [two=2])",
-        "State(h=Tensor [two=2])", "What is not changed is assigned as well: c.",
+        "State(h=Tensor [two=2])", "Assign the unchanged parts as well: c.",
     ),
     "a part is new": (
         rf.State(h=ZERO), lambda s: rf.State(h=s.h, c=s.h), "State(h=Tensor [two=2])",
@@ -476,7 +476,7 @@ STRUCTURES = {
     ),
     "tuple for State": (
         rf.State(h=ZERO), lambda s: (s.h,), "State(h=Tensor [two=2])", "(Tensor [two=2])",
-        "What is not changed is assigned as well: h.",
+        "Assign the unchanged parts as well: h.",
     ),
     "None for Tensor": (ZERO, lambda h: None, "Tensor [two=2]", "None", None),
     "Tensor for None": (rf.State(h=None, c=ZERO), lambda s: rf.State(h=s.c, c=s.c), "State(h=None, c=Tensor [two=2])",

@@ -78,7 +78,7 @@ def test_an_op_that_draws_does_so_in_every_step(draw):
 
 def test_an_op_that_changes_something_is_refused():
     loop = rf.Loop(axis=TIME)
-    with pytest.raises(RecordingError, match="changes something for good"), loop:
+    with pytest.raises(RecordingError, match="makes a permanent change"), loop:
         count()
 
 

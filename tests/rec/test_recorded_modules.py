@@ -108,7 +108,7 @@ def test_dims_that_come_late_are_not_for_python():
         )
 
     assert refused(body, {"count": rf.zeros([])}) == (
-        'Loop "decoder", recorded step: the body looks at the dims of a tensor that gets another one later.\n'
+        'Loop "decoder", recorded step: the body reads the dims of a tensor that gets another dim later.\n'
         "  tensor  StepTensor{'None', [] float32 of loop decoder}\n"
         "  state   count\n"
         "A state gets the dims of the lengths when the first sequence ends. Give its initial value these dims:\n"

@@ -79,7 +79,7 @@ def test_sizes_that_differ_are_not_for_python(look, which):
         look(axis if which == "of an op" else loop.state.axis)
         loop.state.keys_, loop.state.axis = keys, axis
 
-    assert "of a dim that each step has another of" in refused(body, growing(), STEPS)
+    assert "of a dim that differs from step to step" in refused(body, growing(), STEPS)
 
 
 def test_a_size_that_differs_as_a_tensor():
@@ -166,7 +166,7 @@ def test_changes_for_good_are_refused(change, name):
         change(parameter)
 
     text = refused(body)
-    assert "changes something for good" in text and f"call  {name}\n" in text
+    assert "makes a permanent change" in text and f"call  {name}\n" in text
 
 
 @pytest.mark.parametrize("layer", [rf.BatchNorm, lambda dim: rf.RunningMean(dim, alpha=0.5)])
@@ -220,7 +220,7 @@ def test_a_state_changed_in_place_is_refused():
     cell = {"cell": rf.State(h=rf.zeros([BATCH, HIDDEN]))}
     text = refused(body, cell)
     assert text.startswith('Loop "decoder", recorded step: state "cell" was changed in place.\n  before  h StepTensor')
-    assert text.endswith("The loop sees what is assigned. Assign a new value:\n    loop.state.cell = rf.State(...)")
+    assert text.endswith("The loop only notices assignments. Assign a new value:\n    loop.state.cell = rf.State(...)")
 
 
 def test_a_value_changed_after_it_was_assigned_is_refused():

@@ -346,7 +346,7 @@ ERRORS = {
         TensorArray.stack: no entries.
           pushed    1
           template  Tensor{'', [batch=3]}
-        An array never changes: push_back gives a longer one, which is not this one.
+        An array never changes: push_back returns a new, longer one.
             array = array.push_back(tensor)
         """,
     ),
@@ -366,10 +366,10 @@ ERRORS = {
         lambda: rf.scan(cond=lambda _, n: n > 0, initial=rf.zeros([batch]), body=count_down),
         ValueError,
         """
-        scan: no step was done.
+        scan: no step has run.
           spatial_dim  scan<=0
           ys           None
-        Then nothing says what the outputs look like. Give an example of each:
+        Then the form of the outputs is unknown. Give an example of each:
             rf.scan(..., ys=rf.Tensor("y", dims=[...], dtype="float32"))
         """,
     ),

@@ -323,7 +323,7 @@ def test_a_newer_version_is_refused(path):
         ValueError,
         f"load_trace: a version of the format that this rfnb does not read.\n  path       {path}\n"
         f"  found      version 2 of recordings, written by rfnb {rf.__version__}\n  read here  version 1, by rfnb {rf.__version__}\n"
-        f'A newer rfnb has written it.\n    pip install "rfnb>={rf.__version__}"',
+        f'A newer rfnb wrote it.\n    pip install "rfnb>={rf.__version__}"',
     ):
         load_trace(path)
 

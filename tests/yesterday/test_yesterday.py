@@ -104,7 +104,7 @@ def test_another_version_is_refused_by_a_sentence_that_names_both(name):
                 f"version {version} of {written.what}" in text
                 and f"version {written.now}, by rfnb {rf.__version__}" in text
             )
-            assert f"{whose} has written it" in text and text.splitlines()[-1].startswith("    pip install ")
+            assert f"{whose} wrote it" in text and text.splitlines()[-1].startswith("    pip install ")
 
 
 def test_the_table_has_every_version_with_its_release():
@@ -121,8 +121,8 @@ def test_the_table_has_every_version_with_its_release():
 def test_versions_of_a_format_that_was_changed_twice_are_told_apart():
     changed = Format("things", {1: "0.1.0", 2: "0.2.0", 3: "0.3.0"}, oldest=2)
     assert [version for version in range(6) if changed.problem(version) is None] == [2, 3]
-    assert changed.problem(1)[1:] == ("An older rfnb has written it, which reads it still.", 'pip install "rfnb<0.2.0"')
-    assert changed.problem(4)[1:] == ("A newer rfnb has written it.", "pip install --upgrade rfnb")
+    assert changed.problem(1)[1:] == ("An older rfnb wrote it, and can still read it.", 'pip install "rfnb<0.2.0"')
+    assert changed.problem(4)[1:] == ("A newer rfnb wrote it.", "pip install --upgrade rfnb")
     assert changed.problem(4, "0.4.1")[2] == 'pip install "rfnb>=0.4.1"'
     for odd in (True, "1", None, 1.0, 0, -1, [1]):
         assert "the file is damaged" in changed.problem(odd)[1]

@@ -234,7 +234,7 @@ class OldTensorNames:
             raise dim_error(
                 "copy_squeeze_axes: an axis that is not of size 1.",
                 [("tensor", dims_text(self.dims)), ("axis", long[0].short_repr())],
-                "Only an axis of one entry can go without losing values.",
+                "Only an axis of one entry can be removed without losing values.",
                 f"rf.gather(x, indices=0, axis={long[0].name})",
             )
         dims = tuple(dim for index, dim in enumerate(self.dims) if index not in indices)

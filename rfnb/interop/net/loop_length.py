@@ -96,7 +96,7 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
         time = time_dim(env.get(ref.removeprefix("base:")), env.dims)
         if time is None:
             raise value_error(
-                f"{layer.what}: max_len_from of what has no time.",
+                f"{layer.what}: max_len_from of a layer without time.",
                 [("max_seq_len", given)],
                 "It is the longest sequence of a layer.",
             )

@@ -279,9 +279,9 @@ def unchanged(kept: ValueSnapshot) -> torch.Tensor:
     """
     if not kept.is_same:
         raise runtime_error(
-            "attention: the weights of this call are not what they were.",
+            "attention: the weights of this call have changed.",
             [("weights", f"{tuple(kept.raw.shape)}, changed in place after the softmax")],
-            "What a softmax makes is kept without copy. Let the model make a new tensor where it changes them:",
+            "The result of a softmax is stored without a copy. Let the model make a new tensor where it changes it:",
             "weights = weights.masked_fill(mask, 0)    # not masked_fill_",
         )
     return kept.raw

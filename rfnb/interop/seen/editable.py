@@ -45,7 +45,7 @@ def _refuse(what: str, path: str, module: Any, kind: str, rule: str, fix: str) -
     raise value_error(
         f"{what}: this module is {kind}.",
         [("module", f"{path or 'the model'}, a {type(module).__name__}")],
-        f"{rule} Take what it was made of:",
+        f"{rule} Use the original module:",
         fix.replace("rf.edit", f"rf.{what}"),
     )
 
@@ -55,21 +55,21 @@ def _reason(module: torch.nn.Module) -> tuple[str, str, str] | None:
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return (
             "scripted",
-            "Code of torch.jit is not Python any more.",
+            "Code of torch.jit is no longer Python.",
             "rf.edit(module, ...)    # before torch.jit.script(module)",
         )
     if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
         return (
             "compiled",
-            "torch.compile runs what it has made of the code.",
+            "torch.compile runs its own version of the code.",
             "rf.edit(model._orig_mod, ...)",
         )
     if getattr(module, "_compiled_call_impl", None) is not None:
         return (
             "compiled",
-            "module.compile() runs what it has made of the code.",
+            "module.compile() runs its own version of the code.",
             "rf.edit(module, ...)    # before module.compile()",
         )
     if type(module).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
-        return "quantised", "What it computes are codes.", "rf.edit(model, ...)    # before it is quantised"
+        return "quantised", "It computes codes, not numbers.", "rf.edit(model, ...)    # before it is quantised"
     return None

@@ -86,7 +86,7 @@ def edited_call(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict
 def _with_input(call: Call, edit: ValueEdit, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     if not call.tensors():
         raise value_error(
-            f'edit: "{edit.text}" gets no tensor.',
+            f'edit: "{edit.text}" has no tensor as input.',
             [("module", f"{edit.path}, a {type(call.module).__name__}")],
             "Its input is the first tensor among its arguments.",
         )
@@ -130,12 +130,12 @@ def _with_output(call: Call, edit: ValueEdit, result: Any) -> Any:
     named = [each for each in outputs if not edit.part or each[0] == edit.part]
     if not named:
         raise value_error(
-            f'edit: "{edit.text}" is nothing that this module returns.',
+            f'edit: "{edit.text}" is not a result of this module.',
             [("module", f"{edit.path or 'the model'}, a {type(call.module).__name__}"),
              ("returns", ", ".join(name or "a tensor" for name, _, _ in outputs) or "no tensor")],
             BESIDE
             if edit.part in parts_of(call.module)
-            else "What it returns is at its path; one of several tensors at the path, a dot and its name or number.",
+            else "Its result is at its path; one of several tensors is at the path, a dot and its name or number.",
         )  # fmt: skip
     _, raw, dims = named[0]
     new = applied(edit, raw, dims)
@@ -187,7 +187,7 @@ def applied(edit: ValueEdit, raw: torch.Tensor, axes: Axes) -> torch.Tensor:
         raise value_error(
             f'edit: "{edit.text}" is sharded.',
             [("value", f"{tuple(raw.shape)}, {raw.placements}")],
-            "Its entries are on several devices, and what comes next wants them so. Edit what is whole again: the module around it.",
+            "Its entries are on several devices, and later code needs them there. Edit the module around it, whose result is whole.",
             f'with rf.edit(model, {{"{edit.path.rpartition(".")[0]}": ...}}): model(x)',
         )
     chosen = _Entries(edit, raw.shape, axes)
@@ -246,7 +246,7 @@ def _axis(edit: ValueEdit, name: str, shape: Sequence[int], axes: Axes) -> int:
         raise dim_error(
             f'edit: "{edit.text}" has {"several dims" if found else "no dim"} "{name}".',
             [("value", _described(shape, axes))],
-            "Entries are chosen by the names that its dims have, which `dims=` of rf.edit can give as rf.record does.",
+            "Entries are selected by the names of its dims; `dims=` of rf.edit sets them, as in rf.record.",
         )
     return found[0]
 
@@ -297,9 +297,9 @@ def _value(edit: ValueEdit, chosen: _Entries, there: torch.Tensor, raw: torch.Te
         value = torch.as_tensor(given, dtype=raw.dtype, device=raw.device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise value_error(
-            f'edit: "{edit.text}" cannot be put there.',
+            f'edit: "{edit.text}" cannot be replaced by this.',
             [("given", type(given).__name__), ("why", str(error).split("\n")[0])],
-            "It is a number, an array, a Tensor, a recording, or a function of what is there that gives one of these.",
+            "A replacement is a number, an array, a Tensor, a recording, or a function of the current value that returns one of these.",
         ) from None
     try:
         value.expand(there.shape)
@@ -307,7 +307,7 @@ def _value(edit: ValueEdit, chosen: _Entries, there: torch.Tensor, raw: torch.Te
         raise shape_error(
             f'edit: "{edit.text}" does not fit.',
             [("there", tuple(there.shape)), ("given", tuple(value.shape)), ("of", _described(raw.shape, axes))],
-            "What is put there has the shape of the entries without the dims of which one was chosen, or broadcasts against it.",
+            "A replacement has the shape of the entries without the dims of which one was selected, or broadcasts against it.",
         ) from None
     return value
 
@@ -460,12 +460,12 @@ def as_learned(call: Call, raw: torch.Tensor, begun: int = 0) -> torch.Tensor:
     for edit in edits:
         if len(names) > 1 and not edit.name:
             raise value_error(
-                f'edit: "{edit.text}" may be of several attentions.',
+                f'edit: "{edit.text}" may belong to several attentions.',
                 [
                     ("module", f"{call.path or 'the model'}, a {type(call.module).__name__}"),
                     ("attentions", ", ".join(names)),
                 ],
-                "They are called as the variables that their weights are put into:",
+                "They are named after the variables of their weights:",
                 f'{{"{".".join(filter(None, [call.path, names[0]]))}.weights": ...}}',
             )
     edits = [edit for edit in edits if edit.name == way.name]
@@ -511,18 +511,18 @@ def _not_made(call: Call, edit: ValueEdit, by: str = "") -> Exception:
     kind = f"{edit.path or 'the model'}, a {type(call.module).__name__}"
     if edit.part == "weights":
         rule = (
-            "Weights are changed behind a softmax that is summed with values, and in F.scaled_dot_product_attention; "
-            "kernels of flash and flex attention have none. Models of transformers take another one:"
+            "Weights are edited after a softmax that is summed with values, and in F.scaled_dot_product_attention; "
+            "kernels of flash and flex attention have none. For a model of transformers, select another one:"
         )
         fix = 'model.set_attn_implementation("eager")'
     else:
         rule = (
             f"The {edit.part} of each head are there where F.scaled_dot_product_attention is called, or a function of transformers. "
-            "Elsewhere scale the weights, or edit what the module of the output gets:"
+            "Elsewhere scale the weights, or edit the input of the output module:"
         )
         fix = f'rf.edit(model, {{"{edit.path}.out_proj.input": ...}})'
     return value_error(
-        f'edit: no {edit.part} were made at "{edit.text}".',
+        f'edit: no {edit.part} were computed at "{edit.text}".',
         [("module", kind), *([("attends by", by)] if by else [])], rule, fix,
     )  # fmt: skip
 
@@ -579,7 +579,7 @@ def refuse_checkpoint(edit: ValueEdit, where: str) -> None:
     raise runtime_error(
         f'edit: "{edit.text}" is computed again in the backward pass.',
         [("checkpoints in", where)],
-        "Gradients would be those of the model without the edit. Keep what it computes:",
+        "Gradients would be those of the model without the edit. Switch checkpointing off:",
         "model.gradient_checkpointing_disable()    # or without torch.utils.checkpoint",
     )
 
@@ -589,6 +589,6 @@ def refuse_transformed(path: str, edits: Sequence[ValueEdit]) -> None:
     raise runtime_error(
         f'edit: "{edits[0].text}" runs under torch.func, torch.compile or torch.jit.trace.',
         [("module", path or "the model")],
-        "There the values are no tensors that could be changed. Without it they are:",
+        "There the values are no real tensors and cannot be edited. Without it they can:",
         f'with rf.edit(model, {{"{edits[0].text}": ...}}): model(x)',
     )

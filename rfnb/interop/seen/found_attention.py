@@ -270,16 +270,16 @@ def why_not(candidate: WrittenSoftmax, values: AxisNode, axis: int, own: bool) -
     if candidate.drawn:
         return "it is a draw of F.gumbel_softmax"
     if not own:
-        return "what it is multiplied with has no features of its own: a mean of numbers"
+        return "its operand has no features: a mean of numbers"
     table = bare(values)
     candidate.is_table = table.op in ("param", "buffer")
     if candidate.is_table:
-        return f"what it is multiplied with is a {'parameter' if table.op == 'param' else 'buffer'}, no values of positions"
+        return f"its operand is a {'parameter' if table.op == 'param' else 'buffer'}, not values of positions"
     there = origin(values, axis)
     if there.node.op == "unfold" and not _is_of_pairs(candidate.scores):
-        return "the entries on its axis are those of a window, weighted by no pairs of query and key: a kernel"
+        return "the entries on its axis are those of a window, without queries and keys: a kernel"
     if there.kind == "made":
-        return "what it is multiplied with is a constant"
+        return "its operand is a constant"
     if there.kind in _POSITIONS or there.kind == "one":
         return None
     same = there[1:] == origin(candidate.scores, candidate.axis)[1:]
@@ -287,10 +287,10 @@ def why_not(candidate: WrittenSoftmax, values: AxisNode, axis: int, own: bool) -
         parts = there.node.inputs
         if same or not _are_of_different_modules(parts):
             return None
-        return f"it chooses among what {len(parts)} modules have made of the same input"
+        return f"it mixes the results of {len(parts)} modules for the same input"
     if same and (there.kind == "param" or _is_of_pairs(candidate.scores)):
         return None
-    return "the entries on its axis are features, no positions"
+    return "the entries on its axis are features, not positions"
 
 
 def _read_once_more(candidates: Sequence[WrittenSoftmax]) -> None:

@@ -166,7 +166,7 @@ class Layers:
                 self._layer(self._last_input, module.num_layers - 1, each, None)["h"] for each in range(directions)
             ]
             if not torch.allclose(torch.cat(again, -1), known, rtol=1e-3, atol=1e-3):
-                self._say_dropout("what was drawn again does not lead to the same output")
+                self._say_dropout("drawing again does not lead to the same output")
                 return self._last(empty, outputs)
         return made
 
@@ -240,7 +240,7 @@ class Layers:
             message(
                 "record: the gates of layers with dropout between them are not known.",
                 [("module", self._path or "the model"), ("dropout", f"{self._module.dropout}, {why}")],
-                "They are computed of the input, and what dropout leaves is not kept. There is h of the last layer. Without dropout:",
+                "They are computed from the input, and dropout is not stored. Only h of the last layer is known. Without dropout:",
                 "model.eval()",
             )
         )

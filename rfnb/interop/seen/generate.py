@@ -135,7 +135,7 @@ def _warn(path: str, reason: str) -> None:
         message(
             "record: the steps of this generate could not be recorded; it continues unchanged.",
             [("model", path or "the model"), ("reason", reason)],
-            "Greedy search, sampling and beam search are. A search with all that is seen of it is also:",
+            "Greedy search, sampling and beam search can be recorded, and so can every search of rfnb:",
             "rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)",
         )
     )

@@ -89,7 +89,7 @@ class Decisions:
         then = tuple(label_index(decided._replace(label=each), self._vocab) for each in decided.then)
         if decided.kind == "force" and self._is_beam and not decided.only:
             raise value_error(
-                "force: generate keeps what ranks best.",
+                "force: generate keeps the hypotheses that rank best.",
                 [("label", self._text(label)), ("hypothesis", decided.hypothesis), ("seq", decided.seq)],
                 "In its beam search, forcing a label means that nothing else of the sequence survives:",
                 f"run.at.force({decided.label!r}, hypothesis={decided.hypothesis!r}, seq={decided.seq}, only=True)",

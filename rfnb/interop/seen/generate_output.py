@@ -68,9 +68,9 @@ def _parts(out: Any) -> _Parts:
     sequences, scores, logits = get("sequences"), get("scores"), get("logits")
     if isinstance(out, torch.Tensor):
         raise value_error(
-            "beams_of: only the results are there, not the search.",
+            "beams_of: these are only the results, without the search.",
             [("given", f"a tensor {tuple(out.shape)}"), ("needed", "sequences, scores")],
-            "generate gives what it has searched by if it is asked:",
+            "generate returns the data of its search on request:",
             f"out = {_CALL}",
         )
     if not isinstance(sequences, torch.Tensor) or sequences.ndim != 2:
@@ -86,7 +86,7 @@ def _parts(out: Any) -> _Parts:
         raise value_error(
             "beams_of: this output has no scores.",
             [("given", there), ("lacks", "scores")],
-            "They are the scores of all labels in each step, which a search is drawn from:",
+            "They are the scores of all labels in each step, from which the search is reconstructed:",
             f"out = {_CALL}",
         )
     by: tuple[Any, ...] = tuple(scores or logits or ())
@@ -146,7 +146,7 @@ def _of_rows(parts: _Parts, labels: Any, ends: frozenset[int] | None, samples: i
         best &= bool(((scores.gather(1, tokens[:, None])[:, 0] == scores.max(1).values) | ~goes_on).all())
         steps.append(with_blocked(search.step(scores, tokens, hits, own), scores, None))
     remark = "" if ends is not None or rows == 1 else (
-        "Which label ends a sequence is not known here: labels behind it may be padding. rf.beams_of(out, model=model) says it."
+        "The end label is unknown: labels after it may be padding. Pass the model: rf.beams_of(out, model=model)."
     )  # fmt: skip
     by_rank = [best and samples == 1] * len(steps)
     sizes = [parts.scores[0].shape[-1]] * len(steps)
@@ -197,7 +197,7 @@ def _batch(slots: np.ndarray, rows: int, results: int, beams: int | None) -> tup
     batch = rows // beams if beams else len(first)
     if not batch or rows % batch or results % batch or (first % (rows // batch)).any() or (beams and rows % beams):
         raise value_error(
-            "beams_of: it is open which slots are of which prompt.",
+            "beams_of: it is unknown which slots belong to which prompt.",
             [("rows of scores", rows), ("sequences", results), ("first beam_indices", ", ".join(map(str, first)))],
             "The results of a prompt come from its first slot. Say how many slots it has:",
             "rf.beams_of(out, num_beams=4)",
@@ -295,8 +295,8 @@ def _of_results(
         steps.append(fields)
     return BeamHistory(
         steps, labels, by_rank=[False] * len(steps), rank_exponent=penalty, about=f"num_beams={beams}",
-        remark="Only the hypotheses are known that led to a result: searched once more with these scores, others came out. "
-        "A beam search that samples, or that constraints change, is whole if it is recorded: with rf.record(model=model) as trace:",
+        remark="Only the hypotheses that led to a result are known: a repeated search with these scores finds others. "
+        "To see all of a beam search that samples or has constraints, record it: with rf.record(model=model) as trace:",
     )  # fmt: skip
 
 

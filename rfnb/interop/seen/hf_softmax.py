@@ -151,7 +151,7 @@ def without(call: Call, result: Any) -> None:
             message(
                 "record: this model has no attention.",
                 [("model", type(call.module).__name__), ("modules called attention", "none")],
-                "Hidden states, tokens and logits are recorded. What else its layers compute it can offer by itself:",
+                "Hidden states, tokens and logits are recorded. Its code can send other values itself:",
                 'rf.probe("states", h=rf.convert_to_tensor(h, dims=[batch, time, state]), axis=time)',
             )
         )

@@ -159,7 +159,7 @@ def _attention(kernel: Kernel, made: Recurrence, dims: Sequence[Dim]) -> dict[st
             f"A heuristic: the mean over {weights.shape[1]} {kernel.head}s. {exact}",
         )
     if made.first is not None:
-        remark += " What the state before the first position adds is in no cell."
+        remark += " No cell has the contribution of the state before the first position."
     heads = head_dim(weights.shape[1])
     return {
         "weights": Tensor("weights", [batch, heads, target, source], raw_tensor=weights), "axis": source, "target": target,
@@ -168,7 +168,7 @@ def _attention(kernel: Kernel, made: Recurrence, dims: Sequence[Dim]) -> dict[st
 
 
 _EXACT = (
-    "No softmax: how much of what each source writes is read at each target, which for a linear recurrence is exact. "
+    "No softmax: the weight with which each target reads what each source has written, which is exact for a linear recurrence. "
     "Cells may be negative, and rows sum to anything."
 )
 _NORMALISED = "Each row is divided by the normaliser of its target."

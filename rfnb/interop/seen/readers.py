@@ -103,7 +103,7 @@ def say_unseen(call: Call, kinds: tuple[str, ...], reason: str, key: str = "") -
     warn_user(message(
             "record: a call of this module could not be recorded; the run continues.",
             [("module", module), ("reason", reason)],
-            "What its code knows it can offer by itself:",
+            "Its code can send the event itself:",
             'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',
         ))  # fmt: skip
 

@@ -97,24 +97,24 @@ def _open_in(path: str, module: torch.nn.Module, done: set[int], told: set[str])
         return
     done.add(id(module))
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        _say(path, module, "Code of torch.jit is not Python any more. Record the module that it was made of:",
+        _say(path, module, "Code of torch.jit is no longer Python. Record the original module:",
              "rf.record(model=module)    # before torch.jit.script(module)")  # fmt: skip
         return
     if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
         not_compiled()
         inner = "model._orig_mod"
-        rule = "torch.compile runs what it has made of the code. Record and call the module itself, which has the same weights:"
+        rule = "torch.compile runs its own version of the code. Record and call the module itself, which has the same weights:"
         _say(path, module, rule, f"with rf.record(model={inner}) as trace: {inner}(x)")
         return
     if getattr(module, "_compiled_call_impl", None) is not None:
-        _say(path, module, "module.compile() runs what it has made of the code. Record a copy that is not compiled:",
+        _say(path, module, "module.compile() runs its own version of the code. Record a copy that is not compiled:",
              "with rf.record(model=module) as trace: module.forward(x)    # before module.compile()")  # fmt: skip
         return
     kind = type(module).__module__
     if kind.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")) and "quantised" not in told:
         told.add("quantised")
-        rule = "Their weights are codes: there are dims of what goes in and out, no states and gates. Record the model before:"
-        _say(path, module, rule, "rf.record(model=model)", "record: of quantised modules only the calls are seen.")
+        rule = "Their weights are codes: the trace has the dims of inputs and outputs, but no states and gates. Record the model before:"
+        _say(path, module, rule, "rf.record(model=model)", "record: only the calls of quantised modules are recorded.")
     if not hasattr(type(module), "bridged"):  # a module of rfnb sends its own events
         yield module
     for name, child in module._modules.items() if module._modules else ():
@@ -135,9 +135,9 @@ def say_new(models: Mapping[str, torch.nn.Module], paths: Mapping[str, torch.nn.
     if new:
         warn_user(
             message(
-                "record: modules were put into the model while it was recorded; their calls are not in the trace.",
+                "record: modules were added to the model during the recording; their calls are not in the trace.",
                 [("modules", ", ".join(new[:6]) + (", ..." if len(new) > 6 else ""))],
-                "What a model consists of is looked up when the recording begins. Change it before:",
+                "The modules of a model are collected when the recording begins. Add them before:",
                 "with rf.record(model=model) as trace: model(x)",
             )
         )
@@ -149,9 +149,9 @@ def say_transformed(path: str, names: Any) -> None:
         names.said.add("torch.func")
         warn_user(
             message(
-                "record: a call under torch.func (vmap, grad, jacrev, ...) is not seen; it runs as always.",
+                "record: a call under torch.func (vmap, grad, jacrev, ...) is not recorded; it runs as usual.",
                 [("module", path or "the model")],
-                "Its tensors exist only inside of the transform. Without it the same call is seen:",
+                "Its tensors exist only inside the transform. Without it the same call is recorded:",
                 "with rf.record(model=model) as trace: model(x)",
             )
         )

@@ -19,9 +19,9 @@ def refuse_without_graph() -> None:
     if not torch.is_grad_enabled():
         where = "torch.inference_mode()" if torch.is_inference_mode_enabled() else "torch.no_grad()"
         raise runtime_error(
-            "record: graph=True, and autograd keeps no graph here.",
+            "record: graph=True, but autograd keeps no graph here.",
             [("inside of", where)],
-            "What is recorded stays in the graph of the call, which is made where gradients are on:",
+            "Recorded values stay in the graph of the call, which needs gradients:",
             f"with rf.record(model=model, graph=True) as trace: model(x)    # without {where}",
         )
 
@@ -70,9 +70,9 @@ class ValueSnapshot:
         """
         if not self.is_same:
             raise runtime_error(
-                f"attention: the {self._what} of this call are not what they were.",
+                f"attention: the {self._what} of this call have changed.",
                 [(self._what, f"{tuple(self.raw.shape)}, changed in place after the call")],
-                "Weights are made of queries and keys when they are looked at first. Look before the model changes them:",
+                "Weights are computed from queries and keys on first access. Access them before the model changes them:",
                 "trace.attention[path]    # inside of `with rf.record(...)`, after the call",
             )
         return self.raw
@@ -89,7 +89,7 @@ def say_changed(what: str, path: str, gone: str, kept: Any) -> None:
         message(
             f"record: {what} were changed in place before they were read for the {gone}.",
             [("module", path or "the model"), ("there is", kept)],
-            "They are computed of what the module got, when they are looked at. Look at them before, or let nothing change:",
+            "They are computed from the inputs of the module on first access. Access them before, or leave the inputs unchanged:",
             "trace.states[path]    # before optimizer.step()",
         )
     )

@@ -69,7 +69,7 @@ def names_for(path: str, entries: Any, raw: torch.Tensor, what: str) -> list[str
             raise value_error(
                 f"{where}: an axis of several dims.",
                 [(what, tuple(raw.shape)), (f"axis {axis}", "(" + " ".join(map(str, entry)) + ")")],
-                "What a model computes is not taken apart; an axis has one name:",
+                "Axes of values in a model are not split; an axis has one name:",
                 f'"{"_".join(map(str, entry))}"',
             )
         item = entry[0] if entry else "1"
@@ -112,7 +112,7 @@ def _check_input(path: str, module: torch.nn.Module, name: str) -> None:
     raise value_error(
         f'record: dims are given for "{name}" of "{path}", and it has no such input.',
         [("module", type(module).__name__), ("inputs", ", ".join(str(each) for each in inputs))],
-        'An input is called as the parameter of `forward`; what is returned is "output".',
+        'An input has the name of the parameter of `forward`; the result is "output".',
         f'rf.record(model=model, dims={{"{path}": {{"{next(iter(inputs), OUTPUT)}": [...]}}}})',
     )
 

@@ -11,9 +11,9 @@ from rfnb.trace.probe import trace_context
 RULES = {
     "dims=": "The recording was given names for this module.",
     "module": "This kind of module, or what it computes, has its axes in this order.",
-    "memory": "The same memory, looked at in the same way: what was guessed of it is sure now.",
-    "view": "A look at memory whose axes have names: the axis of this size and stride.",
-    "origin": "The axis begins at this one of what the model got, by the calls of torch that have made it.",
+    "memory": "The same memory in the same layout: its guessed name has been confirmed.",
+    "view": "A view of memory whose axes have names: the axis of this size and stride.",
+    "origin": "The axis begins at this axis of a model input, traced through the torch calls.",
     "input": "An input of this call, or of one around it, has a dim of this size: at this place, of this kind, or the first one.",
     "size": "The model has one dim of this name and size.",
     "new": "Nothing of this kind and size is known: a new dim, named by the module, by an input's name, or by the number of axes.",
@@ -42,5 +42,5 @@ class Why:
         marked = any(rule.endswith("?") for _, _, rules in self._lines for rule in rules)
         lines = ["The rule that named each axis:", *(f"  {path:{width}}  {axes}" for path, axes in dict.fromkeys(rows))]
         lines += [f"{rule:6}  {text}" for rule, text in RULES.items() if rule in used]
-        lines += ["?       What the axis is was guessed; say it: dims={path: names}."] if marked else []
+        lines += ["?       The name is a guess; to set it: dims={path: names}."] if marked else []
         return "\n".join(lines if rows else ["No axis of a model of torch was named."])

@@ -68,7 +68,7 @@ class FrameBatch:
             raw = raw.permute(*(words.index(word) for word in ("batch", "time", last)))
         else:
             raise shape_error(
-                f"{what}: the {name} have not the axes of a batch of sequences.",
+                f"{what}: the {name} do not have the axes of a batch of sequences.",
                 [(name, tuple(raw.shape)), ("layout", layout)],
                 f"They are over {', '.join(words)}; of one sequence without the batch.",
             )
@@ -76,7 +76,7 @@ class FrameBatch:
             raise type_error(
                 f"{what}: the {name} are no floats.",
                 [(name, f"{tuple(raw.shape)} {raw.dtype}")],
-                "They are what the model gives per frame, before an argmax.",
+                "They are the outputs of the model per frame, before an argmax.",
             )
         raw = raw.float() if raw.dtype in (torch.float16, torch.bfloat16) else raw
         own = _lengths(what, lengths, tuple(raw.shape), words, name)
@@ -186,7 +186,7 @@ def check_finite(what: str, frames: FrameBatch, name: str = "logits") -> torch.T
             f"{what}: the {name} have NaN or infinity.",
             [(name, tuple(raw.shape)), ("first", f"sequence {seq}, frame {frame}"),
              ("frames", f"{int(nan.sum())} of {len(rows)}")],
-            "What is no number cannot be ranked. Padding may hold anything, so say the lengths:",
+            "NaN and infinity cannot be ranked. Padding may hold anything, so give the lengths:",
             f"rf.{what}({name if name.isidentifier() else 'encoder'}, lengths, ...)",
         )  # fmt: skip
     return rows

@@ -126,7 +126,7 @@ class LabelSet:
                 )
             if index == self.blank:
                 raise value_error(
-                    f"{what}: the reference has the blank in it.",
+                    f"{what}: the reference contains the blank.",
                     [(name, f"{self._shown()} at place {place} of {len(out)}"), ("blank", self.describe_blank())],
                     "A reference has labels alone; an alignment puts blanks between them. If it is padding, say the lengths:",
                     "reference_lengths=[...]",

@@ -182,7 +182,7 @@ class TransducerParts:
                         f"{what}: the joiner gives no logits per hypothesis.",
                         [("frames", (count, *frame.shape)), ("of predictor", tuple(out.shape)),
                          ("of joiner", tuple(logits.shape))],
-                        "Of n frames (n, feature) and n outputs of the predictor it gives logits (n, classes).",
+                        "Of n frames (n, feature) and n outputs of the predictor it returns logits (n, classes).",
                     )  # fmt: skip
         self.classes = logits.shape[1]
         self._dims = [
@@ -300,7 +300,7 @@ def alignment(
         raise value_error(
             f"align: reference {seq} has no alignment with a probability above 0.",
             [("frames", len(blank)), ("labels", len(row))],
-            "Labels need a frame to be written in, and logits that are numbers. Are the lengths those of the encoder?",
+            "Labels need a frame in which they are emitted, and finite logits. Are the lengths those of the encoder?",
         )
     texts = [labels.labels[index] for index in row]
     shift = sound.frame_shift

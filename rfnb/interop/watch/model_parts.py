@@ -50,9 +50,9 @@ def check(model: Any) -> None:
     what = f"{type(model).__module__}.{type(model).__name__}"
     if isinstance(model, torch.jit.ScriptModule):
         raise type_error(
-            "watch: a scripted model cannot be seen into.",
+            "watch: a scripted model cannot be observed.",
             [("model", what)],
-            "Its modules are not called by Python. The model that it was made of can be watched:",
+            "Its modules are not called by Python. Watch the original model:",
             "rf.watch(model, optimizer)    # and torch.jit.script(model) after the training",
         )
     if not isinstance(model, (torch.nn.Module, Module)):
@@ -69,7 +69,7 @@ def check(model: Any) -> None:
         raise value_error(
             "watch: the model has no parameters.",
             [("model", what)],
-            "Watched is how parameters are trained. What a model without any computes is recorded:",
+            "A watch observes how parameters are trained. To observe a model without any, record it:",
             "with rf.record(model=model) as trace: model(x)",
         )
     lazy = [each.name for each in owned if isinstance(each.tensor, torch.nn.parameter.UninitializedParameter)]
@@ -85,7 +85,7 @@ def check(model: Any) -> None:
         raise type_error(
             "watch: the parameters of this model are shards.",
             [("model", what), ("parameters", ", ".join(shards[:5]))],
-            "The norm of a shard is not that of the parameter. Models that each process has as a whole can be watched.",
+            "The norm of a shard is not that of the parameter. Only models that are whole in each process can be watched.",
             "rf.watch(torch.nn.parallel.DistributedDataParallel(model), optimizer)",
         )
 
@@ -173,9 +173,9 @@ def optimizers_of(given: Any) -> dict[str, torch.optim.Optimizer]:
             within = getattr(each, "optimizer", None)
             if within is None:
                 raise type_error(
-                    "watch: the optimizer is none of torch.",
+                    "watch: the optimizer is not one of torch.",
                     [("optimizer", f"{type(each).__module__}.{type(each).__name__}")],
-                    "Its steps are seen by the hooks that optimizers of torch have.",
+                    "Its steps are observed by the hooks of torch optimizers.",
                     "rf.watch(model, torch.optim.AdamW(model.parameters()))",
                 )
             each = within

@@ -72,9 +72,9 @@ class NotFinite:
     def _of_parameters(self, bad: list[str]) -> FloatingPointError:
         shown = ", ".join(bad[:4]) + (f" and {len(bad) - 4} more" if len(bad) > 4 else "")
         rule = (
-            "The parameter was so before this batch: the update before has made it so, or it was loaded so."
+            "The parameter had this value before this batch: from the previous update, or from loading."
             if self.counts["updates"]
-            else "The parameter was so before the first update: it was made or loaded so."
+            else "The parameter had this value before the first update: from its initialization, or from loading."
         )
         rows = [("parameters", shown), *self._rows()[:2]]
         fix = "model.load_state_dict(torch.load(path))    # of before, and a smaller learning rate"
@@ -89,18 +89,15 @@ class NotFinite:
         rows += [(name, found.batch if name == "batch" else value) for name, value in self._rows()]
         if found.fine and found.infinite:
             rule = (
-                "It is the first module whose output is NaN or inf. -inf came in, as of a mask, or of log(0): if it is no mask, "
-                "look at what made it, "
-                + ("before this module." if found.before is None else f'after "{found.before}".')
+                "It is the first module whose output is NaN or inf. Its input has -inf, from a mask or from log(0): if it is no mask, "
+                "look for its origin " + ("before this module." if found.before is None else f'after "{found.before}".')
             )
         elif found.fine:
-            rule = (
-                "It is the first module, in the order of the forward pass, whose output is not finite; what came in is."
-            )
+            rule = "It is the first module, in the order of the forward pass, whose output is not finite; its input is."
         elif found.before is None:
-            rule = "What came in is not finite: look at the batch."
+            rule = "Its input is not finite: check the batch."
         else:
-            rule = f'What came in is not finite already: it was made between "{found.before}" and this module.'
+            rule = f'Its input is already not finite: that was made between "{found.before}" and this module.'
         if self.again is not None and self.again.changed:
             rule += " The batch was changed since, so this may be wrong."
         return not_finite_error(
@@ -120,12 +117,12 @@ class NotFinite:
             name, all_of = place
             rows.append(("gradients", f"NaN or infinite in {len(names)} of {all_of} parameters"))
             what = f'the gradient of "{name}" is NaN or infinite.'
-            rule = "It is the first gradient, in the order of the backward pass, that is so"
-            rule += ": made there, or in what comes after it up to the loss." if again is not None else "."
+            rule = "It is the first gradient, in the order of the backward pass, that is not finite"
+            rule += ": the cause is there, or between it and the loss." if again is not None else "."
         else:
             what, rule = (
                 f"{self.what} is NaN or infinite.",
-                "It was made after the last module: in the loss, or of targets.",
+                "It was made after the last module: in the loss, or from the targets.",
             )
         if again is None and not self.late and self.loss_is_bad():
             what = "the loss is NaN or infinite."

@@ -75,7 +75,7 @@ class Watch(Training):
             raise value_error(
                 "watch: this model is watched already.",
                 [("model", type(inner(model)).__name__), ("by", repr(other))],
-                "A training can be watched only once at a time. End that first, or use it:",
+                "A training can be watched only once at a time. Close that watch first, or use it:",
                 "watch.close()",
             )
         super().__init__(title or type(inner(model)).__name__, "epoch" if every == "epoch" else "update")
@@ -459,7 +459,7 @@ class Watch(Training):
             self.says.append(
                 (
                     self.counts["updates"],
-                    "the example was run before the training only: watch.epoch() says that an epoch is over",
+                    "the example was run before the training only: call watch.epoch() at the end of an epoch",
                 )
             )
 
@@ -503,16 +503,16 @@ class Watch(Training):
 def _check_options(every: Any, on_nan: Any, activations: Any, updates: Any) -> None:
     if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         raise value_error(
-            "watch: every says no times.",
+            "watch: every is no schedule.",
             [("every", repr(every))],
-            'The example is run each "epoch", or after so many updates.',
+            'The example runs after each "epoch", or after this number of updates.',
             "rf.watch(model, optimizer, example=batch, every=100)",
         )
     if on_nan not in _CHOICES:
         raise value_error(
             "watch: on_nan is none of the choices.",
             [("on_nan", repr(on_nan)), ("choices", ", ".join(map(repr, _CHOICES)))],
-            "It says what is done where something is NaN or infinite.",
+            "It determines what happens if a value is NaN or infinite.",
             'rf.watch(model, optimizer, on_nan="warn")',
         )
     for name, value in (("activations", activations), ("updates", updates)):

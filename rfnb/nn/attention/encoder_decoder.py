@@ -67,7 +67,7 @@ class GlobalAttentionContextBase(Module):
         check_dim(type(self).__name__, base, axis, "base")
         if self.out_dim is not None and self.out_dim not in base.dims:
             raise dim_error(
-                f"{type(self).__name__}: base does not have the features that were asked for.",
+                f"{type(self).__name__}: base does not have the requested features.",
                 [("base", shape_of(base)), ("out_dim", self.out_dim.short_repr())],
                 "The result is a mean over frames of base, so it has the features of base.",
             )

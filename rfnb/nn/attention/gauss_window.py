@@ -126,6 +126,6 @@ def _check(
         raise type_error(
             "gauss_window_attention: the position is not a float.",
             [("position", f"{shape_of(position)} {position.dtype}")],
-            "The weights are a function of where between two frames it is.",
+            "The weights depend on its position between two frames.",
             'position = rf.cast(position, "float32")',
         )

@@ -56,7 +56,7 @@ def sinusoidal_positional_encoding(
         raise value_error(
             "sinusoidal_positional_encoding: which position is this step?",
             [("spatial_dim", "single_step_dim"), ("offset", "None")],
-            "A single step does not know how many came before it.",
+            "A single step does not know the number of previous steps.",
             "rf.sinusoidal_positional_encoding(spatial_dim=rf.single_step_dim, offset=step, ...)",
         )
     dtype, device = dtype or get_default_float_dtype(), device_of_new(device)

@@ -161,7 +161,7 @@ def parameter_assign_key(
             raise value_error(
                 'parameter_assign_key: "add" is for one entry of one axis.',
                 [("key", type(key).__name__)],
-                "Of indices that occur twice it is not clear what is added. Gather, add, and assign:",
+                "For an index that occurs twice, the sum is ambiguous. Gather, add, and assign:",
                 "param.assign_key(axis, key, key_dim, rf.gather(param, indices=key, axis=axis) + value)",
             )
         backend = param.backend

@@ -211,7 +211,7 @@ def _explained(
 
 
 _ALL = "The parameters of a model are on one device, where it computes. Move them all:"
-_COMES_IN = "A module computes on the device of its parameters. Copy what comes in to it:"
+_COMES_IN = "A module computes on the device of its parameters. Copy the inputs to it:"
 
 
 def _arguments_in(name: str, value: Any) -> list[Operand]:

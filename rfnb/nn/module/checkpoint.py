@@ -279,7 +279,7 @@ def _hint(model: Module, params: Mapping[str, Any], problems: Sequence[str]) -> 
     if renamed:
         return "Parameters come under the names that the model has for them:", "\n".join(renamed)
     if missing and len(missing) == len(problems):
-        return "Each parameter has a value. To let those that are missing stay what they are:", (
+        return "Each parameter has a value. To leave the missing ones unchanged:", (
             "rf.set_params(model, params, allow_missing=True)"
         )
     if unknown and len(unknown) == len(problems):

@@ -64,8 +64,8 @@ def _warn_of_foreign(path: str, name: str, value: Any, found: set[int]) -> None:
         fix = f"self.{name} = rf.Parameter([...], raw_tensor=array)    # the Dim of each axis"
     else:
         return
-    rule = "Parameters are found in modules of rfnb, so no optimizer, checkpoint or device gets to these:"
-    warn_user(message(f"{path}: this is of torch, and is not found.", [row], rule, fix))
+    rule = "Parameters are found in modules of rfnb, so no optimizer, checkpoint or device reaches these:"
+    warn_user(message(f"{path}: rfnb does not find this part of torch.", [row], rule, fix))
 
 
 def check_replaced(module: Module, name: str, parameter: Parameter, value: Any) -> None:
@@ -80,7 +80,7 @@ def check_replaced(module: Module, name: str, parameter: Parameter, value: Any) 
             message(
                 f"{kind}.{name}: the parameter is replaced by a Tensor.",
                 [("parameter", shape_of(parameter)), ("value", shape_of(value))],
-                "A Tensor is no parameter: no optimizer, checkpoint or device gets to it any more. For new values, or values computed\n"
+                "A Tensor is no parameter: no optimizer, checkpoint or device reaches it any more. For new values, or values computed\n"
                 "from the parameter:",
                 f"{own}.{name}.assign(value)    # or assign_add\nrf.register_parametrization({own}, {name!r}, ...)",
             )
@@ -118,7 +118,7 @@ def _warn(path: str, name: str, value: Any, lost: list[Any]) -> None:
     content = "{...}" if isinstance(value, dict) and right == "ModuleList" else "[...]"
     warn_user(
         message(
-            f"{path}: what is in this {what} is not found.",
+            f"{path}: the content of this {what} is not found.",
             [(what, f"{len(lost)} with parameters: {inside}")],
             "Parameters, checkpoints, states and devices are those of attributes that are modules or parameters themselves:",
             f"self.{name} = rf.{right}({content})\nself.{name} = lambda: ...    # if it is not to be part of this module",

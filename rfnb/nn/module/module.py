@@ -281,7 +281,7 @@ class Module(NearNames):
 put_absent(
     Module,
     "A Module",
-    "It is no torch.nn.Module: what belongs to one step is said by the run context, and parameters are named Tensors.",
+    "It is no torch.nn.Module: the run context has the settings of a step, and parameters are named Tensors.",
     {
         "forward": "def __call__(self, source): ...    # and module(source)",
         "train": "with rf.init_train_step_run_ctx(train_flag=True):",

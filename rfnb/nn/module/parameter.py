@@ -268,7 +268,7 @@ class Parameter(Tensor):
         return type_error(
             f"Parameter.{what}: {'complex numbers to real ones' if of_complex else 'floats to integers'}.",
             [("parameter", self.dtype), ("value", got)],
-            f"The {'imaginary parts' if of_complex else 'fractions'} would get lost. Say so if it is meant:",
+            f"The {'imaginary parts' if of_complex else 'fractions'} would be lost. If this is intended, say so:",
             "parts, pair = rf.complex_as_real(value)\nreal, imag = rf.unstack(parts, axis=pair)"
             if of_complex
             else f'rf.cast(value, "{self.dtype}")',
@@ -296,7 +296,7 @@ class Parameter(Tensor):
             raise type_error(
                 "torch: a Parameter of rfnb is no torch.Tensor.",
                 [("parameter", shape_of(self))],
-                "What torch changes are raw arrays. It takes the parameters of a module, and of lists their raw arrays:",
+                "torch works on raw arrays. Pass the parameters of a module, or a list of raw arrays:",
                 "torch.optim.AdamW(model.parameters())\n"
                 "torch.optim.AdamW([parameter.raw_tensor for parameter in parameters if parameter.trainable])",
             )
@@ -342,7 +342,7 @@ def _in_place(name: str) -> Any:
         raise type_error(
             "Parameter: += and the like.",
             [("parameter", shape_of(self)), ("value", shape_of(value) if isinstance(value, Tensor) else repr(value))],
-            "They would put a Tensor in its place, and no optimizer would get to it. New values, or a Tensor with a name of its own:",
+            "They would put a Tensor in its place, and no optimizer would reach it. New values, or a Tensor with a name of its own:",
             "parameter.assign_add(value)    # or parameter.assign(parameter * value)\nx = parameter + value",
         )
 

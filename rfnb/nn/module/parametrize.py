@@ -61,7 +61,7 @@ def register_parametrization(
         raise value_error(
             f'register_parametrization: "{param_name}" of {type(module).__name__} is auxiliary.',
             [(param_name, dims_text(present.dims)), ("trained", ", ".join(_trained(module)) or "none")],
-            "The module changes it itself, in place, which cannot be done to what is computed from it. Leave it out:",
+            "The module changes it in place, which is impossible for a value computed from it. Leave it out:",
             "for name, parameter in module.named_parameters(recurse=False):\n    if not parameter.auxiliary: ...",
         )
     if not is_parametrized(module, param_name):
@@ -71,7 +71,7 @@ def register_parametrization(
     elif not keep_existing_param:
         raise ValueError(
             f'register_parametrization: "{param_name}" is parametrized already.\n'
-            "What does not start from the parameter can only be the first parametrization of it.\n"
+            "A parametrization that ignores the parameter can only be the first one.\n"
             f'    rf.remove_parametrization(module, "{param_name}")'
         )
     vars(module)[_chain_name(param_name)].append(parametrization)

@@ -122,7 +122,7 @@ class InitialState(Module):
         )
         if [dim.extent for dim in value.dims] != [dim.extent for dim in zero.dims]:
             raise value_error(
-                f'{self.what}: the state "{part}" that was kept is of another batch.',
+                f'{self.what}: the state "{part}" of the previous call belongs to another batch.',
                 [("kept", shape_of(value)), ("needed", shape_of(zero))],
                 "Sequence b of a call continues sequence b of the previous call. To start again:",
                 "rec.initial_state.reset()",
@@ -180,7 +180,7 @@ def parts_by_name(what: str, parts: Sequence[str], value: Any) -> State:
         raise value_error(
             f"{what}: one value for a state of {len(parts)} parts.",
             [("given", given), ("needed", ", ".join(parts))],
-            "Which part it is has to be said.",
+            "Name the part of the state.",
             f"{{{', '.join(f'{part!r}: {part}' for part in parts)}}}",
         )
     return State({parts[0]: value})

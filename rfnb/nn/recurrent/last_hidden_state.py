@@ -127,7 +127,7 @@ def _added(values: list[Tensor]) -> Tensor:
             raise value_error(
                 "last_hidden_state: states of different sizes.",
                 [("first", shape_of(values[0])), ("other", shape_of(value))],
-                "What is added has one size.",
+                "States that are added have one size.",
                 'combine="concat"',
             )
         out = out + (value if own is dim else replace_dim(value, in_dim=own, out_dim=dim)[0])

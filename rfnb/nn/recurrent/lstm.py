@@ -98,7 +98,7 @@ class LSTM(Module):
             raise value_error(
                 f'edit: "{edit.text}" is in no kernel.',
                 [("source", shape_of(source)), ("spatial_dim", spatial_dim.short_repr())],
-                "Over a whole sequence an LSTM is one call, which makes no gates. Step by step it makes them:",
+                "Over a whole sequence an LSTM is one call, which does not compute separate gates. Step by step it does:",
                 "lstm(x_t, state=state, spatial_dim=rf.single_step_dim)    # or a unit of another class, as rf.NativeLstm2",
             )
         batch = batch_dims_of(source, state.h, skip=(self.in_dim, spatial_dim), out_dim=self.out_dim)

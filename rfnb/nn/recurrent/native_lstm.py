@@ -142,7 +142,7 @@ def _free_axes(what: str, dims: tuple[Dim, ...], shape: Sequence[int | None] | N
         raise value_error(
             f"{what}: rec_weight_dropout_shape of another size.",
             [("shape", tuple(shape)), ("W_re", tuple(sizes))],
-            "Each entry is that of W_re (or None), or 1 where the entries share their fate.",
+            "Each entry is that of W_re (or None), or 1 where the entries are dropped together.",
             f"rf.{what}(..., rec_weight_dropout_shape=({sizes[0]}, 1))",
         )
     return [dim for dim, size in zip(dims, shape) if size != 1]

@@ -116,7 +116,7 @@ class Rec(WithUnit):
             raise value_error(
                 "Rec: longer than max_seq_len.",
                 [("axis", axis.short_repr()), ("max_seq_len", self.max_seq_len)],
-                "An unrolled recurrence has as many steps as were said.",
+                "An unrolled recurrence has the given number of steps.",
                 f"rf.Rec(..., unroll=True, max_seq_len={axis.extent})",
             )
         if state is None and not self._from_zeros:
@@ -135,7 +135,7 @@ def _check_unroll(max_seq_len: int | None, unroll: bool) -> None:
         return
     rows = [("unroll", unroll), ("max_seq_len", max_seq_len)]
     if unroll:
-        what, rule, fix = "unroll without max_seq_len", "How many steps there are has to be said.", "max_seq_len=100"
+        what, rule, fix = "unroll without max_seq_len", "State the number of steps.", "max_seq_len=100"
     else:
         what, rule, fix = "max_seq_len without unroll", "The input says how long a predefined unit runs.", "unroll=True"
     raise value_error(f"Rec: {what}.", rows, rule, f"rf.Rec(..., {fix})")

@@ -225,7 +225,7 @@ def check_direction(what: str, direction: Any, *, single: bool = False) -> None:
         raise value_error(
             f"{what}: one step backward.",
             [("direction", direction), ("axis", "single_step_dim")],
-            "Where a sequence ends is known over its whole dim only.",
+            "The end of a sequence is only known over its whole dim.",
             f"rf.{what}(..., direction=1)",
         )
 

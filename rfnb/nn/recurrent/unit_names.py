@@ -78,7 +78,7 @@ def make_unit(
         other_dim = (in_dim or unit.in_dim) is not unit.in_dim or (out_dim or unit.out_dim) is not unit.out_dim
         if options or other_dim:
             raise value_error(
-                f"{what}: dims or options for a unit that is made already.",
+                f"{what}: dims or options for an existing unit.",
                 [
                     ("unit", f"{type(unit).__name__} {unit.in_dim.short_repr()} -> {unit.out_dim.short_repr()}"),
                     ("unit_opts", options),

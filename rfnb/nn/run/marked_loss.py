@@ -47,7 +47,7 @@ class Loss:
             raise type_error(
                 f'Loss "{name}": not a Tensor.',
                 [("got", f"{type(loss).__module__}.{type(loss).__name__}")],
-                "The dims of a loss say what it is summed over, and which of it is padding.",
+                "The dims of a loss determine what it is summed over, and its padding.",
                 "rf.convert_to_tensor(loss, dims=[...])",
             )
         self.loss = loss if dims is None else loss.copy_transpose(dims)

@@ -38,7 +38,7 @@ def of_raw(name: str, raw: Any, dims: Sequence[Dim] | None, expected: Tensor | N
         raise dim_error(
             f'mark_as_output "{name}": which dims has it?',
             [("array", tuple(dim.size for dim in plain.dims))],
-            "A raw array has no dims but those that are said, here or of the expected output:",
+            "A raw array only has the dims that are given here or by the expected output:",
             f'rf.get_run_ctx().mark_as_output(x, "{name}", dims=[...])',
         )
     dims = tuple(dims or ())

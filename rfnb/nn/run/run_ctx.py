@@ -280,7 +280,7 @@ class RunCtx:
             raise runtime_error(
                 f"{what}: no step is running.",
                 [("stage", self._stage)],
-                "The run context of a step collects what is marked. Begin one before the model runs:",
+                "The run context of a step collects the marked values. Begin one before the model runs:",
                 "with rf.init_train_step_run_ctx() as ctx:      # or init_forward_step_run_ctx",
             )
         _made.set(None)  # it will not be entered again; the previous step would keep its tensors alive
@@ -354,7 +354,7 @@ def _function(func: Any) -> Any:
 
 def _twice(what: str, name: str, first: Tensor, second: Any) -> ValueError:
     return value_error(
-        f'{what} "{name}": there is one of this name.',
+        f'{what} "{name}": this name is taken.',
         [("first", first), ("second", repr(second))],
         "A name stands for one value of a step. For the next step, begin a new context:",
         "rf.init_train_step_run_ctx(step=...)",

@@ -389,10 +389,10 @@ def parts(error):
         ({"h.1[time=9]": 0}, IndexError, "no such entry"),
         ({"h.1": torch.zeros(5)}, ShapeError, "does not fit"),
         ({"h.1.attn.weights[head=0]": [1, 2]}, ShapeError, "does not fit"),
-        ({"h.1": "much"}, ValueError, "cannot be put there"),
-        ({"h.1.thing": 0}, ValueError, "nothing that this module returns"),
-        ({"h.1.mlp.weights": 0}, ValueError, "no weights were made"),
-        ({}, TypeError, "what is to be edited"),
+        ({"h.1": "much"}, ValueError, "cannot be replaced by this"),
+        ({"h.1.thing": 0}, ValueError, "is not a result of this module"),
+        ({"h.1.mlp.weights": 0}, ValueError, "no weights were computed"),
+        ({}, TypeError, "edit: no places"),
     ],
 )
 def test_what_cannot_be_edited_is_one_error_with_four_parts(edits, kind, words):
@@ -414,7 +414,7 @@ def test_a_patch_from_a_run_of_another_model_or_size_is_refused():
     with rf.record(model=model, values=True) as trace:
         logits(model, inputs("GPT2"))
     with (
-        pytest.raises(ShapeError, match="is of another shape in that recording") as error,
+        pytest.raises(ShapeError, match="has another shape in that recording") as error,
         rf.edit(model, {"h.1": trace}),
     ):
         logits(model, {"input_ids": torch.tensor([[4, 5]])})
@@ -522,7 +522,7 @@ def test_a_function_of_attention_without_weights_is_refused():
 
     AttentionInterface.register("linear", linear)
     model.set_attn_implementation("linear")
-    with pytest.raises(ValueError, match="no weights were made") as error, rf.edit(model, {"h.1.attn.weights": 0}):
+    with pytest.raises(ValueError, match="no weights were computed") as error, rf.edit(model, {"h.1.attn.weights": 0}):
         logits(model, inputs("GPT2"))
     assert "set_attn_implementation" in str(error.value) and "linear" in str(error.value)
 

@@ -228,7 +228,7 @@ def test_one_of_several_attentions_has_the_name_of_its_variable():
         model(2 * x, memory)
     assert torch.equal(trace.attention["other"].raw_tensor, clean.attention["other"].raw_tensor)
     assert not torch.equal(trace.attention["own"].raw_tensor, clean.attention["own"].raw_tensor)
-    with pytest.raises(ValueError, match="no weights were made"), rf.edit(model, {"owm.weights": 0}):
+    with pytest.raises(ValueError, match="no weights were computed"), rf.edit(model, {"owm.weights": 0}):
         model(x, memory)
     with rf.edit(model, {"other.weights[source=0]": 0}), rf.record(model=model) as trace:
         model(x, memory)
@@ -236,10 +236,10 @@ def test_one_of_several_attentions_has_the_name_of_its_variable():
     with pytest.raises(ValueError) as caught, rf.edit(model, {"weights": 0}):
         model(x, memory)
     assert str(caught.value).splitlines() == [
-        'edit: "weights" may be of several attentions.',
+        'edit: "weights" may belong to several attentions.',
         "  module      the model, a Both",
         "  attentions  own, other",
-        "They are called as the variables that their weights are put into:",
+        "They are named after the variables of their weights:",
         '    {"own.weights": ...}',
     ]
 
@@ -298,7 +298,7 @@ class Entropy(nn.Module):
 @pytest.mark.parametrize("kind", [Router, Lookup, Entropy])
 def test_a_softmax_that_is_no_attention_is_not_edited_and_that_is_said(kind):
     model, x = kind(), torch.randn(BATCH, TIME, WIDTH)
-    with pytest.raises(ValueError, match="no weights were made"), rf.edit(model, {"weights": 0}):
+    with pytest.raises(ValueError, match="no weights were computed"), rf.edit(model, {"weights": 0}):
         model(x)
     assert not [event for event in recorded(model, x).events if event.kind == "attention"]
 

@@ -119,7 +119,7 @@ def test_a_search_that_samples_is_known_by_its_results():
     torch.manual_seed(5)
     out = generated(make("gpt2", 5), 5, do_sample=True, **BEAMS)
     history = rf.beams_of(out, eos_token_id=END)
-    assert history.remark.startswith("Only the hypotheses are known that led to a result")
+    assert history.remark.startswith("Only the hypotheses that led to a result are known")
     assert_same_results(out, history, 4)
     assert rf.viz.beams(history).spec.head["remark"] == history.remark
 
@@ -141,7 +141,7 @@ def test_an_output_without_scores_says_what_to_ask_for():
     out = make("gpt2").generate(torch.tensor([[5, 6]]), max_new_tokens=2, return_dict_in_generate=True)
     expected = (
         f"beams_of: this output has no scores.\n  given  sequences, {CACHE}\n  lacks  scores\n"
-        "They are the scores of all labels in each step, which a search is drawn from:\n"
+        "They are the scores of all labels in each step, from which the search is reconstructed:\n"
         "    out = model.generate(..., return_dict_in_generate=True, output_scores=True)"
     )
     with raises_message(ValueError, expected):
@@ -150,8 +150,8 @@ def test_an_output_without_scores_says_what_to_ask_for():
 
 def test_results_alone_are_no_search():
     expected = (
-        "beams_of: only the results are there, not the search.\n  given   a tensor (1, 4)\n"
-        "  needed  sequences, scores\ngenerate gives what it has searched by if it is asked:\n"
+        "beams_of: these are only the results, without the search.\n  given   a tensor (1, 4)\n"
+        "  needed  sequences, scores\ngenerate returns the data of its search on request:\n"
         "    out = model.generate(..., return_dict_in_generate=True, output_scores=True)"
     )
     with raises_message(ValueError, expected):

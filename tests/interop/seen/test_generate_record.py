@@ -226,7 +226,7 @@ def test_a_search_of_another_kind_is_said(recwarn):
     assert said == [
         "record: the steps of this generate could not be recorded; it continues unchanged.\n"
         "  model   the model\n  reason  assisted generation, whose steps are others\n"
-        "Greedy search, sampling and beam search are. A search with all that is seen of it is also:\n"
+        "Greedy search, sampling and beam search can be recorded, and so can every search of rfnb:\n"
         "    rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)"
     ]
 

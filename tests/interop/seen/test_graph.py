@@ -210,7 +210,7 @@ def test_without_it_nothing_is_in_the_graph():
 @pytest.mark.parametrize("inside", [False, True])
 def test_where_autograd_keeps_no_graph_it_is_refused(mode, inside):
     model, run = written()
-    with pytest.raises(RuntimeError, match="graph=True, and autograd keeps no graph here") as error:
+    with pytest.raises(RuntimeError, match="graph=True, but autograd keeps no graph here") as error:
         if inside:
             with rf.record(model=model, graph=True), mode():
                 run()

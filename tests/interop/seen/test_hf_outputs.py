@@ -144,7 +144,7 @@ def test_a_model_without_attention_says_so_where_its_kernels_are_not_known():
         "record: this model has no attention.\n"
         "  model                     MambaForCausalLM\n"
         "  modules called attention  none\n"
-        "Hidden states, tokens and logits are recorded. What else its layers compute it can offer by itself:\n"
+        "Hidden states, tokens and logits are recorded. Its code can send other values itself:\n"
         '    rf.probe("states", h=rf.convert_to_tensor(h, dims=[batch, time, state]), axis=time)'
     ]
     counts = trace.counts()

@@ -150,7 +150,7 @@ def test_a_lens_says_tokens_by_their_texts():
     assert lens.name == "probability of w4" and str(lens).splitlines()[1].split()[0] == "layer"
     assert {word for row in lens.cells for word in row} <= set(words)
     view = rf.show(lens)
-    assert "transformer.h.1" in view.text() and "Said at the last position" in view.text()
+    assert "transformer.h.1" in view.text() and "Predictions at the last position" in view.text()
 
 
 # -- attributions --------------------------------------------------------------------------------------------------------------

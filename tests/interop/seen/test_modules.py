@@ -274,9 +274,9 @@ def test_modules_that_are_put_in_meanwhile_are_said():
         model.extra = nn.Identity()
         model(ids())
     assert [str(each.message) for each in said] == [
-        "record: modules were put into the model while it was recorded; their calls are not in the trace.\n"
+        "record: modules were added to the model during the recording; their calls are not in the trace.\n"
         "  modules  out, extra\n"
-        "What a model consists of is looked up when the recording begins. Change it before:\n"
+        "The modules of a model are collected when the recording begins. Add them before:\n"
         "    with rf.record(model=model) as trace: model(x)"
     ]
     assert len(trace.modules["out"]) == 1 and not wrapped(model)
@@ -305,9 +305,9 @@ def test_vmap_and_function_transforms_run_unseen():
         torch.func.functional_call(model, dict(model.named_parameters()), (x,))
         jacobian = torch.func.jacrev(model)(x[0, 0])
     assert [str(each.message) for each in said] == [
-        "record: a call under torch.func (vmap, grad, jacrev, ...) is not seen; it runs as always.\n"
+        "record: a call under torch.func (vmap, grad, jacrev, ...) is not recorded; it runs as usual.\n"
         "  module  the model\n"
-        "Its tensors exist only inside of the transform. Without it the same call is seen:\n"
+        "Its tensors exist only inside the transform. Without it the same call is recorded:\n"
         "    with rf.record(model=model) as trace: model(x)"
     ]
     assert torch.equal(plain, seen) and jacobian.shape == (5, 4)
@@ -323,7 +323,7 @@ def test_a_scripted_module_says_what_is_missing():
     assert [str(each.message) for each in said if "record" in str(each.message)] == [
         "record: this module cannot be recorded; the run continues, and the rest is recorded.\n"
         "  module  scripted, a RecursiveScriptModule\n"
-        "Code of torch.jit is not Python any more. Record the module that it was made of:\n"
+        "Code of torch.jit is no longer Python. Record the original module:\n"
         "    rf.record(model=module)    # before torch.jit.script(module)"
     ]
     assert "lstm" in "".join(paths(trace))
@@ -336,7 +336,7 @@ def test_a_compiled_module_says_which_one_to_record():
     assert [str(each.message) for each in said if "record" in str(each.message)] == [
         "record: this module cannot be recorded; the run continues, and the rest is recorded.\n"
         "  module  the model, a OptimizedModule\n"
-        "torch.compile runs what it has made of the code. Record and call the module itself, which has the same weights:\n"
+        "torch.compile runs its own version of the code. Record and call the module itself, which has the same weights:\n"
         "    with rf.record(model=model._orig_mod) as trace: model._orig_mod(x)"
     ]
     assert not trace.select(kind="module")
@@ -372,9 +372,9 @@ def test_quantised_modules_say_what_is_missing():
     with pytest.warns(UserWarning) as said, rf.record(model=model) as trace:
         model(torch.randn(3, 4))
     assert [str(each.message) for each in said if "record" in str(each.message)] == [
-        "record: of quantised modules only the calls are seen.\n"
+        "record: only the calls of quantised modules are recorded.\n"
         "  module  0, a Linear\n"
-        "Their weights are codes: there are dims of what goes in and out, no states and gates. Record the model before:\n"
+        "Their weights are codes: the trace has the dims of inputs and outputs, but no states and gates. Record the model before:\n"
         "    rf.record(model=model)"
     ]
     assert paths(trace) == ["0", ""]

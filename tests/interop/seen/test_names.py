@@ -218,7 +218,7 @@ def test_an_unknown_input_is_an_error_at_the_start():
         'record: dims are given for "source" of "encoder", and it has no such input.\n'
         "  module  Encoder\n"
         "  inputs  src, other\n"
-        'An input is called as the parameter of `forward`; what is returned is "output".\n'
+        'An input has the name of the parameter of `forward`; the result is "output".\n'
         '    rf.record(model=model, dims={"encoder": {"src": [...]}})'
     )
 
@@ -302,11 +302,11 @@ def test_why_says_the_rule_that_named_each_axis(capsys):
         "  norm       batch=3 input, time=7 input, feature=6 size\n"
         "  out        batch=3 module, time=7 module, feature=5 size\n"
         "module  This kind of module, or what it computes, has its axes in this order.\n"
-        "memory  The same memory, looked at in the same way: what was guessed of it is sure now.\n"
+        "memory  The same memory in the same layout: its guessed name has been confirmed.\n"
         "input   An input of this call, or of one around it, has a dim of this size: at this place, of this kind, or the first one.\n"
         "size    The model has one dim of this name and size.\n"
         "new     Nothing of this kind and size is known: a new dim, named by the module, by an input's name, or by the number of axes.\n"
-        "?       What the axis is was guessed; say it: dims={path: names}.\n"
+        "?       The name is a guess; to set it: dims={path: names}.\n"
     )
 
 

@@ -237,7 +237,7 @@ def test_weights_that_change_outside_of_training_are_said():
         "record: weights or inputs were changed in place before they were read for the gates.\n"
         "  module    rnn\n"
         "  there is  h of the last layer\n"
-        "They are computed of what the module got, when they are looked at. Look at them before, or let nothing change:\n"
+        "They are computed from the inputs of the module on first access. Access them before, or leave the inputs unchanged:\n"
         "    trace.states[path]    # before optimizer.step()"
     )
     assert set(states) == {"h"} and torch.equal(states["h"].raw_tensor, output)

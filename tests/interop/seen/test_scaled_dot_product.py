@@ -157,9 +157,9 @@ def test_what_is_changed_in_place_later_is_refused(pair):
     with pytest.raises(RuntimeError) as error:
         trace.attention[""]
     assert str(error.value) == (
-        "attention: the queries of this call are not what they were.\n"
+        "attention: the queries of this call have changed.\n"
         "  queries  (3, 4, 5, 8), changed in place after the call\n"
-        "Weights are made of queries and keys when they are looked at first. Look before the model changes them:\n"
+        "Weights are computed from queries and keys on first access. Access them before the model changes them:\n"
         "    trace.attention[path]    # inside of `with rf.record(...)`, after the call"
     )
     (part,) = view_of(trace).head["parts"]

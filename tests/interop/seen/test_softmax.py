@@ -139,9 +139,9 @@ def test_weights_that_the_model_changes_in_place_later_are_refused():
     with pytest.raises(RuntimeError) as error:
         trace.attention["attention"]
     assert str(error.value) == (
-        "attention: the weights of this call are not what they were.\n"
+        "attention: the weights of this call have changed.\n"
         "  weights  (3, 7, 7), changed in place after the softmax\n"
-        "What a softmax makes is kept without copy. Let the model make a new tensor where it changes them:\n"
+        "The result of a softmax is stored without a copy. Let the model make a new tensor where it changes it:\n"
         "    weights = weights.masked_fill(mask, 0)    # not masked_fill_"
     )
 

@@ -57,7 +57,7 @@ def test_nan_in_a_real_frame():
         "  logits  (2, 7, 5)\n"
         "  first   sequence 1, frame 3\n"
         "  frames  1 of 12\n"
-        "What is no number cannot be ranked. Padding may hold anything, so say the lengths:\n"
+        "NaN and infinity cannot be ranked. Padding may hold anything, so give the lengths:\n"
         "    rf.ctc_output(logits, lengths, ...)"
     )
 
@@ -66,13 +66,13 @@ def test_integers():
     assert message(TypeError, lambda: output(torch.zeros(2, 7, 5, dtype=torch.int64))) == (
         "ctc_output: the logits are no floats.\n"
         "  logits  (2, 7, 5) torch.int64\n"
-        "They are what the model gives per frame, before an argmax."
+        "They are the outputs of the model per frame, before an argmax."
     )
 
 
 def test_an_axis_too_many():
     assert message(rf.ShapeError, lambda: output(scores(1, 2, 7, 5))) == (
-        "ctc_output: the logits have not the axes of a batch of sequences.\n"
+        "ctc_output: the logits do not have the axes of a batch of sequences.\n"
         "  logits  (1, 2, 7, 5)\n"
         "  layout  batch time vocab\n"
         "They are over batch, time, vocab; of one sequence without the batch."
@@ -225,7 +225,7 @@ def test_a_reference_that_has_probability_zero():
 
 def test_a_reference_with_the_blank_in_it():
     assert message(ValueError, lambda: output().align(torch.tensor([[2, 3, 4], [4, 2, 0]]))) == (
-        "align: the reference has the blank in it.\n"
+        "align: the reference contains the blank.\n"
         "  reference 1  0 “-” at place 2 of 3\n"
         "  blank        0 “-”, by its name\n"
         "A reference has labels alone; an alignment puts blanks between them. If it is padding, say the lengths:\n"

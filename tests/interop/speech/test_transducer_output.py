@@ -223,7 +223,7 @@ def test_a_joiner_of_another_shape(encoded, model):
         "  frames        (3, 6)\n"
         "  of predictor  (3, 7)\n"
         "  of joiner     (3, 1, 4)\n"
-        "Of n frames (n, feature) and n outputs of the predictor it gives logits (n, classes)."
+        "Of n frames (n, feature) and n outputs of the predictor it returns logits (n, classes)."
     )
 
 
@@ -252,7 +252,7 @@ def test_labels_without_frames(output, model, encoded):
         "align: reference 1 has no alignment with a probability above 0.\n"
         "  frames  0\n"
         "  labels  3\n"
-        "Labels need a frame to be written in, and logits that are numbers. Are the lengths those of the encoder?"
+        "Labels need a frame in which they are emitted, and finite logits. Are the lengths those of the encoder?"
     )
     assert [one.text for one in empty.align(["AB", ""])] == ["AB", ""]
     assert empty.beam_search(3)[1][0].text == ""

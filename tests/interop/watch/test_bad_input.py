@@ -23,7 +23,7 @@ def test_a_model_without_parameters():
     assert refused(lambda: rf.watch(torch.nn.ReLU(), sgd(made(Tagger)))) == [
         "watch: the model has no parameters.",
         "  model  torch.nn.modules.activation.ReLU",
-        "Watched is how parameters are trained. What a model without any computes is recorded:",
+        "A watch observes how parameters are trained. To observe a model without any, record it:",
         "    with rf.record(model=model) as trace: model(x)",
     ]
 
@@ -51,9 +51,9 @@ def test_an_optimizer_of_another_model():
 
 def test_what_is_no_optimizer():
     assert refused(lambda: rf.watch(made(Tagger), "adam"), TypeError) == [
-        "watch: the optimizer is none of torch.",
+        "watch: the optimizer is not one of torch.",
         "  optimizer  builtins.str",
-        "Its steps are seen by the hooks that optimizers of torch have.",
+        "Its steps are observed by the hooks of torch optimizers.",
         "    rf.watch(model, torch.optim.AdamW(model.parameters()))",
     ]
     assert refused(lambda: rf.watch(made(Tagger), []))[0] == "watch: there is no optimizer."
@@ -66,7 +66,7 @@ def test_a_model_that_is_watched_already():
             "watch: this model is watched already.",
             "  model  Tagger",
             "  by     <Watch: Tagger, 0 updates, 0 examples, running>",
-            "A training can be watched only once at a time. End that first, or use it:",
+            "A training can be watched only once at a time. Close that watch first, or use it:",
             "    watch.close()",
         ]
     rf.watch(model, sgd(model)).close()  # after the first
@@ -76,9 +76,9 @@ def test_a_model_that_is_watched_already():
 def test_a_scripted_model():
     scripted = torch.jit.script(torch.nn.Linear(3, 3))
     assert refused(lambda: rf.watch(scripted, sgd(scripted)), TypeError) == [
-        "watch: a scripted model cannot be seen into.",
+        "watch: a scripted model cannot be observed.",
         f"  model  torch.jit._script.{type(scripted).__name__}",
-        "Its modules are not called by Python. The model that it was made of can be watched:",
+        "Its modules are not called by Python. Watch the original model:",
         "    rf.watch(model, optimizer)    # and torch.jit.script(model) after the training",
     ]
 
@@ -93,8 +93,8 @@ def test_a_lazy_model():
 @pytest.mark.parametrize(
     "options, first",
     [
-        ({"every": 0}, "watch: every says no times."),
-        ({"every": "step"}, "watch: every says no times."),
+        ({"every": 0}, "watch: every is no schedule."),
+        ({"every": "step"}, "watch: every is no schedule."),
         ({"on_nan": "raise"}, "watch: on_nan is none of the choices."),
         ({"activations": -1}, "watch: activations is no number of updates."),
         ({"updates": 1.5}, "watch: updates is no number of updates."),
@@ -152,4 +152,4 @@ def test_an_example_by_epochs_that_never_end_is_said():
     with rf.watch(model, sgd(model), example=(batches(1)[0],)) as watch:
         loss_of(model, batches(1)[0]).backward()
         watch._steps[0].optimizer.step()
-    assert "the example was run before the training only: watch.epoch() says that an epoch is over" in watch.summary()
+    assert "the example was run before the training only: call watch.epoch() at the end of an epoch" in watch.summary()

@@ -121,7 +121,7 @@ def test_a_version_of_tomorrow_is_refused(tmp_path):
     path = tmp_path / "training.rfnb"
     watched(path, updates=1)
     path.write_bytes(path.read_bytes().replace(b'"version":1', b'"version":9', 1))
-    with pytest.raises(ValueError, match="A newer rfnb has written it"):
+    with pytest.raises(ValueError, match="A newer rfnb wrote it"):
         rf.load_trace(path)
 
 

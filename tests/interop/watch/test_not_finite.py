@@ -77,7 +77,7 @@ def test_the_module_that_made_it_in_the_forward_pass_is_named():
         "  update       3",
         "  batch        3",
         "  optimizer    has not used it: parameters are as before",
-        "It is the first module, in the order of the forward pass, whose output is not finite; what came in is.",
+        "It is the first module, in the order of the forward pass, whose output is not finite; its input is.",
         "    rf.show(watch.failed)    # this batch, recorded",
     ]
     assert watch.failed is not None and watch.failed.closed
@@ -99,8 +99,8 @@ def test_minus_infinity_that_came_in_is_said():
         optimizer.step()
     rule = str(error.value).splitlines()[-2]
     assert rule == (
-        "It is the first module whose output is NaN or inf. -inf came in, as of a mask, or of log(0): if it is no mask, look "
-        'at what made it, after "1".'
+        "It is the first module whose output is NaN or inf. Its input has -inf, from a mask or from log(0): if it is no mask, look "
+        'for its origin after "1".'
     )
 
 
@@ -126,7 +126,7 @@ def test_what_comes_in_between_modules_is_said_to_be_made_there():
 
     message, _ = stopped(net(), prepare)
     assert message.splitlines()[0] == 'watch: the output of "middle.0" is NaN or infinite.'
-    assert 'What came in is not finite already: it was made between "dropout" and this module.' in message
+    assert 'Its input is already not finite: that was made between "dropout" and this module.' in message
 
 
 def test_batches_of_an_update_that_were_not_done_once_more_are_not_said_to_be_fine():
@@ -146,7 +146,7 @@ def test_a_bad_batch_is_named():
     message, _ = stopped(net(), lambda model, x: torch.where(x > 0.9, torch.nan, x))
     assert message.splitlines()[0] == 'watch: the output of "first" is NaN or infinite.'
     assert "  input      NaN in 1 of 20, float32 (4, 5)" in message.splitlines()
-    assert "What came in is not finite: look at the batch." in message
+    assert "Its input is not finite: check the batch." in message
 
 
 def test_a_bad_parameter_is_named():
@@ -161,7 +161,7 @@ def test_a_bad_parameter_is_named():
         "  parameters  middle.0.weight",
         "  update      3",
         "  batch       3",
-        "The parameter was so before this batch: the update before has made it so, or it was loaded so.",
+        "The parameter had this value before this batch: from the previous update, or from loading.",
         "    model.load_state_dict(torch.load(path))    # of before, and a smaller learning rate",
     ]
 
@@ -182,7 +182,7 @@ def test_the_first_bad_gradient_of_the_backward_pass_is_named():
     assert lines[1] == "  outputs    of all modules finite"
     assert lines[2].startswith("  gradients  NaN or infinite in ") and lines[2].endswith(" of 6 parameters")
     assert lines[-2:] == [
-        "It is the first gradient, in the order of the backward pass, that is so: made there, or in what comes after it up to the loss.",
+        "It is the first gradient, in the order of the backward pass, that is not finite: the cause is there, or between it and the loss.",
         "    with torch.autograd.detect_anomaly(): ...    # names the op, and is slow",
     ]
 
@@ -201,7 +201,7 @@ def test_a_loss_that_is_logged_is_looked_at():
         "  update     1",
         "  batch      1",
         "  optimizer  has not used it: parameters are as before",
-        "It was made after the last module: in the loss, or of targets.",
+        "It was made after the last module: in the loss, or from the targets.",
         "    with torch.autograd.detect_anomaly(): ...    # names the op, and is slow",
     ]
 

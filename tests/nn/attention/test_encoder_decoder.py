@@ -178,7 +178,7 @@ def test_errors_of_attention_to_an_encoder(time):
     with raises_message(
         DimError,
         """
-        ConcatAttention: base does not have the features that were asked for.
+        ConcatAttention: base does not have the requested features.
           base     [batch=3, time<=4, key=2]
           out_dim  feat=5
         The result is a mean over frames of base, so it has the features of base.
@@ -228,7 +228,7 @@ def test_errors_of_gauss_window(time):
         """
         gauss_window_attention: the position is not a float.
           position  [batch=3] int64
-        The weights are a function of where between two frames it is.
+        The weights depend on its position between two frames.
             position = rf.cast(position, "float32")
         """,
     ):

@@ -77,7 +77,7 @@ def test_a_single_step_without_offset():
         sinusoidal_positional_encoding: which position is this step?
           spatial_dim  single_step_dim
           offset       None
-        A single step does not know how many came before it.
+        A single step does not know the number of previous steps.
             rf.sinusoidal_positional_encoding(spatial_dim=rf.single_step_dim, offset=step, ...)
     """):  # fmt: skip
         rf.sinusoidal_positional_encoding(spatial_dim=single_step_dim, feat_dim=feat)

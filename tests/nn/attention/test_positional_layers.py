@@ -121,7 +121,7 @@ def test_errors(time):
         PositionalEncoding: which position is this step?
           axis   single_step_dim
           state  None
-        A single step does not know how many came before it; the state counts them.
+        A single step does not know the number of previous steps; the state counts them.
             state = encoding.default_initial_state(batch_dims=[batch])
         """,
     ):

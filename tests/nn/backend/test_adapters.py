@@ -230,7 +230,7 @@ ERRORS = {
         """
         parameter_assign_key: "add" is for one entry of one axis.
           key  slice
-        Of indices that occur twice it is not clear what is added. Gather, add, and assign:
+        For an index that occurs twice, the sum is ambiguous. Gather, add, and assign:
             param.assign_key(axis, key, key_dim, rf.gather(param, indices=key, axis=axis) + value)
         """,
     ),

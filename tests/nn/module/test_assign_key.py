@@ -108,7 +108,7 @@ def test_integers_are_assigned_to_integers():
         Parameter.assign_key: floats to integers.
           parameter  int32
           value      float32
-        The fractions would get lost. Say so if it is meant:
+        The fractions would be lost. If this is intended, say so:
             rf.cast(value, "int32")
         """):  # fmt: skip
         parameter.assign_key(A, [0, 1], N, randn(N))

@@ -47,7 +47,7 @@ def warnings_of(module):
 def test_parts_in_a_plain_container_are_said_to_be_lost(part, what, inside, line):
     (text,) = warnings_of(Net(parts=part))
     assert text == (
-        f"Net.parts: what is in this {what} is not found.\n"
+        f"Net.parts: the content of this {what} is not found.\n"
         f"  {what}  {inside}\n"
         "Parameters, checkpoints, states and devices are those of attributes that are modules or parameters themselves:\n"
         f"    self.parts = {line}\n"
@@ -58,7 +58,7 @@ def test_parts_in_a_plain_container_are_said_to_be_lost(part, what, inside, line
 def test_a_path_says_where_parts_are_lost():
     inner = Net(parts=[rf.Linear(IN, OUT)])
     (text,) = warnings_of(Net(inner=inner))
-    assert text.startswith("inner.parts: what is in this list is not found.")
+    assert text.startswith("inner.parts: the content of this list is not found.")
 
 
 def test_what_loses_nothing_is_not_warned_of():
@@ -70,7 +70,7 @@ def test_what_loses_nothing_is_not_warned_of():
 
 
 def test_saving_says_what_is_lost(tmp_path):
-    with pytest.warns(UserWarning, match="Net.parts: what is in this list is not found"):
+    with pytest.warns(UserWarning, match="Net.parts: the content of this list is not found"):
         rf.save_params(Net(parts=[rf.Linear(IN, OUT)]), tmp_path / "net.safetensors")
 
 
@@ -282,9 +282,9 @@ def test_a_module_of_torch_in_a_list_is_not_found():
     for parts in ([torch.nn.Linear(3, 5)], {"a": torch.nn.Linear(3, 5)}):
         (text,) = warnings_of(Net(parts=parts))
         assert text == textwrap.dedent("""\
-            Net.parts: this is of torch, and is not found.
+            Net.parts: rfnb does not find this part of torch.
               module  torch.nn.modules.linear.Linear, 2 parameters
-            Parameters are found in modules of rfnb, so no optimizer, checkpoint or device gets to these:
+            Parameters are found in modules of rfnb, so no optimizer, checkpoint or device reaches these:
                 self.parts = rf.ModuleList([rf.from_torch(module) for module in modules])""")
 
 
@@ -297,9 +297,9 @@ def test_a_module_of_torch_is_found():
 def test_a_parameter_of_torch_is_not_found():
     (text,) = warnings_of(Net(scale=torch.nn.Parameter(torch.ones(3))))
     assert text == textwrap.dedent("""\
-        Net.scale: this is of torch, and is not found.
+        Net.scale: rfnb does not find this part of torch.
           array  torch.nn.parameter.Parameter (3,)
-        Parameters are found in modules of rfnb, so no optimizer, checkpoint or device gets to these:
+        Parameters are found in modules of rfnb, so no optimizer, checkpoint or device reaches these:
             self.scale = rf.Parameter([...], raw_tensor=array)    # the Dim of each axis""")
 
 
@@ -325,7 +325,7 @@ def test_a_tensor_in_the_place_of_a_parameter_is_said():
         Linear.weight: the parameter is replaced by a Tensor.
           parameter  [in=3, out=5]
           value      [in=3, out=5]
-        A Tensor is no parameter: no optimizer, checkpoint or device gets to it any more. For new values, or values computed
+        A Tensor is no parameter: no optimizer, checkpoint or device reaches it any more. For new values, or values computed
         from the parameter:
             linear.weight.assign(value)    # or assign_add
             rf.register_parametrization(linear, 'weight', ...)""")
@@ -379,7 +379,7 @@ def test_a_parameter_in_a_list_says_what_torch_takes(given):
     with raises_message(TypeError, """
         torch: a Parameter of rfnb is no torch.Tensor.
           parameter  [in=3, out=5]
-        What torch changes are raw arrays. It takes the parameters of a module, and of lists their raw arrays:
+        torch works on raw arrays. Pass the parameters of a module, or a list of raw arrays:
             torch.optim.AdamW(model.parameters())
             torch.optim.AdamW([parameter.raw_tensor for parameter in parameters if parameter.trainable])
         """):  # fmt: skip
@@ -399,7 +399,7 @@ def test_a_method_of_torch_modules(name, line):
     with raises_message(AttributeError, f"""
         A Module has no attribute {name!r}.
           module  Net
-        It is no torch.nn.Module: what belongs to one step is said by the run context, and parameters are named Tensors.
+        It is no torch.nn.Module: the run context has the settings of a step, and parameters are named Tensors.
             {line}
         """):  # fmt: skip
         getattr(Net(), name)

@@ -203,7 +203,7 @@ def test_fractions_are_not_assigned_to_integers():
             Parameter.assign: floats to integers.
               parameter  int32
               value      {kind}
-            The fractions would get lost. Say so if it is meant:
+            The fractions would be lost. If this is intended, say so:
                 rf.cast(value, "int32")
             """):  # fmt: skip
             parameter.assign(value)
@@ -302,7 +302,7 @@ def test_in_place_operators_of_python_are_refused(sign):
         Parameter: += and the like.
           parameter  [a=2]
           value      2
-        They would put a Tensor in its place, and no optimizer would get to it. New values, or a Tensor with a name of its own:
+        They would put a Tensor in its place, and no optimizer would reach it. New values, or a Tensor with a name of its own:
             parameter.assign_add(value)    # or parameter.assign(parameter * value)
             x = parameter + value
         """,

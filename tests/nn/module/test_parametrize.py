@@ -205,7 +205,7 @@ def test_what_a_module_changes_itself_is_not_parametrized():
         register_parametrization: "running_mean" of BatchNorm is auxiliary.
           running_mean  [a=2]
           trained       gamma, beta
-        The module changes it itself, in place, which cannot be done to what is computed from it. Leave it out:
+        The module changes it in place, which is impossible for a value computed from it. Leave it out:
             for name, parameter in module.named_parameters(recurse=False):
                 if not parameter.auxiliary: ...
         """):  # fmt: skip
@@ -226,7 +226,7 @@ def test_a_second_one_cannot_leave_the_parameter_out():
     linear = rf.register_parametrization(rf.Linear(A, B), "weight", doubled)
     with raises_message(ValueError, """
         register_parametrization: "weight" is parametrized already.
-        What does not start from the parameter can only be the first parametrization of it.
+        A parametrization that ignores the parameter can only be the first one.
             rf.remove_parametrization(module, "weight")
         """):  # fmt: skip
         rf.register_parametrization(linear, "weight", LowRank(), keep_existing_param=False)

@@ -85,7 +85,7 @@ def test_another_size_of_the_result():
         last_hidden_state: states of different sizes.
           first  [batch=3, out=4]
           other  [batch=3, in=2]
-        What is added has one size.
+        States that are added have one size.
             combine="concat"
     """):  # fmt: skip
         rf.last_hidden_state([lstm_state(), lstm_state(d_in)], key="c", combine="add")

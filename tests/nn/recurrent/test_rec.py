@@ -87,7 +87,7 @@ def test_dims_are_missing_or_too_many():
     """):  # fmt: skip
         rf.Rec("lstm", d_in)
     with raises_message(ValueError, """
-        Rec: dims or options for a unit that is made already.
+        Rec: dims or options for an existing unit.
           unit       GRUCell in=2 -> out=4
           unit_opts  {'depth': 3}
         It has its own.
@@ -149,7 +149,7 @@ def test_unroll_has_a_longest_sequence(time):
         Rec: longer than max_seq_len.
           axis         time<=5
           max_seq_len  4
-        An unrolled recurrence has as many steps as were said.
+        An unrolled recurrence has the given number of steps.
             rf.Rec(..., unroll=True, max_seq_len=5)
     """):  # fmt: skip
         rf.Rec("gru", d_in, out, unroll=True, max_seq_len=4)(x, axis=time)
@@ -165,7 +165,7 @@ def test_unroll_has_a_longest_sequence(time):
         Rec: unroll without max_seq_len.
           unroll       True
           max_seq_len  None
-        How many steps there are has to be said.
+        State the number of steps.
             rf.Rec(..., max_seq_len=100)
     """):  # fmt: skip
         rf.Rec("gru", d_in, out, unroll=True)
@@ -238,7 +238,7 @@ def test_the_state_is_kept_for_the_next_call_of_the_epoch(time):
         more = Dim(2, name="batch")
         frames = Dim(5, name="frames")
         with raises_message(ValueError, """
-            Rec: the state "c" that was kept is of another batch.
+            Rec: the state "c" of the previous call belongs to another batch.
               kept    [batch=3, out=4]
               needed  [batch=2, out=4]
             Sequence b of a call continues sequence b of the previous call. To start again:
@@ -287,7 +287,7 @@ def test_an_incomplete_or_shapeless_initial_state():
         Rec: one value for a state of 2 parts.
           given   [batch=3, out=4]
           needed  c, h
-        Which part it is has to be said.
+        Name the part of the state.
             {'c': c, 'h': h}
     """):  # fmt: skip
         rf.Rec("lstm", d_in, out, initial_state=randn(batch, out))

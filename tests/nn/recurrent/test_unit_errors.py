@@ -81,7 +81,7 @@ def test_a_state_of_other_parts(time):
         NativeLstm2: one value for a state of 2 parts.
           given   [batch=3, out=4]
           needed  c, h
-        Which part it is has to be said.
+        Name the part of the state.
             {'c': c, 'h': h}
     """):  # fmt: skip
         make("NativeLstm2")(x, state=randn(batch, out), spatial_dim=time)
@@ -107,7 +107,7 @@ def test_directions(time):
         GRUCell: one step backward.
           direction  -1
           axis       single_step_dim
-        Where a sequence ends is known over its whole dim only.
+        The end of a sequence is only known over its whole dim.
             rf.GRUCell(..., direction=1)
     """):  # fmt: skip
         make("GRUCell")(randn(batch, d_in), spatial_dim=single_step_dim, direction=-1)
@@ -141,7 +141,7 @@ OPTION_ERRORS = {
         NativeLstm2: rec_weight_dropout_shape of another size.
           shape  (2, 1)
           W_re   (4, 16)
-        Each entry is that of W_re (or None), or 1 where the entries share their fate.
+        Each entry is that of W_re (or None), or 1 where the entries are dropped together.
             rf.NativeLstm2(..., rec_weight_dropout_shape=(4, 1))
     """),
     "an input that is not the product": (("NativeLstm2", {"input_projection": False}), """

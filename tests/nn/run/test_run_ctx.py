@@ -310,7 +310,7 @@ ERRORS = {
         """
         mark_as_loss "ce": no step is running.
           stage  init
-        The run context of a step collects what is marked. Begin one before the model runs:
+        The run context of a step collects the marked values. Begin one before the model runs:
             with rf.init_train_step_run_ctx() as ctx:      # or init_forward_step_run_ctx
         """,
     ),
@@ -318,7 +318,7 @@ ERRORS = {
         lambda: [randn(batch).mark_as_loss("ce") for _ in range(2)],
         ValueError,
         """
-        mark_as_loss "ce": there is one of this name.
+        mark_as_loss "ce": this name is taken.
           first   Tensor{'', [batch=2]}
           second  Tensor{'', [batch=2]}
         A name stands for one value of a step. For the next step, begin a new context:
@@ -331,7 +331,7 @@ ERRORS = {
         """
         Loss "ce": not a Tensor.
           got  torch.Tensor
-        The dims of a loss say what it is summed over, and which of it is padding.
+        The dims of a loss determine what it is summed over, and its padding.
             rf.convert_to_tensor(loss, dims=[...])
         """,
     ),
