@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -13,6 +14,7 @@ from asserting import ragged, raises_message, randn
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
+from seed import part_of
 from viz.odd_views import HOSTILE, all_kinds, search, weights
 from warm import warm
 
@@ -36,8 +38,7 @@ def axes(width=4.0, height=3.0):
     return figure.subplots()
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("suffix", "theme"), part_of(itertools.product(SUFFIXES, ["light", "dark"]), 2))
 def test_every_kind_of_view_is_every_kind_of_file(tmp_path, suffix, theme):
     for number, spec in enumerate(all_kinds(HOSTILE if suffix != ".pdf" else WORDS)):
         path = rf.viz.View(spec).save(tmp_path / f"{number}{suffix}", theme=theme, dpi=100)

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from seed import SEED
+from seed import SEED, part_of
 from viz import page_programs
 from viz.page_programs import Line, Program, differs, drawn
 from viz.runnable import run_in_node
@@ -73,7 +73,8 @@ def sample():
 
 @pytest.mark.parametrize("plain", [False, True], ids=["wasm", "plain"])
 def test_random_programs_compute_in_a_page_what_they_do_here(sample, plain, tmp_path):
-    found = sorted(problems(sample[0], tmp_path, plain=plain), key=lambda each: len(str(each[1])))
+    part = dict(part_of(sample[0].items(), 3)) if plain else sample[0]  # plain JavaScript is slow
+    found = sorted(problems(part, tmp_path, plain=plain), key=lambda each: len(str(each[1])))
     assert not found, "\n".join(
         f"seed {seed}, {text}: {words}\n{program}\n" for seed, program, text, words in found[:5]
     )
