@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import pytest
@@ -50,18 +51,24 @@ def body_with_new_dims(num_ops):
 
 
 def calls(fn):
-    """How many functions are called, those of C included. A look-up in a list of nodes calls one for each that it passes."""
+    """How many functions are called, those of C included. A look-up in a list of nodes calls one for each that it passes.
+
+    No garbage is collected meanwhile: callbacks of what other tests have left would count, and more of them in a long body.
+    """
     count = 0
 
     def note(frame, event, arg):
         nonlocal count
         count += event in ("call", "c_call")
 
+    gc.collect()
+    gc.disable()
     sys.setprofile(note)
     try:
         fn()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return count
 
 
