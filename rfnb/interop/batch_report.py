@@ -29,7 +29,8 @@ class Leak:
         step: Index of the call of the module if it is called several times, else None.
         cell: The first cell along time of its result in the batch that differs, by the names of its axes.
         alone, batched: The values there.
-        source: The padding cell that causes it, or a cell of another sequence; None if there is none, in runs with a cache.
+        source: The padding cell that causes it, or a cell of another sequence; None if there is none, in runs with a cache,
+            and of further leaks than the first.
     """
 
     path: str
@@ -55,7 +56,8 @@ class Way:
     """One way to run the same sequences.
 
     Attributes:
-        name: "batch", "left" or "right" (padded on the other side), "padded further", "cached".
+        name: "batch", "left" or "right" (padded on the other side), "other padding" (of a loss: more, with other values; "padding
+            refilled" if there is no room for more), "cached".
         apart: For each sequence, the largest relative difference from the sequence alone; NaN if nothing was compared.
         leak: The origin of the leak; None if results are equal.
         given: Whether these are the given inputs; a leak in other ways is reported, but not an alarm.
@@ -78,7 +80,8 @@ class BatchCheck(NearNames):
             "not finite": in the dtype of the model, and not in float64.
         ways: The tested ways.
         first: The origin of the leak, in the first given way that leaks.
-        dtype, rounded: The dtype of the model, and the relative difference in it between a sequence in the batch and alone.
+        dtype, rounded: The dtype of the model, and the relative difference in it between a sequence in the batch and alone; NaN
+            with a leak.
         fine: The dtype of the comparison.
         passes, cached_passes: Numbers of runs of the model: without a cache, and with one.
         remarks: Sentences about what could not be tested.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -33,6 +33,7 @@ from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, opened, raised, t
 _TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 _CACHES = ("past_key_values", "past_key_value", "cache", "past", "state", "states", "hidden", "hx")
 _STEPS = 2  # steps with a cache
+_PASSES = 10  # at most, besides one for each sequence and those with a cache
 
 
 def check_batch(
@@ -44,8 +45,8 @@ def check_batch(
         check.verdict, check.first.path, check.first.source
 
     Each sequence runs alone, in the batch, padded on the other side, and with a cache if the model has one, in float64:
-    one pass per sequence, at most ten more, three for a loss, and five with a cache. A copy of the model runs, so the
-    model is not changed. A loss is checked with more padding and with other values in it.
+    one pass per sequence, at most ten more, and five with a cache. A copy of the model runs, so the model is not
+    changed. A loss is checked with more padding that has other values in it.
 
     Args:
         model: A torch.nn.Module, e.g. a model of transformers; for a Module of rfnb `rf.as_torch(module)`. It must be
@@ -84,7 +85,9 @@ class _Check:
         self.tolerance = _TOLERANCE[dtype]
         self.fine = copied(model, dtype)
         self.passes = self.cached = 0
+        self.lowered = False
         self.lowers = True  # whether its code asks for a lower precision by itself, which only a tape keeps it from
+        self.seeks = True  # the source of a leak: of the first one alone, since it takes a pass
         self.remarks: list[str] = []
 
     def run(self) -> BatchCheck:
@@ -100,8 +103,8 @@ class _Check:
             known = known or bool(self._leaking(other))
         compared = any(not math.isnan(far) for way in ways for far in way.apart)
         scalars = [each for each in tensors_in(given) if not each.ndim and each.is_floating_point()]
-        losses = self._scalars(given, keep=known) if scalars else []
-        keep = any(self._leaking(way) for way in (ways[0], *(way for way, *_ in losses)))
+        loss = self._scalars(given, keep=known) if scalars else None
+        keep = any(self._leaking(way) for way in (ways[0], *(loss[:1] if loss else ())))
         base = self._deterministic(given, keep=keep)
         if not scalars and not compared:
             raise value_error(
@@ -112,18 +115,21 @@ class _Check:
         single: dict[int, tuple[Tape, Any]] = {}  # the tapes of sequences alone
         self._locate(ways[0], base, single)
         if other is not None and moved is not None:
+            self.seeks = False
             self._locate(other, moved, single)
-        for way, make, further, tape in losses:
+        if loss is not None:
+            way, further, tape = loss
+            ways.append(way)
             if self._leaking(way):
-                way.leak = self._leak_of_loss(base, tape or self._tape(make())[0], further)
-        ways += [way for way, *_ in losses]
+                self.seeks = ways[0].leak is None
+                way.leak = self._leak_of_loss(base, tape or self._tape(self.padded.other(further))[0], further)
         cached = self._cached(other is not None and other.leak is None)
         ways += [] if cached is None else [cached]
-        rounded, finite = self._rounded()
+        leaks = any(way.leak is not None and way.given for way in ways)
+        rounded, finite = (math.nan, True) if leaks else self._rounded()
         for way in ways:
             if not way.given and way.leak is not None:
                 way.remark = f"Pad on the {side}, or give positions that do not count padding."
-        leaks = any(way.leak is not None and way.given for way in ways)
         verdict = "leak" if leaks else "not finite" if not finite else "rounding" if rounded > 0 else "same"
         return BatchCheck(
             verdict, ways, str(_dtype_of(self.model))[6:], rounded, str(self.dtype)[6:], self.passes, self.cached, self.remarks
@@ -160,7 +166,8 @@ class _Check:
     def _output(self, inputs: Any) -> Any:
         """The output of a pass of which nothing else is kept."""
         tape, output = self._tape(inputs, keep=False)
-        self.lowers = self.lowers and tape.lowered
+        self.lowered |= tape.lowered
+        self.lowers = self.lowered or self.passes < 2  # of the batch and of a sequence alone, whose code may be another
         return output
 
     def _apart(self, way: Way, output: Any, alone: list[Any]) -> Way:
@@ -214,14 +221,16 @@ class _Check:
             return None
 
     def _rounded(self) -> tuple[float, bool]:
-        """The difference of the shortest and the longest sequence in the dtype of the model, and whether all values are finite there."""
+        """The difference of the shortest and the longest sequence in the dtype of the model, and whether all values are finite there;
+        of the shortest alone if no pass is left for the other."""
         by_length = sorted(range(self.padded.batch), key=self.padded.stream.lengths.__getitem__)
         own, far = _dtype_of(self.model), []
-        self.passes += 3
         with torch.no_grad():
             batch = called(self.model, raised(self.inputs, own))
-            for row in (by_length[0], by_length[-1]):
+            self.passes += 1
+            for row in (by_length[0], by_length[-1])[: max(1, _PASSES + self.padded.batch - self.passes)]:
                 alone = called(self.model, raised(self.padded.alone(row), own))
+                self.passes += 1
                 options = self._options(row, self.padded.stream.side)
                 found = [apart(a, b, options, 0.0) for a, b in zip(_compared(batch), _compared(alone))]
                 far += [each.most for each in found if each is not None]
@@ -330,30 +339,22 @@ class _Check:
         cell, values = ({}, (math.nan, math.nan)) if far is None else (far.cell, far.values)
         return Leak("", type(self.model).__name__, "its result", None, cell, values[1], values[0], None)
 
-    def _scalars(self, given: Any, keep: bool) -> list[tuple[Way, Callable[[], Any], int, Tape | None]]:
-        """The checks of a loss: the same batch with more padding, and with other values in it; each with a function that makes
-        its inputs, their additional length, and its tape if that is kept."""
-        ways: list[tuple[Way, Callable[[], Any], int, Tape | None]] = []
-        more = 3
-        for name, make, further in (
-            ("padding refilled", self.padded.refilled, 0),
-            ("padded further", lambda: self.padded.longer(more), more),
-        ):
+    def _scalars(self, given: Any, keep: bool) -> tuple[Way, int, Tape | None] | None:
+        """The check of a loss: the same batch with more padding and other values in it; with the additional length, and the tape
+        if that is kept."""
+        for name, more in (("other padding", 3), ("padding refilled", 0)):
             try:
-                tape, output = self._tape(make(), keep=keep)
+                tape, output = self._tape(self.padded.other(more), keep=keep)
             except (RuntimeError, ValueError, IndexError) as error:
-                self.remarks.append(f"Not tried with {name}: {_short(error)}.")
+                self.remarks.append(f"Not tried with {'more padding' if more else name}: {_short(error)}.")
                 continue
             far = [
                 float(abs(a - b) / (abs(a) + abs(b)).clamp_min(1e-30))
                 for a, b in zip(tensors_in(given), tensors_in(output))
                 if not a.ndim and not b.ndim
             ]
-            way = Way(name, [max(far, default=math.nan)])
-            ways.append((way, make, further, tape if keep else None))
-            if self._leaking(way):
-                break
-        return ways
+            return Way(name, [max(far, default=math.nan)]), more, tape if keep else None
+        return None
 
     def _leak_of_loss(self, base: tuple[Tape | None, Any], tape: Tape, further: int) -> Leak:
         whole, given = base

@@ -55,7 +55,7 @@ def source_of(
     """The padding cell that causes a difference, or a cell of another sequence if no padding does.
 
     Args:
-        check: Runs the model: `taped(inputs)`.
+        check: Runs the model: `taped(inputs)`; `seeks` tells whether a pass is spent on it.
         call: The call at which it begins, with `far`, its difference there.
         side: The side of the padding in these inputs.
         row: The sequence; None for the loss of all.
@@ -67,6 +67,8 @@ def source_of(
         cell = _nan_cell(call, real)
         if cell is not None:
             return cell
+    if not check.seeks:
+        return None
     weights = _gradients(check, call, far, inputs, real)
     first = _first_padding(real, row)
     if weights is None:

@@ -146,6 +146,10 @@ class Padded:
 
         return self._mapped(change)
 
+    def other(self, more: int) -> Any:
+        """The inputs with other values in the padding, and padded by this many further cells."""
+        return Padded(self.refilled(), self.streams, self.batch, self.told).longer(more)
+
     def until(self, length: int) -> Any:
         """The first `length` cells."""
 

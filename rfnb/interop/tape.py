@@ -12,6 +12,7 @@ before each call.
 
 from __future__ import annotations
 
+import collections
 import copy
 import functools
 import itertools
@@ -82,7 +83,33 @@ def copied(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     for own in () if of_rfnb else itertools.chain(model.parameters(), model.buffers()):
         if type(own) in (torch.Tensor, torch.nn.Parameter) and (raw := wide(own.detach())).dtype != own.dtype:
             memo[id(own)] = torch.nn.Parameter(raw, own.requires_grad) if isinstance(own, torch.nn.Parameter) else raw
+    modules = [each for each in model.modules() if _is_plain(type(each))]
+    for each in modules:
+        memo[id(each)] = type(each).__new__(type(each))
+    # As deepcopy does, but without a call for what is most of a module: numbers, and dicts with nothing in them.
+    for each in modules:
+        vars(memo[id(each)]).update((name, _copy_of(value, memo)) for name, value in vars(each).items())
     return copy.deepcopy(model, memo)._apply(wide)
+
+
+_ATOMS = frozenset({bool, int, float, str, type(None), torch.dtype, torch.device})
+_COPIED_BY = frozenset(
+    "__deepcopy__ __getnewargs__ __getnewargs_ex__ __getstate__ __reduce__ __reduce_ex__ __setstate__ __slots__".split()
+)
+
+
+@functools.lru_cache(1024)
+def _is_plain(cls: type[torch.nn.Module]) -> bool:
+    """Whether deepcopy of a module is a copy of its attributes: no class of its own says how it is copied."""
+    return not any(_COPIED_BY & vars(each).keys() for each in cls.__mro__ if each not in (torch.nn.Module, object))
+
+
+def _copy_of(value: Any, memo: dict[int, Any]) -> Any:
+    if type(value) in _ATOMS:
+        return value
+    if type(value) in (dict, collections.OrderedDict) and not value and id(value) not in memo:
+        memo[id(value)] = type(value)()
+    return copy.deepcopy(value, memo)
 
 
 def raised(inputs: Any, dtype: torch.dtype) -> Any:

@@ -13,12 +13,29 @@ from seed import part_of
 
 import rfnb as rf
 from rfnb.core.tree import map_nested
+from rfnb.interop import check_batch as passes
 
 pytest.importorskip("transformers")
 from interop import batch_second_set as second
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 X = torch.randn(3, 7, 6, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(autouse=True)
+def counted(monkeypatch):
+    """Of each check of this file: the model runs as often as it says, at most ten times and once for each sequence."""
+    runs, called, run = [], passes.called, passes._Check.run
+
+    def checked(self):
+        runs.clear()
+        check = run(self)
+        assert len(runs) == check.passes + check.cached_passes
+        assert check.passes <= 10 + self.padded.batch and check.cached_passes <= 5
+        return check
+
+    monkeypatch.setattr(passes, "called", lambda *args: runs.append(args) or called(*args))
+    monkeypatch.setattr(passes._Check, "run", checked)
 
 
 def in_dtype(inputs, dtype):
@@ -31,7 +48,6 @@ def test_a_planted_fault_is_named_at_its_module_with_the_padding_that_it_comes_f
     given = inputs()
     check = rf.check_batch(families.made(make), given)
     assert (check.verdict, check.first.path) == ("leak", path)
-    assert check.passes <= 10 + len(given["mask"]) and check.cached_passes <= 5
     if padding is not None:
         source = check.first.source
         assert source.padding == padding
@@ -114,6 +130,29 @@ def test_a_result_is_opened_whatever_holds_its_fields(fault, monkeypatch):
         monkeypatch.setattr(fourth, "Said", lambda logits, cache, kind=kind: kind(logits=logits, past_key_values=cache))
         check = rf.check_batch(*fourth.family("Decoder", fault))
         assert (check.verdict, check.cached_passes) == (("leak", 5) if fault else ("rounding", 4))
+
+
+@pytest.mark.parametrize(
+    "make", [second.gpt2, second.llama, second._llama_without_mask, lambda: families.Decoder("loss")]
+)
+def test_a_larger_batch_takes_a_pass_more_for_each_sequence_and_no_other(make):
+    more = []
+    for size in (2, 5, 8):
+        made = families.padded_ids(lengths=[9, *range(3, size + 2)])
+        ids, mask = made["ids"] % 11, made["mask"]
+        given = {"input_ids": ids, "attention_mask": mask.long(), "labels": ids.masked_fill(~mask, -100)}
+        model = families.made(make)
+        given = {"ids": ids, "mask": mask, "labels": ids} if isinstance(model, families.Decoder) else given
+        more.append(rf.check_batch(model, given).passes - size)
+    assert len(set(more)) == 1 and more[0] <= 10
+
+
+def test_a_pass_that_has_no_room_for_more_padding_counts_and_the_loss_is_checked_without():
+    ids, model = second.IDS, families.made(second.gpt2)
+    model.transformer.wpe = torch.nn.Embedding(ids.shape[1], 8)
+    check = rf.check_batch(model, second.text(labels=ids.masked_fill(ids == 0, -100)))
+    assert [way.name for way in check.ways][2] == "padding refilled" and check.ok
+    assert "Not tried with more padding: index out of range in self." in check.remarks
 
 
 class Scaled(torch.nn.Module):
