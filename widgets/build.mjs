@@ -72,7 +72,7 @@ const handless = {
     );
     nothing(
       /src\/\w+\/drag\.ts$/,
-      "export const BESIDE = 0; export class Drag { told = null; on = false; row = -1; grab() { return null; } draw() {} stop() {} }",
+      "export const BESIDE = 0, isMovable = () => false; export class Drag { told = null; on = false; row = -1; grab() { return null; } draw() {} stop() {} }",
     );
   },
 };

@@ -27,6 +27,8 @@ OF_UNITS = re.compile(r"(input|forget|output|reset|update|transform|write)_gate(
 """The names of the gates that recurrent units of rfnb make in a step."""
 GATES = "gates"
 """what is below the path of a unit where it offers them"""
+EFFECTIVE = "effective"
+"""what is below the path of a linear recurrence where it offers the attention that it is equivalent to, which nothing computes"""
 BESIDE = "Gates of torch's own units are computed beside them: one call of torch makes the step, and nothing would follow from other gates."
 """why no gate of these is changed"""
 _PLACE = re.compile(r"\s*(?P<path>[^\[\]]*?)\s*(?:\[(?P<entries>.*)\])?\s*")

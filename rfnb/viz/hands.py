@@ -11,13 +11,14 @@ from typing import Any
 
 from rfnb.control.run_steps import StepPlace
 from rfnb.core.tensor import Tensor
-from rfnb.trace.editing import BESIDE, GATES, OF_UNITS
+from rfnb.trace.editing import BESIDE, EFFECTIVE, GATES, OF_STATES, OF_UNITS
 from rfnb.trace.event import Event
 from rfnb.trace.run_tree import Changed
 from rfnb.viz.axes import Axis
 from rfnb.viz.of_search import Followed
 
 _MOST_LABELS = 2000  # of a vocabulary sent to a page; in a larger one a label is typed in full
+_OF_RANK = "The rank follows from the state: change its matrix, its norm or a gate."
 _SEVERAL = "A step chooses from several sources: a label of each is forced or banned by code alone."
 
 
@@ -96,6 +97,9 @@ class Hands:
             own = {"state": name}
         elif self._edits and last == GATES and OF_UNITS.fullmatch(name) and there[0].path == there[0].module:
             own = {"gate": f"{unit}.{name}"}
+        elif self._edits and _is_linear(there[0]) and name in (*OF_STATES, "norm"):
+            own = {"gate": f"{there[0].path}.{name if name in OF_STATES else OF_STATES[0]}", "always": {"time": -1}}
+            own |= {"norm": True} if name == "norm" else {}
         else:
             return None
         made = _with_dims(held, [None if event is None else event.values[name] for event in events], seqs, units, slot)
@@ -103,7 +107,10 @@ class Hands:
 
     def cannot(self, events: Sequence[Event | None], name: str) -> str | None:
         """The reason why a visible gate cannot be edited; None if there is none."""
-        told = next(event for event in events if event is not None).values
+        first = next(event for event in events if event is not None)
+        told = first.values
+        if self._edits and _is_linear(first) and name == "rank":
+            return _OF_RANK
         own = self._edits and "h" in told and ("reset_gate" in told or "input_gate" in told)
         return BESIDE if own and (OF_UNITS.fullmatch(name) or name == "candidate") else None
 
@@ -124,6 +131,8 @@ class Hands:
             count: The number of maps.
             slot: As in `of_state`.
         """
+        if is_effective(next(event.path for event in events if event)):
+            return []
         held = self.rows(events)
         weights = [None if event is None else event.values["weights"] for event in events]
         made = held and _with_dims(held, weights, seqs, [*maps, (axis, 0)], slot)
@@ -162,6 +171,16 @@ def best_slots(followed: Followed) -> dict[str, list[list[int]]]:
 def sizes(axes: Iterable[Axis]) -> list[tuple[str, int]]:
     """The (name, size) of axes."""
     return [(axis.name, axis.size) for axis in axes]
+
+
+def is_effective(path: str) -> bool:
+    """Whether this is the path of the attention that a linear recurrence is equivalent to: it follows from the states."""
+    return path.removesuffix(".prompt").rpartition(".")[2] == EFFECTIVE
+
+
+def _is_linear(event: Event) -> bool:
+    """Whether an event has the states of a linear recurrence of a model of torch, itself."""
+    return event.path == event.module and "norm" in event.values and not event.values.keys().isdisjoint(OF_STATES)
 
 
 def _is_own(event: Event, path: str) -> bool:

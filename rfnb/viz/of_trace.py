@@ -29,7 +29,7 @@ from rfnb.viz.dims.spec import spec as dims_spec
 from rfnb.viz.distribution import of_trace as distribution
 from rfnb.viz.flow.spec import spec as flow_spec
 from rfnb.viz.group import spec as group
-from rfnb.viz.hands import Hands
+from rfnb.viz.hands import Hands, is_effective
 from rfnb.viz.kinds import KINDS
 from rfnb.viz.of_search import SearchEvents, searches_of
 from rfnb.viz.of_title import title_of
@@ -262,6 +262,8 @@ class RecordingPage:
         if isinstance(head.get("seqs"), list):
             head["batch"] = self._batch(run, [seq["label"] for seq in head["seqs"]])
             head["seqs"] = _named(head["seqs"], own.names())
+        for entry in head.get("maps", ()) if is_effective(run.path) else ():
+            entry.pop("remark", None)  # what its rows sum to is told by the remark of the recording
         said = run.events[0].values.get("remark") if run.kind == "attention" else None  # from the code that recorded it
         remarks = " ".join(filter(None, [head.get("remark"), said, own.remark]))
         return Spec(made.kind, head | ({"remark": remarks} if remarks else {}), made.blocks)

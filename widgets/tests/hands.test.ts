@@ -529,6 +529,72 @@ it("says why a gate is not changed where it is clicked", () => {
   expect([hands.hidden, hands.textContent]).toEqual([false, "It is computed beside."]);
 });
 
+describe("a matrix", () => {
+  const json = fromJson(statesSmall) as unknown as Frame<{ tracks: { unit_dim: { size: number } }[]; seqs: object[] }>,
+    slots_of_best = { before: [[0, 0, 1]], after: [[0, 1, 2]] };
+  const of = (more: object) =>
+    json.head.tracks.map((track) => {
+      const units = [["head", track.unit_dim.size / 3], ["key", 3]]; // prettier-ignore
+      return { ...track, held: { path: "search", nth: 0, slot: "beam", seqs: [["batch", 2]], units, ...more } };
+    });
+  /** What is asked where the line of the norm is dragged down, or a unit. */
+  function dragged(tracks: object[], unit: string) {
+    const run = new FakeRun(standing(2)),
+      { root } = shown(statesSmall, { tracks, slots_of_best } as never, run),
+      pane = root.querySelector<HTMLElement>(".rfnb-pane")!;
+    const at = (type: string, clientX: number, clientY: number, buttons = 1) =>
+      pane.dispatchEvent(new MouseEvent(type, { clientX, clientY, bubbles: true, buttons }));
+    for (let y = 0; y < 400; y += 4)
+      for (let x = 0; x < 900; x += 8) {
+        at("pointermove", x, y, 0);
+        if (root.dataset["col"] !== "1" || root.dataset["row"] !== unit) continue;
+        at("pointerdown", x, y);
+        at("pointermove", x, y + 6);
+        at("pointerup", x, y + 6);
+        return run.asked.at(-1);
+      }
+    throw new Error("no such place");
+  }
+
+  it("is scaled as a whole by its norm", () => {
+    const entries = { batch: 0, beam: 1 };
+    expect(dragged(of({ state: "s.matrix" }), "-1")).toMatchObject({
+      step: 2,
+      then: [{ do: "set", state: "s.matrix", entries, how: "scale", amount: expect.closeTo(0.8, 0) as number }],
+    });
+    const always = { time: -1 };
+    expect(dragged(of({ gate: "lin.matrix", always }), "-1")).toMatchObject({
+      step: 1,
+      then: [{ do: "put", place: "lin.matrix", entries: { batch: 0, beam: 0, time: -1 } }],
+    });
+    expect((dragged(of({ gate: "lin.matrix" }), "-1") as { then: object[] }).then[0]).toHaveProperty("scale");
+  });
+
+  it("is scaled by the norm of a head, to 0 at most", () => {
+    const norms = of({ gate: "lin.matrix", norm: true });
+    expect((dragged(norms, "1") as { then: object[] }).then[0]).toMatchObject({ do: "put", place: "lin.matrix" });
+    const run = new FakeRun(standing(2)),
+      { key, named } = shown(statesSmall, { tracks: norms, slots_of_best } as never, run);
+    key("ArrowRight");
+    expect([named("Set"), named("Scale").textContent]).toEqual([undefined, "Scale"]);
+  });
+
+  it("is set in all of a head", () => {
+    const run = new FakeRun(standing(2)),
+      { hands, key, named } = shown(statesSmall, { tracks: of({ state: "s" }), slots_of_best } as never, run);
+    for (const name of ["ArrowRight", "ArrowRight", "ArrowDown"]) key(name);
+    const units = hands.querySelector<HTMLSelectElement>(".rfnb-hands-tools select")!;
+    expect([...units.options].map(({ textContent }) => textContent)).toEqual([
+      "head 0, key 1",
+      "all of head 0",
+      "all units",
+    ]);
+    units.selectedIndex = 1;
+    named("Zero").click();
+    expect(run.asked.at(-1)).toMatchObject({ then: [{ entries: { batch: 0, head: 0, beam: 1 }, value: 0 }] });
+  });
+});
+
 describe("a gate", () => {
   const json = fromJson(statesSmall) as unknown as Frame<{ tracks: { unit_dim: { size: number } }[]; seqs: object[] }>;
   const held = { path: "search", nth: 0, gate: "lstm.forget_gate", slot: "beam", seqs: [["batch", 2]] };
@@ -547,10 +613,12 @@ describe("a gate", () => {
     expect(hands.textContent).toContain("in step 2: in the next step, 2");
     hands.querySelector<HTMLInputElement>("[type=number]")!.value = "0.5";
     named("Set").click();
-    expect(named("Scale")).toBeUndefined();
+    named("Scale").click();
     const entries = { batch: 0, unit: 0, beam: 1 },
-      put = { do: "put", place: "lstm.forget_gate", entries, value: 0.5 };
-    expect(run.asked).toEqual([{ do: "edit", path: "search", nth: 0, step: 2, then: [put] }]);
+      put = { do: "put", place: "lstm.forget_gate", entries },
+      at = { do: "edit", path: "search", nth: 0, step: 2 };
+    expect(run.asked).toEqual([{ value: 0.5 }, { scale: 0.5 }].map((what) => ({ ...at, then: [{ ...put, ...what }] })));
+    expect(named("Add noise")).toBeUndefined();
   });
 
   it("is dragged in its strip, and all units of it by their mean opening", () => {

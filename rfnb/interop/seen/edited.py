@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.function_calls import changes, looking
 from rfnb.interop.seen.gates import parts_of
+from rfnb.interop.seen.generate import generating
 from rfnb.interop.seen.modules import leave
 from rfnb.interop.seen.readers import tell
 from rfnb.interop.seen.sides import around, heads_in, says_attention, weights_dims
@@ -207,7 +209,7 @@ class _Entries:
     def __init__(self, edit: ValueEdit, shape: Sequence[int], axes: Axes):
         self._sizes = list(shape)
         index: list[Any] = [slice(None)] * len(shape)
-        for name, at in edit.entries.items():
+        for name, at in by_rows(edit, shape, axes).entries.items():
             axis = _axis(edit, name, shape, axes)
             index[axis] = _checked(edit, name, at, int(shape[axis]), axes[axis])
         self.index = tuple(index)
@@ -238,6 +240,26 @@ class _Entries:
 
     def _kept_sizes(self) -> list[int]:
         return [len(each) for each, at in zip(self._places(), self.index) if not isinstance(at, int)]
+
+
+class _OfRows(dict[str, Any]):
+    """Entries whose `batch` is over rows."""
+
+
+def by_rows(edit: ValueEdit, shape: Sequence[int], axes: Axes) -> ValueEdit:
+    """The edit, with entries of prompts and of slots of a beam as rows: `generate` has both in one axis, a recording each in its own."""
+    session = generating()
+    beams = 0 if session is None or session.is_aside else session.beams
+    rows = [axis for axis, own in enumerate(axes) if "batch" in _names_of(own)]
+    several = "beam" in edit.entries or (beams > 1 and "batch" in edit.entries)
+    if not beams or not several or len(rows) != 1 or shape[rows[0]] % beams or isinstance(edit.entries, _OfRows):
+        return edit
+    grid = torch.arange(shape[rows[0]], device="cpu").view(-1, beams)
+    at = [_checked(edit, name, edit.entries.get(name, slice(None)), size, None)
+          for name, size in zip(("batch", "beam"), grid.shape)]  # fmt: skip
+    chosen = grid[at[0]][..., at[1]]
+    others = {name: own for name, own in edit.entries.items() if name not in ("batch", "beam")}
+    return replace(edit, entries=_OfRows(others, batch=chosen.flatten().tolist() if chosen.ndim else int(chosen)))
 
 
 def _axis(edit: ValueEdit, name: str, shape: Sequence[int], axes: Axes) -> int:

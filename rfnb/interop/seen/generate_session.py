@@ -42,12 +42,14 @@ class Session:
         step: The current step, from 0; None before the first.
         is_outer: Whether the `generate` of an inner module makes the steps.
         is_aside: Whether processors or criteria are running: a search or a call of the model in these is not part of this search.
+        kept: What readers keep of earlier steps, by module.
     """
 
     def __init__(self, model: Any, path: str, config: GenerateConfig, names: Names):
         self.model, self.path, self.config, self.names = model, path, config, names
         self.fault, self.is_outer, self.is_aside = "", False, False
         self.step: int | None = None
+        self.kept: dict[Any, list[Any]] = {}
         self._prompt: torch.Tensor | None = None
         self._ids: torch.Tensor | None = None  # the labels of this step's hypotheses so far
         self._expected: torch.Tensor | None = None  # of the next step
@@ -59,6 +61,16 @@ class Session:
         self._decisions: Decisions | None = None
         self._blocked = Blocked()
         self._vocab: Dim | None = None
+
+    @property
+    def ids(self) -> torch.Tensor | None:
+        """The labels so far of the hypothesis in each row, [row, time]; None before the first step."""
+        return self._ids
+
+    @property
+    def beams(self) -> int:
+        """The number of slots of each prompt."""
+        return self._steps.beam.extent
 
     @block
     def heard(self) -> Iterator[None]:

@@ -123,8 +123,9 @@ class GenerateSteps:
         """The values of the last position. `before`: the attended positions are those of this dim, followed by the generated ones."""
         target, axis = values.get("target"), values.get("axis")
         over = target if isinstance(target, Dim) else query
-        if isinstance(axis, Dim) and not isinstance(target, Dim) and self._is_query(axis, query):
-            over = axis  # of states
+        if isinstance(axis, Dim) and not isinstance(target, Dim):
+            recurrent = "norm" in values and "hidden" not in values  # of a kernel, which may read a position once more
+            over = axis if recurrent or self._is_query(axis, query) else over
         made: dict[str, Any] = {}
         for name, value in values.items():
             if isinstance(value, Tensor):

@@ -16,9 +16,10 @@ Sources: Yang et al. 2024, "Gated Delta Networks"; Gu and Dao 2023, "Mamba"; Dao
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -171,6 +172,31 @@ class Recurrence:
             sums.append(self._normaliser(self._seen(before, after, index)[..., -1:], index))
             before = after
         return weights / torch.stack(sums, 2)
+
+    def of_rows(self, rows: torch.Tensor) -> Recurrence:
+        """The same with other rows of the batch; what all rows share stays as it is."""
+        made = copy.copy(self)
+        for name, value in self._tensors().items():
+            if value.shape[0] == self.value.shape[0]:
+                setattr(made, name, value.index_select(0, rows.to(value.device)))
+        made.marks = {}
+        return made
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        return {
+            each.name: value for each in fields(self) if isinstance(value := getattr(self, each.name), torch.Tensor)
+        }
+
+
+def joined(runs: Sequence[Recurrence]) -> Recurrence:
+    """One recurrence of several that continue each other, without edits of their states."""
+    if len(runs) == 1:
+        return runs[0]
+    made = copy.copy(runs[-1])
+    for name in made._tensors().keys() - {"first"}:
+        setattr(made, name, torch.cat([getattr(each, name) for each in runs], 1))
+    made.first, made.marks, made.changes = runs[0].first, {}, None
+    return made
 
 
 def _faded(query: torch.Tensor, key: torch.Tensor, decay: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:

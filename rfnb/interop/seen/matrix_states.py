@@ -10,11 +10,13 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -23,20 +25,23 @@ from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call, current
-from rfnb.interop.seen.edited import applied, attention_edits
+from rfnb.interop.seen.edited import applied, attention_edits, by_rows
 from rfnb.interop.seen.function_calls import _in_model, looking, opens
-from rfnb.interop.seen.linear_recurrences import CONVOLUTIONS, KERNELS, Kernel, Recurrence
+from rfnb.interop.seen.generate import generating
+from rfnb.interop.seen.linear_recurrences import CONVOLUTIONS, KERNELS, Kernel, Recurrence, joined
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replaced import Place, Replaced
 from rfnb.interop.seen.sides import around
 from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.interop.seen.streams import attention_dims, head_dim
-from rfnb.trace.editing import OF_STATES, ValueEdit, editing
+from rfnb.trace.editing import EFFECTIVE, OF_STATES, ValueEdit, editing
 from rfnb.trace.probe import Later, LaterStates, listening, probe_later, trace_context
 from rfnb.viz.dims.of_transformers import cache_in
 
 _MOST_KEPT, _MOST_WEIGHTS, _MOST_HEADS = 1 << 20, 1 << 22, 64
 _replaced = Replaced()
+RUNS = "runs of kernels"
+"""In `Call.seen` of an outermost call: the number of runs by module."""
 RAN = "linear recurrences"
 """In `Call.seen` of an outermost call: whether a kernel ran in it."""
 
@@ -109,9 +114,65 @@ def _offer(call: Call, kernel: Kernel, given: dict[str, Any], result: Any) -> No
     if listening("states"):
         at = lambda step: _state(call, kernel, recurrence(), dims, step)  # noqa: E731
         probe_later("states", LaterStates(lambda: _states(call, kernel, recurrence(), dims), at, steps, count))
-    if listening("attention") and steps > 1 and first.shape[0] * steps * steps <= _MOST_WEIGHTS:
-        with trace_context.scope("effective"):
-            probe_later("attention", Later(lambda: _attention(kernel, recurrence(), dims), count))
+    if listening("attention"):
+        runs = _runs_so_far(call, _KernelRun(recurrence, steps))
+        total = sum(run.steps for run in runs)
+        if total > 1 and first.shape[0] * total * total <= _MOST_WEIGHTS:
+            over = _dims(call, int(first.shape[0]), steps, total)
+            with trace_context.scope(EFFECTIVE):
+                probe_later("attention", Later(lambda: _attention(kernel, runs, over), count))
+
+
+class _KernelRun(NamedTuple):
+    """A call of a kernel.
+
+    Attributes:
+        made: Returns its recurrence.
+        steps: The number of its steps.
+        ids: In `generate`, the labels so far of the hypothesis in each row, [row, time].
+    """
+
+    made: Callable[[], Recurrence]
+    steps: int
+    ids: torch.Tensor | None = None
+
+
+def _runs_so_far(call: Call, run: _KernelRun) -> list[_KernelRun]:
+    """This call of a kernel, in `generate` behind those of the earlier steps; none if these do not have all positions so far."""
+    session = generating()
+    if session is None or session.is_aside or session.ids is None:
+        return [run]
+    calls = call.root.seen.setdefault(RUNS, Counter())
+    calls[call.module] += 1
+    place = call.module, calls[call.module]  # a block that layers share is called several times
+    if not session.step:
+        session.kept[place] = []
+    known = session.kept.setdefault(place, [])
+    known.append(run._replace(ids=session.ids))
+    if sum(each.steps for each in known) == session.ids.shape[1]:
+        return [*known]
+    return [] if session.step else [run]
+
+
+def _made(runs: Sequence[_KernelRun]) -> list[Recurrence] | None:
+    """The recurrences of runs, with the rows of the hypotheses in the last one; None if a run does not begin with the state that the
+    one before it left in these rows: then the model has not put its states in their order.
+    """
+    made, last = [], runs[-1]
+    for run in runs:
+        each = run.made()
+        if run is not last and run.ids is not None and last.ids is not None:
+            begun = last.ids[:, None, : run.ids.shape[1]] == run.ids
+            each = each.of_rows(begun.all(-1).int().argmax(1))
+        if made and (each.first is None or not _is_near(made[-1].at(made[-1].steps - 1), each.first)):
+            return None
+        made.append(each)
+    return made
+
+
+def _is_near(state: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether a state is another one, which may have been rounded to the dtype of a cache."""
+    return state.shape == other.shape and bool((state - other).abs().max() <= 0.02 * state.abs().max())
 
 
 @torch.no_grad()
@@ -149,9 +210,13 @@ def _state(call: Call, kernel: Kernel, made: Recurrence, dims: Sequence[Dim], st
 
 
 @torch.no_grad()
-def _attention(kernel: Kernel, made: Recurrence, dims: Sequence[Dim]) -> dict[str, Any]:
+def _attention(kernel: Kernel, runs: Sequence[_KernelRun], dims: Sequence[Dim]) -> dict[str, Any]:
     batch, target, source = dims
-    weights, exact = made.weights(), _EXACT if made.scale is None else f"{_EXACT} {_NORMALISED}"
+    parts = _made(runs)
+    made = joined(parts or [run.made() for run in runs])
+    weights, exact = made.weights()[:, :, -target.extent :], _EXACT if made.scale is None else f"{_EXACT} {_NORMALISED}"
+    if parts is None:
+        weights, exact = torch.full_like(weights, math.nan), _OUT_OF_ORDER
     remark = exact
     if weights.shape[1] > _MOST_HEADS or weights.numel() > _MOST_WEIGHTS:
         weights, remark = (
@@ -160,6 +225,8 @@ def _attention(kernel: Kernel, made: Recurrence, dims: Sequence[Dim]) -> dict[st
         )
     if made.first is not None:
         remark += " No cell has the contribution of the state before the first position."
+    if any(part.changes is not None for part in parts or ()):
+        remark += " No cell has the contribution of edits of the states."
     heads = head_dim(weights.shape[1])
     return {
         "weights": Tensor("weights", [batch, heads, target, source], raw_tensor=weights), "axis": source, "target": target,
@@ -171,13 +238,13 @@ _EXACT = (
     "No softmax: the weight with which each target reads what each source has written, which is exact for a linear recurrence. "
     "Cells may be negative, and rows sum to anything."
 )
+_OUT_OF_ORDER = "The model does not keep its states in the order of the hypotheses, so the weights of this step are not those of its hypothesis."
 _NORMALISED = "Each row is divided by the normaliser of its target."
 
 
-def _dims(call: Call, batch: int, steps: int) -> tuple[Dim, Dim, Dim]:
+def _dims(call: Call, batch: int, steps: int, sources: int | None = None) -> tuple[Dim, Dim, Dim]:
     """The dims batch, target and source."""
-    shape = (batch, 1, steps, 1)
-    first, _, target, source = attention_dims(call, shape, shape)
+    first, _, target, source = attention_dims(call, (batch, 1, steps, 1), (batch, 1, sources or steps, 1))
     return first, target, source
 
 
@@ -200,14 +267,16 @@ def _edited(
     for edit in edits:
         if edit.part in gates:
             gates[edit.part] = applied(edit, gates[edit.part], axes[: gates[edit.part].ndim])
-    of_states = [
-        edit for edit in edits if edit.part == "matrix" or edit.part == "normaliser" and plain.scale is not None
-    ]
+    of_states = []  # also for states that are computed when somebody looks: rows are those of now
+    for edit in edits:
+        if edit.part == "matrix" or edit.part == "normaliser" and plain.scale is not None:
+            rest = {name: at for name, at in edit.entries.items() if name != "time"}
+            rows = by_rows(replace(edit, entries=rest), plain.value.shape[:1], axes[:1])
+            of_states.append((edit, rows, _steps(edit, plain.steps)))
 
     def changes(state: torch.Tensor, index: int) -> torch.Tensor:
-        for edit in of_states:
-            if index in _steps(edit, plain.steps):
-                rest = replace(edit, entries={name: at for name, at in edit.entries.items() if name != "time"})
+        for edit, rest, steps in of_states:
+            if index in steps:
                 if edit.part == "matrix":
                     content = applied(rest, plain.content(state), [axes[0], *axes[2:]])
                     state = torch.cat([content, state[..., content.shape[-1] :]], -1)

@@ -14,7 +14,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.trace.on_host import all_on_host
 from rfnb.viz.axes import NamedArray
 from rfnb.viz.hands import best_slots, sizes
-from rfnb.viz.hypotheses import with_slots
+from rfnb.viz.hypotheses import MOST_LIVE, with_slots
 from rfnb.viz.of_search import Followed, SearchEvents, search_of
 from rfnb.viz.of_tokens import RunLabels
 from rfnb.viz.spec import Spec
@@ -23,6 +23,7 @@ from rfnb.viz.states.spec import spec as states_spec
 from rfnb.viz.states.tracks import joined
 
 _STATES = "States: "
+_UNITS = ("head", "channel")  # dims whose name says what a unit is
 _SHARED = (
     "seqs",
     "axis",
@@ -88,31 +89,31 @@ def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> 
         if not isinstance(value, Tensor) or not _is_float(value) or any(name not in each.values for each in run.events):
             continue
         followed = Followed.of(search, run.events, name)
-        array = followed.array() if followed is not None and len(followed.inner) == 1 else None
-        if followed is not None and array is not None:
-            shown[name], found[name] = array, followed
+        array = followed.array() if followed is not None and followed.inner else None
+        if followed is not None and array is not None and not (page.live and array.size > MOST_LIVE):
+            shown[name], found[name] = array.reshape(*array.shape[:2], -1), followed
     if not shown:
         return None
     best = next(iter(found.values())).best
-    inner = {each.inner[0].name for each in found.values()}
-    unit = inner.pop() if len(inner) == 1 and inner <= {"head", "channel"} else "unit"
     made = states_spec(
-        shown, dims=["batch", "step", unit], step_dim="step", steps=[labels for labels, _, _ in best],
+        shown, dims=["batch", "step", "unit"], step_dim="step", steps=[labels for labels, _, _ in best],
         lengths=[len(labels) for labels, _, _ in best], title=f"{title}, best hypothesis", live=page.live,
     )  # fmt: skip
     page.on(made, "step_dim", run, step, search)
     made.head["best"] = True
     given = {} if page.live and not page.hands else {name: found[name].in_slots(live=page.live) for name in shown}
-    slots = {name: array for name, array in given.items() if array is not None}
+    slots = {name: array.reshape(*array.shape[:3], -1) for name, array in given.items() if array is not None}
     if len(slots) == len(shown):
         for entry in made.head["tracks"]:
             name = entry["label"]
             with_slots([entry], made.blocks, [slots[name]], before=found[name].before)
     for entry in made.head["tracks"]:
         own = found[entry["label"]]
+        units = [(dim.name, dim.extent) for dim in own.inner]
+        if len(units) > 1 or units[0][0] in _UNITS:
+            entry["unit_dim"]["name"] = " × ".join(name for name, _ in units)
         if page.hands and own.is_whole:
             made.head["slots_of_best"] = best_slots(own)
-            units = [(dim.name, dim.extent) for dim in own.inner]
             _held_track(page, made, entry, own.events(run.events), own.seqs, units, own.slot)
     return made
 

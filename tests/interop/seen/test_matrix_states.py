@@ -12,6 +12,10 @@ import torch.nn.functional as F
 from plain_linear_recurrences import delta_rule, diagonal, unedited
 
 import rfnb as rf
+from rfnb.control.commands import changes_of
+from rfnb.viz import of_trace
+from rfnb.viz.control.live import hands_of
+from rfnb.viz.group.spec import parts_of
 
 T = pytest.importorskip("transformers", minversion="5.20")
 _TINY = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2}
@@ -44,6 +48,7 @@ MODELS = {
     "Lfm2": {**_HYBRID, "layer_types": ["conv", "full_attention"]},
 }  # fmt: skip
 STEPS, EDITED = 11, 5
+NO_BEAM = T.RwkvForCausalLM, T.xLSTMForCausalLM
 IDS = torch.randint(1, 50, (2, STEPS), generator=torch.Generator().manual_seed(3))
 
 
@@ -313,3 +318,89 @@ def test_effective_attention_makes_what_is_read_of_the_values(model):
         assert not weights.triu(1).any()
         torch.testing.assert_close(torch.einsum("bhts,bshv->bthv", weights, value), read, rtol=0, atol=2e-4)
     assert "linear recurrence" in rf.show(trace).text()
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_effective_attention_in_generate_is_that_of_one_pass_over_the_hypothesis(model, beams):
+    """Each step has the weights on all positions so far; the rows of a beam are those of its hypotheses."""
+    if isinstance(model, T.RwkvForCausalLM):
+        pytest.skip(
+            "its generate, of this version, reads the last two tokens in each step, so a position is there twice"
+        )
+    if beams > 1 and isinstance(model, NO_BEAM):
+        pytest.skip("it refuses a beam")
+    with torch.no_grad(), rf.record(model=model) as trace:
+        model.generate(IDS, max_new_tokens=5, num_beams=beams, do_sample=False, pad_token_id=0)
+    path = next(path for path in trace.attention if path.endswith(".effective"))
+    rows = [event.values["weights"] for event in trace.attention.events(path)]
+    history = trace.beams["generate"]
+    if isinstance(model, T.RecurrentGemmaForCausalLM) and beams > 1:  # which keeps its states in its modules
+        assert (
+            rows[-1].raw_tensor.isnan().all()
+            and "order of the hypotheses" in trace.attention.events(path)[-1].values["remark"]
+        )
+        return
+    apart = (
+        1e-2 if isinstance(model, T.Zamba2ForCausalLM) else 5e-4
+    )  # whose gates are others in its own cached decoding
+    assert len(rows) == 5 and rows[-1].dims[-1].extent == STEPS + 4
+    for seq in range(2):
+        best = history.nbest(seq)[0]
+        step, slot = best.end
+        along = history.along(rows, seq, slot, step=step, before_choice=True)
+        labels = torch.tensor([best.tokens])[:, :step]
+        with torch.no_grad(), rf.record(model=model) as whole:
+            model(torch.cat([IDS[seq, None], labels], 1))
+        want = whole.attention[path].raw_tensor[0]
+        for at, row in enumerate(along):
+            got, size = torch.as_tensor(row), want.abs().max()
+            torch.testing.assert_close(got / size, want[:, STEPS - 1 + at, : got.shape[-1]] / size, rtol=0, atol=apart)
+            assert got.shape[-1] == STEPS + at
+
+
+def _tracks(run, path):
+    made = of_trace.spec(run.trace, hands=hands_of(run), live=True, kinds="states", path=path)
+    parts = [made] if made.kind == "states" else parts_of(made)
+    return {track["label"].rpartition(".")[2]: track for part in parts for track in part.head["tracks"]}
+
+
+def test_a_held_generate_is_changed_by_what_its_view_says(model):
+    """A head of the second prompt is made 0 by its norm, as a page asks; the first prompt goes on as before."""
+    path = _first_recurrent(model)
+    how = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0, "output_scores": True, "return_dict_in_generate": True}  # fmt: skip
+    plain = model.generate(IDS, **how)
+    run = rf.run(lambda: model.generate(IDS, **how), record={"model": model}, paused=True)
+    run.step(2)
+    tracks = _tracks(run, path)
+    norm = tracks["norm"]["held"]
+    assert norm["gate"] == f"{path}.matrix" and norm["norm"] and tracks["matrix"]["held"]["gate"] == norm["gate"]
+    assert [name for name, _ in tracks["matrix"]["held"]["units"]] == [norm["units"][0][0], "key", "value"]
+    assert "held" not in tracks.get("rank", {}) and tracks.get("rank", {"cannot": "The rank"})["cannot"].startswith(
+        "The rank"
+    )
+    for gate in {"forget_gate", "write_gate"} & tracks.keys():
+        assert tracks[gate]["held"]["gate"] == f"{path}.{gate}"
+    maps = parts_of(of_trace.spec(run.trace, hands=hands_of(run), live=True, kinds="attention", path="*.effective*"))
+    assert maps and not any("held" in each or "remark" in each for part in maps for each in part.head["maps"])
+    head = norm["units"][0][0]
+    entries = {**norm["always"], norm["seqs"][0][0]: 1, norm["slot"]: 0, head: 1}
+    changes_of([{"do": "put", "place": norm["gate"], "entries": entries, "scale": 0.0}])(run.at)
+    run.resume()
+    result, states = run.result, run.trace.states[path]["matrix"].raw_tensor[2, :, 0]
+    assert not states[1, 1].any() and states[0, 1].any() and states[1, 0].any()
+    for step in range(4):
+        for seq in range(2 if step < 2 else 1):
+            torch.testing.assert_close(result.scores[step][seq], plain.scores[step][seq], rtol=0, atol=1e-5)
+
+
+def test_entries_of_prompts_in_a_beam_are_all_their_slots(model):
+    if isinstance(model, NO_BEAM):
+        pytest.skip("it refuses a beam")
+    path = _first_recurrent(model)
+    with rf.record(model=model) as trace, rf.edit(model, {f"{path}.matrix[batch=1, time=-1]": 0.0}):
+        model.generate(IDS, max_new_tokens=3, num_beams=2, do_sample=False, pad_token_id=0)
+    states = trace.states[path]["matrix"].raw_tensor
+    assert not states[:, 1].any() and states[:, 0].flatten(2).any(-1).all()
+    with pytest.raises(IndexError, match="no such entry"), rf.edit(model, {f"{path}.matrix[beam=2]": 0.0}):
+        with rf.record(model=model):
+            model.generate(IDS, max_new_tokens=3, num_beams=2, do_sample=False, pad_token_id=0)

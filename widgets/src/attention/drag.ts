@@ -30,6 +30,10 @@ interface Given {
   slots: { before: number[]; after: number[] } | null;
 }
 
+/** Whether the weights of a row are changed by hand: all of them are in the page, a step computes them, and it is known which hypothesis it is of. */
+export const isMovable = (held: HeldMap, { stored }: Matrix, row: number, slots: Given["slots"]): boolean =>
+  !!placeOf(held, row) && isOfOne(held, row, slots?.before[row] ?? null) && stored.down <= 1 && stored.across <= 1;
+
 /** Takes a weight in a row that was computed; `changed` is called with the map as it would be, null when that is over. */
 export class Drag {
   told: Told | null = null;
@@ -54,9 +58,8 @@ export class Drag {
     const width = typeof held.widths === "number" ? held.widths : held.widths[row]!,
       slot = slots?.before[row] ?? null,
       place = placeOf(held, row),
-      { down, across } = matrix.stored,
       open = (at: number) => at < matrix.colLen && !matrix.hidden(row, at);
-    if (!place || !isOfOne(held, row, slot) || down > 1 || across > 1 || !open(col) || col >= width) return null;
+    if (!place || !isMovable(held, matrix, row, slots) || !open(col) || col >= width) return null;
     const values = times(width, (at) => (at < matrix.colLen ? matrix.value(row, at) || 0 : 0)),
       entries = entriesOf(held, row, seq, slot);
     const change = (_: number, down: number): Change => {

@@ -8,6 +8,7 @@ import { button, coarse, h, on, region, select, set, setOptions, slider } from "
 import { rowOf } from "../exact";
 import type { Frame } from "../frame";
 import { marked } from "../hands";
+import { times } from "../list";
 import type { Box, Grip, Scene } from "../pane";
 import { elsewhere, flagged, PanedView } from "../paned";
 import type { Bus } from "../selection";
@@ -17,7 +18,7 @@ import type { Cells } from "./draw";
 import { draw, veilOf } from "./draw";
 import type { Choice } from "./grid";
 import { effectOf, offer, open } from "./hands";
-import { BESIDE, Drag } from "./drag";
+import { BESIDE, Drag, isMovable } from "./drag";
 import type { GhostRow } from "./ghost";
 import { drawGhosts, ghostHeight, ghostRows } from "./ghost";
 import { mapsAt, nearest, placeOf, telling } from "./grid";
@@ -249,8 +250,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       return coarse()
         ? "Tap a cell: its change becomes a branch."
         : "Point at a cell for what comes of its change; a click or Enter makes it a branch.";
-    const held = this.ctx.run && this.frame.head.maps[this.maps[0]!]?.held;
-    return held
+    return this.draggable
       ? `${coarse() ? "Tap a weight, then drag it" : "Drag a weight"} up or down to see what the run would say; dropped, that is kept. ${super.hint}`
       : super.hint;
   }
@@ -262,6 +262,16 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     const best = slots && this.isOfBest(at.row, slots) ? matrixOf(this.given, this.maps[0]!, seq) : null,
       name = (best ?? this.matrix).rowLabel(at.row);
     return this.drag.grab({ held, matrix: this.exactly(at.row), seq, slots, name }, at);
+  }
+
+  /** Whether a weight is dragged here. */
+  private get draggable(): boolean {
+    const { held, matrix, slots } = this;
+    return (
+      !!this.ctx.run &&
+      !!held &&
+      times(this.lastStep() + 1, (row) => row).some((row) => isMovable(held, matrix, row, slots))
+    );
   }
 
   private get held() {

@@ -3,7 +3,7 @@
 import { prepare } from "../canvas";
 import { sequential } from "../color";
 import type { Context, Render } from "../context";
-import { button, h, on, onResize, quiet, set, table as grid, twin } from "../dom";
+import { button, coarse, h, on, onResize, quiet, set, table as grid, twin } from "../dom";
 import type { Frame } from "../frame";
 import { shorten } from "../labels";
 import { ramp } from "../legend";
@@ -42,7 +42,7 @@ class DiffView extends PanedView<Head, Position, Layout> {
     super(el, ctx, {
       name: "diff",
       title: "Diff",
-      hint: "Point at a step of a path, or focus the picture and use the arrow keys; f goes to the first difference, n to the next path.",
+      hint: "Point at a step of a path, or focus the picture and use the arrow keys.",
       mostHeight: 420,
     });
     this.tools.append(this.first, this.next, this.table.toggle);
@@ -56,6 +56,12 @@ class DiffView extends PanedView<Head, Position, Layout> {
   override destroy(): void {
     this.unwatch();
     super.destroy();
+  }
+
+  protected override get hint(): string {
+    return this.frame.head.mark && !coarse()
+      ? `${super.hint.slice(0, -1)}; f goes to the first difference, n to the next path.`
+      : super.hint;
   }
 
   protected missing(frame: Frame<Head>): string | null {

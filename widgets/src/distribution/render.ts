@@ -2,7 +2,7 @@
 
 import { css, sequential } from "../color";
 import type { Context, Render } from "../context";
-import { button, h, twin } from "../dom";
+import { button, coarse, h, twin } from "../dom";
 import type { Frame } from "../frame";
 import { shorten } from "../labels";
 import { key } from "../legend";
@@ -25,11 +25,16 @@ class DistributionView extends PanedView<Head, Position, Layout> {
     super(el, ctx, {
       name: "distribution",
       title: "Output",
-      hint: "Point at a label, or focus the rows and use the arrow keys; w goes to the next wrong label.",
+      hint: "Point at a label, or focus the rows and use the arrow keys.",
       mostHeight: 480,
     });
     this.tools.append(this.next, this.table.toggle);
     this.readout.after(this.card, this.table.box);
+  }
+
+  protected override get hint(): string {
+    const wrong = this.frame.head.reference && nextWrong(this.scene, -1) !== null && !coarse();
+    return wrong ? `${super.hint.slice(0, -1)}; w goes to the next wrong label.` : super.hint;
   }
 
   protected missing(frame: Frame<Head>): string | null {

@@ -33,6 +33,12 @@ interface Given {
   slots: { before: number[]; after: number[] } | null;
 }
 
+/** Whether what a step has made is changed by hand: there is a step to change it before, and it is known which hypothesis it is of. */
+export function isMovable(held: HeldTrack, step: number, slots: Given["slots"]): boolean {
+  const { place, slot } = changedAt(held, step, slots);
+  return !!place && isOfOne(held, step, slot);
+}
+
 /** Takes a value of a state; `changed` is called when there is another picture. */
 export class Drag {
   told: Told | null = null;
@@ -58,17 +64,18 @@ export class Drag {
   grab({ held, track, value, line: tall, seq, slots }: Given, at: Position): Grip | null {
     const { unit, step } = at,
       { place, slot } = changedAt(held, step, slots);
-    if (!place || !isOfOne(held, step, slot) || !Number.isFinite(value)) return null;
-    if (unit < 0 && (held.units?.length !== 1 || (held.gate !== undefined && !track.gate))) return null;
+    if (!place || !isMovable(held, step, slots) || !Number.isFinite(value)) return null;
     const entries = entriesOf(held, step, seq, slot, unit < 0 ? null : unit),
       short = shortName(track.label);
     const change = (_: number, down: number): Change => {
       const made =
           unit >= 0
-            ? moved(track, value, down, FULL)
+            ? held.norm
+              ? scaled(value, down, FULL / (track.high || 1))
+              : moved(track, value, down, FULL)
             : track.gate
               ? moved(track, value, down, tall) // its line is the mean opening: all are opened as far
-              : scaled(track, value, down, tall),
+              : scaled(value, down, Math.max(1, tall - 5) / topOf(track)),
         said = unit < 0 ? made.said : `${track.unitName} ${unit} ${made.said}`;
       this.now = { at, value: made.value, said: `${short} ${said}` };
       this.changed();
@@ -168,9 +175,9 @@ function moved({ low, high }: Track, value: number, down: number, full: number):
   return { value: kept, said: `= ${short(kept)}`, set: { value: kept } };
 }
 
-/** All of a state, by a factor: its norm is where the pointer is. */
-function scaled(track: Track, norm: number, down: number, tall: number): Made {
-  const to = Math.max(0, norm - (down / Math.max(1, tall - 5)) * topOf(track)),
+/** All of a state, by a factor: its norm is where the pointer is, of which so many pixels are 1. */
+function scaled(norm: number, down: number, pixels: number): Made {
+  const to = Math.max(0, norm - down / pixels),
     amount = norm > 0 ? significant(to / norm, 2) : 0;
   if (amount < NOTHING) return { value: 0, said: "= 0", set: { value: 0 } };
   return { value: norm * amount, said: `× ${share(amount)}`, set: { how: "scale", amount } };

@@ -3,6 +3,7 @@
 import { button, h, select, setOptions } from "../dom";
 import type { Hands, HeldCells, Place } from "../hands";
 import { entriesOf, isOfOne, placeOf } from "../hands";
+import { line } from "../visible";
 import type { Command } from "../run";
 import type { Position } from "./layout";
 import type { Brush, Found } from "./brush";
@@ -10,19 +11,21 @@ import type { Track } from "./scene";
 
 export interface HeldTrack extends HeldCells {
   state?: string; // its path
-  gate?: string; // of a gate: its place in the model that is recorded
+  gate?: string; // of what the recorded model makes in a step, such as a gate: its place there
+  norm?: boolean; // whether a value is the norm of what is there: that is only scaled
 }
+type Scope = (row: number, seq: number | null, slot: number | null) => Record<string, unknown>;
 type Slots = { before: number[]; after: number[] } | null; // of the hypothesis that is shown
 /** The step before which a value is changed, and the slot that it is in: a state is there after the step of its row, a gate is made in it. */
 export function changedAt(held: HeldTrack, step: number, slots: Slots): { place: Place | null; slot: number | null } {
   const side = held.gate === undefined ? "after" : "before";
   return { place: placeOf(held, step, side === "after" ? 1 : 0), slot: slots?.[side][step] ?? null };
 }
-/** The command that puts a number there, or (`more`) does what else is done with states. */
+/** The command that puts a number there, or (`more`) does what else is done with states; what a model computes is scaled at its place. */
 export const putting = (held: HeldTrack, entries: Record<string, unknown>, more: Record<string, unknown>): Command =>
   held.gate === undefined
     ? { do: "set", state: held.state, entries, ...more }
-    : { do: "put", place: held.gate, entries, ...more };
+    : { do: "put", place: held.gate, entries, ...(more["how"] === "scale" ? { scale: more["amount"] } : more) };
 /** Replaces the action of a click; false: not expected any more. */
 export type Taker = (from: Position) => boolean;
 interface Offered {
@@ -51,16 +54,26 @@ export function offer(given: Offered, at: Position | null): void {
   const { unit, step } = at,
     { place, slot } = changedAt(held, step, slots),
     isGate = held.gate !== undefined,
-    whole = (held.units ?? []).length === 1 || unit >= 0,
-    here = brush && found?.here.length ? found.here : null,
-    name = held.units?.length === 1 ? held.units[0]![0] : null;
-  const key = JSON.stringify([track.label, at, seq, slot, here]);
+    [outer, ...inner] = (held.units ?? []).map(([name]) => name), // of a matrix the head, keys and values
+    here = brush && found?.here.length && !inner.length ? found.here : null;
+  const key = JSON.stringify([track.label, at, seq, slot, here]),
+    one = inner.length
+      ? [outer!, ...inner].map((name) => `${line(name)} ${entriesOf(held, step, null, null, unit)[name]}`).join(", ")
+      : `unit ${unit}`;
   const make = (): (Node | string)[] => {
-    const scopes: [string, number | null | number[]][] = [
-      ...(unit >= 0 ? [[`unit ${unit}`, unit] as [string, number]] : []),
-      ...(here && name ? [[`${here.length} units on in the range`, here] as [string, number[]]] : []),
-      ["all units", null],
-    ];
+    const within =
+      (unit: number | null, ...all: string[]): Scope =>
+      (row, seq, slot) => {
+        const entries: Record<string, unknown> = entriesOf(held, row, seq, slot, unit);
+        for (const name of all) delete entries[name];
+        return entries;
+      };
+    const scopes: [text: string, entries: Scope][] = [["all units", within(null)]];
+    if (here && outer)
+      scopes.unshift([`${here.length} units on in the range`, (...at) => ({ ...within(null)(...at), [outer]: here })]);
+    if (unit >= 0 && outer && inner.length)
+      scopes.unshift([`all of ${line(outer)} ${within(unit)(step, null, null)[outer]}`, within(unit, ...inner)]);
+    if (unit >= 0) scopes.unshift([one, within(unit)]);
     const whose: [string, boolean, boolean][] = [
       ...(held.slot ? [["this hypothesis", true, true] as [string, boolean, boolean]] : []),
       ...(held.seqs.length
@@ -81,14 +94,10 @@ export function offer(given: Offered, at: Position | null): void {
       whose.map(([text]) => text),
       0,
     );
-    const units = () => scopes[scope.selectedIndex]?.[1] ?? null,
-      single = () => (typeof units() === "number" ? (units() as number) : null);
+    const entries: Scope = (...at) => scopes[scope.selectedIndex]![1](...at);
     const set = (more: Record<string, unknown>): Command[] => {
-      const [, mine, one] = whose[of.selectedIndex] ?? whose[0]!,
-        some = units();
-      const entries: Record<string, unknown> = entriesOf(held, step, mine ? seq : null, one ? slot : null, single());
-      if (some && typeof some === "object") entries[name!] = some;
-      return [putting(held, entries, more)];
+      const [, mine, one] = whose[of.selectedIndex] ?? whose[0]!;
+      return [putting(held, entries(step, mine ? seq : null, one ? slot : null), more)];
     };
     const valued = (make: (value: number) => Record<string, unknown>) => () =>
       number.value === "" || !Number.isFinite(Number(number.value)) ? "Which number?" : set(make(Number(number.value)));
@@ -102,8 +111,7 @@ export function offer(given: Offered, at: Position | null): void {
       if (!from.isConnected) return false; // another place is offered now, and a change would be made there
       from.textContent = usual;
       const there = slots ? (slots.after[other] ?? null) : null,
-        paste = () =>
-          set({ how: "paste", from: placeOf(held, other, 1), of: entriesOf(held, other, seq, there, single()) });
+        paste = () => set({ how: "paste", from: placeOf(held, other, 1), of: entries(other, seq, there) });
       hands.apply(isOfOne(held, other, there) ? paste() : "The hypothesis that is shown has no such step.");
       return true;
     };
@@ -113,16 +121,11 @@ export function offer(given: Offered, at: Position | null): void {
       of,
       hands.act("Zero", () => set({ value: 0 })),
       number,
-      act("Set", (value) => ({ value })),
-      ...(isGate
-        ? []
-        : [
-            act("Scale", (amount) => ({ how: "scale", amount })),
-            act("Add noise", (amount) => ({ how: "noise", amount, seed: ++draws })),
-            from,
-          ]),
+      ...(held.norm ? [] : [act("Set", (value) => ({ value }))]),
+      act("Scale", (amount) => ({ how: "scale", amount })),
+      ...(isGate ? [] : [act("Add noise", (amount) => ({ how: "noise", amount, seed: ++draws })), from]),
     ];
   };
-  const what = `${track.label}${unit < 0 ? "" : `, unit ${unit},`} ${isGate ? "in" : "after"} step ${step}`;
-  hands.offer(key, `${what}:`, whole && isOfOne(held, step, slot) ? [{ place, make }] : []);
+  const what = `${track.label}${unit < 0 ? "" : `, ${one},`} ${isGate ? "in" : "after"} step ${step}`;
+  hands.offer(key, `${what}:`, isOfOne(held, step, slot) ? [{ place, make }] : []);
 }

@@ -8,6 +8,7 @@ import type { Frame } from "../frame";
 import { rowOf } from "../exact";
 import { marked } from "../hands";
 import { key } from "../legend";
+import { times } from "../list";
 import { short } from "../number";
 import type { Box, Grip, Scene as Sight } from "../pane";
 import { elsewhere, PanedView } from "../paned";
@@ -15,7 +16,7 @@ import type { Brush, Found, Place } from "./brush";
 import { find } from "./brush";
 import type { Pin } from "./draw";
 import { draw, isRoomy, stripsOf } from "./draw";
-import { Drag } from "./drag";
+import { Drag, isMovable } from "./drag";
 import type { Layout, Position } from "./layout";
 import { flagged } from "./flagged";
 import { hit, layout, titleAt, walk } from "./layout";
@@ -266,13 +267,22 @@ class StatesView extends PanedView<Head, Position, Layout> {
     );
   }
 
+  /** Whether something is dragged here. */
   private get draggable(): boolean {
-    return !!this.ctx.run && this.frame.head.tracks.some(({ held }) => held);
+    const { slots, scene, frame, ctx } = this;
+    return (
+      !!ctx.run &&
+      frame.head.tracks.some(
+        ({ held }) => held && times(scene.len, (step) => step).some((step) => isMovable(held, step, slots)),
+      )
+    );
   }
 
   protected override get hint(): string {
+    const units = this.scene.tracks.some((track, at) => track.rows && !this.folded(at)),
+      what = units ? "a value, or the line of the norm" : "the line of the norm";
     return this.draggable
-      ? `${coarse() ? "Tap a value, or the line of the norm, then drag it" : "Drag a value, or the line of the norm,"} up or down to see what the run would say; dropped, that is kept. ${super.hint}`
+      ? `${coarse() ? `Tap ${what}, then drag it` : `Drag ${what},`} up or down to see what the run would say; dropped, that is kept. ${super.hint}`
       : super.hint;
   }
 
