@@ -238,7 +238,7 @@ _EXACT = (
     "No softmax: the weight with which each target reads what each source has written, which is exact for a linear recurrence. "
     "Cells may be negative, and rows sum to anything."
 )
-_OUT_OF_ORDER = "The model does not keep its states in the order of the hypotheses, so the weights of this step are not those of its hypothesis."
+_OUT_OF_ORDER = "The model does not keep its states in the order of the hypotheses, so the weights of this step are those of others."
 _NORMALISED = "Each row is divided by the normaliser of its target."
 
 
