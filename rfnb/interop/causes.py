@@ -933,7 +933,7 @@ def _patterns(found: Parting) -> list[tuple[str, torch.Tensor | None]]:
     for rows, cols in list(sizes)[:2]:
         ones = torch.ones(rows, cols, dtype=torch.bool, device=found.own.made[0].device)
         made += [
-            ("theirs hides what is ahead", ones.tril()),
+            ("theirs hides later positions", ones.tril()),
             ("theirs hides a position itself, too", ones.tril(-1)),
             ("theirs shows one position ahead", ones.tril(1)),
         ]

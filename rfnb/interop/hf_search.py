@@ -76,7 +76,7 @@ def hf_search_options(
         _check_inputs(model, inputs, ("input_ids", "attention_mask"))
         if mask is not None and not bool(mask[:, -1].all()):
             raise ValueError(
-                "hf_search_options: prompts that are padded on the right.\nWhat is generated comes right after its prompt.\n"
+                "hf_search_options: prompts that are padded on the right.\nThe generated labels come right after the prompt.\n"
                 '    tokenizer.padding_side = "left"'
             )
         start = prompts[:, -1]

@@ -33,7 +33,7 @@ def mean_over_processes(loss: Tensor) -> Tensor:
         raise type_error(
             "mean_over_processes: this operand is not a Tensor.",
             [("got", f"{type(loss).__module__}.{type(loss).__name__}")],
-            "The dims of a loss say which of it is padding.",
+            "The dims of a loss determine its padding.",
             'rf.mean_over_processes(rf.named(loss, "batch time", lengths=lengths))',
         )
     if loss.dtype not in ("float32", "float64"):

@@ -261,7 +261,7 @@ class _HeadPatch:
 
 def _not_called(path: str, what: str = "") -> Exception:
     return value_error(
-        f"patch_sweep: {'no attention was seen in' if what else 'nothing came out of'} this module.",
+        f"patch_sweep: {'no attention was seen in' if what else 'no result came out of'} this module.",
         [("module", path)],
         "The modules of a sweep run in the clean run. Say others:",
         'rf.patch_sweep(..., layers=["h.0", "h.1"])',

@@ -342,7 +342,7 @@ def _as_said(
         raise type_error(
             f"from_torch: {_kind(self.pt_module)} with several Tensors.",
             [(f"argument {place}", _text(value)) for place, value in enumerate(args)],
-            "`inputs` says what the axes of one array are. For more, give raw arrays, and name the axes of the result:",
+            "`inputs` names the axes of one array. For more, give raw arrays, and name the axes of the result:",
             'rf.named(module(a.raw_tensor, b.raw_tensor), "batch time feature", dims=a.dims)',
         )
     named = [None if item is ... else _find(self, x, item, inputs) for item in inputs]
@@ -380,7 +380,7 @@ def _find(self: TorchModule, x: Tensor, item: Any, axes: Axes, new: bool = False
         raise dim_error(
             f"from_torch: no dim {item.short_repr() if isinstance(item, Dim) else repr(item)} for {_kind(self.pt_module)}.",
             [("source", shape_of(x)), ("axes", _axes_text(axes))],
-            "A name stands for the one dim of the source that has it; what is new in the result is a Dim.",
+            "A name stands for the one dim of the source that has it; a new dim of the result is a Dim.",
             'rf.from_torch(module, inputs=[..., in_dim], outputs=[..., rf.Dim(5, name="out")])',
         )
     return found[0]

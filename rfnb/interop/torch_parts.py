@@ -190,7 +190,7 @@ def _check_hooks(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         raise type_error(
             f"{type(root.rf_module).__name__}[rf]: a backward hook of a module that is called with Tensors.",
             [("hooks", len(root._backward_hooks) + len(root._backward_pre_hooks))],
-            "torch calls these hooks for raw arrays among arguments and results only. Say what the axes of the arrays are:",
+            "torch calls these hooks for raw arrays among arguments and results only. Name the axes of the arrays:",
             'rf.as_torch(model, inputs="batch time in_dim")',
         )
 

@@ -238,7 +238,7 @@ def _check_labels(texts: Sequence[str], unknown: str | None) -> None:
         raise value_error(
             "KenLmState: a label is empty or has a blank in it.",
             [("label", f"{bad[0]}: {texts[bad[0]]!r}")],
-            "Labels are joined by blanks, and words are what is between them.",
+            "Labels are joined by blanks, which separate the words.",
         )
     if unknown is not None and unknown not in texts:
         raise value_error(

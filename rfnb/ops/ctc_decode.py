@@ -176,7 +176,7 @@ def _blank_in(what: str, path: Tensor, time: Dim, blank_index: int) -> int:
         raise index_error(
             f"{what}: blank_index {blank_index} counts from the end.",
             [("path", shape_of(path))],
-            "The path has no sparse_dim that says where that is:",
+            "The path has no sparse_dim, so the number of classes is unknown:",
             "path = rf.set_sparse_dim(path, ...)",
         )
     return blank_index

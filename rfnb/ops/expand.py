@@ -28,7 +28,7 @@ def expand_dim(source: Tensor, dim: Dim, *extra: Never, **unknown: Never) -> Ten
         raise not_a_tensor("expand_dim", source)
     if dim in source.dims:
         raise dim_error(
-            "expand_dim: the dim is there already.",
+            "expand_dim: source already has the dim.",
             [("source", shape_of(source)), ("dim", dim.short_repr())],
             "A dim occurs once. To repeat the values over another one, make it:",
             'rf.expand_dim(source, dim=rf.Dim(3, name="..."))',

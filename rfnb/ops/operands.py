@@ -74,7 +74,7 @@ def check_dtypes(kind: str, **operands: Any) -> None:
     name = next(iter(tensors), "x")
     rows = [(label, f"{dims_text(x.dims)} {x.dtype}") for label, x in tensors.items()]
     if "ZeroDivision" in text:
-        rule = "Integers have no infinity. Take floats, or set what is 0 before:"
+        rule = "Integers have no infinity. Take floats, or replace zeros before:"
         raise runtime_error(f"{kind}: integers divided by 0.", rows, rule, f'rf.cast({name}, "float32")') from None
     if any(dtype.startswith("complex") for dtype in dtypes):
         rule = "It is not defined for complex numbers, which have no order. Take absolute values, or the two parts:"

@@ -31,7 +31,7 @@ def _invert(self: Tensor) -> Tensor:
         raise type_error(
             f"~ of {self.dtype}.",
             [("tensor", f"{shape_of(self)} {self.dtype}")],
-            "Only what is True or False can be inverted. Say when a value counts as True:",
+            "Only bools can be inverted. Say when a value counts as True:",
             "~(x != 0)    # or x == 0",
         )
     return math.logical_not(self)

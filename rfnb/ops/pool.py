@@ -84,7 +84,7 @@ def _plan(source: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
         raise dim_error(
             f"pool{nd}d: {nd} spatial dims are needed.",
             [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
-            "The number says how many dims the window moves along.",
+            "The number is that of the dims along which the window moves.",
         )
     check_spatial("pool", source, spatial)
     windows = make_windows("pool", spatial, size, padding, strides, dilation, size_name="pool_size")

@@ -88,7 +88,7 @@ def random(
                 raise value_error(
                     "random: bound and minval or maxval.",
                     [("bound", _text(bound)), ("minval", _text(minval)), ("maxval", _text(maxval))],
-                    "The bound says both: from -bound to bound.",
+                    "The bound determines both: from -bound to bound.",
                 )
             minval, maxval = -bound, bound
         low, high = 0 if minval is None else minval, 1 if maxval is None else maxval

@@ -96,7 +96,7 @@ def put_back(state: dict[str, bytes]) -> None:
         raise value_error(
             "set_random_state: this is no state of the generators.",
             [("fails", f"{type(error).__name__}: {error}".splitlines()[0][:200]), ("backend", backend.name)],
-            "A state is what get_random_state gives, for the same backend: bytes by the name of a device. Nothing was set.",
+            "A state is a result of get_random_state for the same backend: bytes by the name of a device. Nothing was set.",
             "state = rf.get_random_state()",
         ) from error
 

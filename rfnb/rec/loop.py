@@ -193,7 +193,7 @@ class Loop(NotPicklable, NearNames):
             raise value_error(
                 f'Loop "{self.name}": unstack without axis.',
                 [("source", shape_of(source))],
-                "A loop that unstacks says over which dim.",
+                "A loop that unstacks needs its axis.",
                 "rf.Loop(axis=time)",
             )
         return self.step.frame(source)

@@ -171,7 +171,7 @@ def _check_arguments(spatial_dim: Dim | None, xs: Any, cond: Any) -> None:
                 ("cond", "given" if cond else None),
                 ("xs", "given" if xs is not None else None),
             ],
-            "Either spatial_dim says it (and xs have that dim), or cond does in each step.",
+            "Either spatial_dim determines it (and xs have that dim), or cond does in each step.",
             "rf.scan(spatial_dim=time, xs=x, initial=..., body=...)",
         )
 

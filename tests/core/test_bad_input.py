@@ -568,7 +568,7 @@ def test_only_bools_are_inverted():
         """
         ~ of float32.
           tensor  [batch=3, time<=7, feat=5] float32
-        Only what is True or False can be inverted. Say when a value counts as True:
+        Only bools can be inverted. Say when a value counts as True:
             ~(x != 0)    # or x == 0
         """,
     ):

@@ -200,7 +200,7 @@ def test_what_is_not_finite_is_said_a_step_later_with_the_batch_it_was_in():
         "  parameters  9 not finite\n"
         "  update      3\n"
         "  batch       3\n"
-        "  optimizer   has used it: parameters are not finite any more\n"
+        "  optimizer   has used it: parameters are no longer finite\n"
         "It is the first module, in the order of the calls, whose output is not finite.\n"
         "    rf.watch(model, optimizer, activations=1)    # looks at the outputs of all modules in each update"
     )

@@ -480,7 +480,7 @@ def test_a_backward_hook_of_a_module_that_is_called_with_tensors_is_refused():
         """
         Net[rf]: a backward hook of a module that is called with Tensors.
           hooks  1
-        torch calls these hooks for raw arrays among arguments and results only. Say what the axes of the arrays are:
+        torch calls these hooks for raw arrays among arguments and results only. Name the axes of the arrays:
             rf.as_torch(model, inputs="batch time in_dim")
         """,
     ):

@@ -82,7 +82,7 @@ def test_the_mean_in_one_process_is_the_mean_over_frames():
         """
         mean_over_processes: this operand is not a Tensor.
           got  torch.Tensor
-        The dims of a loss say which of it is padding.
+        The dims of a loss determine its padding.
             rf.mean_over_processes(rf.named(loss, "batch time", lengths=lengths))
         """,
     ):

@@ -126,7 +126,7 @@ def test_prompts_padded_on_the_right():
         ValueError,
         """
         hf_search_options: prompts that are padded on the right.
-        What is generated comes right after its prompt.
+        The generated labels come right after the prompt.
             tokenizer.padding_side = "left"
         """,
     ):

@@ -91,7 +91,7 @@ def test_a_size_that_two_dims_have_says_nothing():
     assert str(caught.value) == (
         'Layer "output" of class "reduce": 2 dims of the source have the size of axis \'dim:2\'.\n'
         "  source  [batch=2, time<=2, s:0=2, s:1=2]\n"
-        "A size says which dim it is if no other one has it. Name it:\n"
+        "A size identifies a dim only if no other one has it. Name it:\n"
         '    "stag:s:0"'
     )
 
@@ -366,7 +366,7 @@ def test_a_tensor_whose_dims_nothing_tells_apart_is_refused():
         'Input "data": which dim is c?\n'
         "  given     [batch=2, a=3, b=3]\n"
         "  declared  [batch=?, c=3, d=3]\n"
-        "Dims are told apart by batch, features, names, lengths and sizes. Their order says nothing.\n"
+        "Dims are told apart by batch, features, names, lengths and sizes, and never by their order.\n"
         '    x, _ = rf.replace_dim(x, in_dim=..., out_dim=Dim(..., name="c"))'
     )
 

@@ -47,7 +47,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         "  kind   'plus'\n"
         "  known  add, average, div, eval, floordiv, logical_and, logical_or, max, maximum, min, "
         "minimum, mod, mul, pow, squared_difference, sub, truediv\n"
-        "It says how the sources are combined.",
+        "It determines how the sources are combined.",
     ),
     "eval_name": (
         {"output": {"class": "eval", "from": "data", "eval": '__import__("os").system("ls")'}},
@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output" of class "linear": how many features?\n'
         "  n_out   None\n"
         "  target  None\n"
-        "n_out or out_dim says it, or the labels of the target.\n"
+        "n_out or out_dim determines it, or the labels of the target.\n"
         '    "output": {..., "n_out": 512}',
     ),
     "nothing": (
@@ -112,7 +112,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         "The network has no output.\n"
         "  layers  a\n"
-        'The output is the layer "output", or what is marked.\n'
+        'The output is the layer "output", or every marked layer.\n'
         '    "encoder": {..., "is_output_layer": True}',
     ),
     "subpart": (
@@ -126,7 +126,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output" of class "linear": n_out is not the size of out_dim.\n'
         "  n_out    3\n"
         "  out_dim  o=4\n"
-        "They say the same.",
+        "They are the same number.",
     ),
 }
 
@@ -216,7 +216,7 @@ def test_inputs():
     assert str(error.value) == (
         'Input "data": the lengths of time are missing.\n'
         "  array  (3, 2, 4)\n"
-        "They say which frames of each sequence are real.\n"
+        "They determine which frames of each sequence are real.\n"
         '    net({"data": (array, lengths), ...})'
     )
     with pytest.raises(rf.ShapeError) as error:
@@ -246,6 +246,6 @@ def test_extern_data_and_loop_forms():
         "net_from_dict: unknown form of loops.\n"
         "  loop   'while'\n"
         '  known  "with", "for"\n'
-        "It says how loops run.\n"
+        "It determines how loops run.\n"
         '    loop="for"'
     )

@@ -67,7 +67,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         "Rec: max_seq_len without unroll.\n"
         "  unroll       False\n"
         "  max_seq_len  3\n"
-        "The input says how long a predefined unit runs.\n"
+        "The input determines how long a predefined unit runs.\n"
         "    rf.Rec(..., unroll=True)",
     ),
     "last_n_out": (
@@ -116,7 +116,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output/rec/output" of class "choice": unknown input_type.\n'
         "  input_type  'probs'\n"
         "  known       prob, logits, log_prob, regression\n"
-        "It says what the scores are.",
+        "It is the kind of the scores.",
     ),
     "choice_cheat": (
         loop_of({"output": {"class": "choice", "from": "a", "target": "classes", "beam_size": 2, "cheating": "yes"}}),
@@ -162,7 +162,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         'Layer "s" of class "choice_get_beam_scores": no search choices.\n'
         "  from  output\n"
-        "Only what comes from the choices of a search has a beam.\n"
+        "Only values from the choices of a search have a beam.\n"
         "    net(data, search=True)",
     ),
     "att_size": (

@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output" of class "rec": two limits.\n'
         "  max_seq_len      3\n"
         "  max_seq_len_via  'l'\n"
-        "One of them says it.",
+        "Give only one of them.",
     ),
     "limit_text": (
         loop_of(
@@ -132,7 +132,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Loop "output": "data:classes" has other lengths than the loop.\n'
         "  data:classes  classes:time<=5: 5, 2, 4\n"
         "  loop          time<=7: 7, 5, 3\n"
-        "What a loop reads frame by frame has a frame for each of its steps. All frames at once "
+        "A value that a loop reads frame by frame has a frame for each of its steps. All frames at once "
         "are:\n"
         '    "base:data:classes"',
     ),
@@ -163,7 +163,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         'Layer "output/rec/s" of class "rnn_cell": initial_output of a layer with a state.\n'
         "  initial_output  1\n"
-        "Its previous output is part of its state, so the initial state says what it is.\n"
+        "Its previous output is part of its state, so the initial state determines it.\n"
         '    "s": {..., "initial_state": "zeros"}',
     ),
     "init_kind": (
@@ -209,7 +209,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         'Layer "l" of class "rec_last_output": the last frame of "output/output" is not kept.\n'
         "  kept  none\n"
-        "A loop keeps the last frame of what needs it.\n"
+        "A loop only keeps the last frames that its layers need.\n"
         '    "output": {..., "need_last": True}',
     ),
     "no_source": (

@@ -47,7 +47,7 @@ def test_several_missing_options_are_listed_with_the_next_line():
         'Layer "output" of class "split_dims": options are missing.\n'
         "  needed  axis, dims\n"
         "  given   class, from\n"
-        "What the layer does depends on it.\n"
+        "The layer depends on it.\n"
         '    "output": {..., "axis": ...}'
     )
 

@@ -224,7 +224,7 @@ def test_a_label_of_two_words():
         """
         KenLmState: a label is empty or has a blank in it.
           label  1: 'the cat'
-        Labels are joined by blanks, and words are what is between them.
+        Labels are joined by blanks, which separate the words.
         """,
     ):
         rf.KenLmState(TINY, vocab_file=["UNK", "the cat", "cat"])

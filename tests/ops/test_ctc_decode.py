@@ -140,7 +140,7 @@ ERRORS = {
         """
         ctc_durations_from_path: blank_index -1 counts from the end.
           path  [batch=3, time<=7]
-        The path has no sparse_dim that says where that is:
+        The path has no sparse_dim, so the number of classes is unknown:
             path = rf.set_sparse_dim(path, ...)
         """,
     ),

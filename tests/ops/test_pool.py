@@ -149,7 +149,7 @@ ERRORS = {
         pool2d: 2 spatial dims are needed.
           source           [batch=4, time<=7, feat=3]
           in_spatial_dims  [time<=7]
-        The number says how many dims the window moves along.
+        The number is that of the dims along which the window moves.
         """,
     ),
     "no such dim": (

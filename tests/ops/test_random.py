@@ -231,7 +231,7 @@ ERRORS = {
           bound   1
           minval  0
           maxval  None
-        The bound says both: from -bound to bound.
+        The bound determines both: from -bound to bound.
         """,
     ),
     "an empty interval": (

@@ -93,7 +93,7 @@ ERRORS = {
         lambda: rf.expand_dim(x, batch),
         DimError,
         """
-        expand_dim: the dim is there already.
+        expand_dim: source already has the dim.
           source  [batch=3, time<=3]
           dim     batch=3
         A dim occurs once. To repeat the values over another one, make it:

@@ -193,7 +193,7 @@ def test_unstack_without_axis(batch):
         """
         Loop "decoder": unstack without axis.
           source  [batch=3]
-        A loop that unstacks says over which dim.
+        A loop that unstacks needs its axis.
             rf.Loop(axis=time)
         """,
     ):

@@ -358,7 +358,7 @@ ERRORS = {
           spatial_dim  None
           cond         None
           xs           given
-        Either spatial_dim says it (and xs have that dim), or cond does in each step.
+        Either spatial_dim determines it (and xs have that dim), or cond does in each step.
             rf.scan(spatial_dim=time, xs=x, initial=..., body=...)
         """,
     ),

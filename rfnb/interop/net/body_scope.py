@@ -72,7 +72,7 @@ class BodyScope(Scope):
                 raise value_error(
                     f'Loop "{self.name}": "{label}" has other lengths than the loop.',
                     [(label, lengths_text(time)), ("loop", lengths_text(self.axis))],
-                    "What a loop reads frame by frame has a frame for each of its steps. All frames at once are:",
+                    "A value that a loop reads frame by frame has a frame for each of its steps. All frames at once are:",
                     f'"base:{label}"',
                 )
             whole, _ = replace_dim(whole, in_dim=time, out_dim=self.axis)

@@ -208,7 +208,7 @@ def _candidates(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
             raise dim_error(
                 f"{what}: {len(found)} dims of the source have the size of axis {_text(axis)}.",
                 [("source", shape_of(x))],
-                "A size says which dim it is if no other one has it. Name it:",
+                "A size identifies a dim only if no other one has it. Name it:",
                 f'"{_name_of(found[0])}"',
             )
         return found

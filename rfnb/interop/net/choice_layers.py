@@ -44,7 +44,7 @@ class ChoiceLayer(Layer):
             raise value_error(
                 f"{self.what}: unknown input_type.",
                 [("input_type", repr(kind)), ("known", ", ".join(_INPUT_TYPES))],
-                "It says what the scores are.",
+                "It is the kind of the scores.",
             )
         if self.opts.get("cheating", False) not in (False, True, None, "exclusive"):
             raise value_error(
@@ -262,7 +262,7 @@ class _BeamReader(Layer):
             raise value_error(
                 f"{self.what}: no search choices.",
                 [("from", ", ".join(self.sources))],
-                "Only what comes from the choices of a search has a beam.",
+                "Only values from the choices of a search have a beam.",
                 "net(data, search=True)",
             )
         return self.read(x, env)

@@ -151,7 +151,7 @@ class ExternData:
             raise value_error(
                 f'Input "{self.key}": the lengths of {dim.name} are missing.',
                 [("array", tuple(raw.shape))],
-                "They say which frames of each sequence are real.",
+                "They determine which frames of each sequence are real.",
                 f'net({{"{self.key}": (array, lengths), ...}})',
             )
         return Dim(_host_lengths(_host(given), dims), name=dim.name)
@@ -227,7 +227,7 @@ class ExternData:
             given, own = shape_of(value), "[" + ", ".join(d.short_repr() for d in self.dims) + "]"
             raise DimError(
                 message(f'Input "{self.key}": which dim is {several[0].name}?', [("given", given), ("declared", own)],
-                        "Dims are told apart by batch, features, names, lengths and sizes. Their order says nothing.",
+                        "Dims are told apart by batch, features, names, lengths and sizes, and never by their order.",
                         f'x, _ = rf.replace_dim(x, in_dim=..., out_dim=Dim(..., name="{several[0].name}"))')
                 if several and len(rest) == len(left)
                 else message(f'Input "{self.key}": other dims than declared.', [("given", given), ("declared", own)],

@@ -62,7 +62,7 @@ class LinearLayer(Layer):
             raise value_error(
                 f"{self.what}: how many features?",
                 [("n_out", None), ("target", target)],
-                "n_out or out_dim says it, or the labels of the target.",
+                "n_out or out_dim determines it, or the labels of the target.",
                 f'"{self.name}": {{..., "n_out": 512}}',
             )
         self.out_dim = Dim(size.size, name=f"{self.name}:feature", kind="feature", vocab=size.vocab)

@@ -133,7 +133,7 @@ class PositionalEncodingLayer(_ByModule):
             self.out_dim = feature
         if self.out_dim is None:
             raise value_error(
-                f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim says it.", '"n_out": 512'
+                f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim determines it.", '"n_out": 512'
             )
         constant = self.opts.get("constant", -1)
         self.module = PositionalEncoding(
@@ -183,7 +183,7 @@ class RelativePositionalEncodingLayer(_ByModule):
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         if self.out_dim is None:
             raise value_error(
-                f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim says it.", '"n_out": 64'
+                f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim determines it.", '"n_out": 64'
             )
         self.module = RelativePositionalEncoding(
             self.out_dim, clipping=self.opts.get("clipping", 16), fixed=bool(self.opts.get("fixed"))
@@ -266,7 +266,7 @@ class TwoDLSTMLayer(_ByModule):
             raise value_error(
                 f"{self.what}: how many features?",
                 [("from", ", ".join(self.sources)), ("n_out", self.n_out)],
-                "Both sources have features, n_out says those of the result.",
+                "Both sources have features; n_out is the number of features of the result.",
             )
         self.x_dim, self.y_dim = dims
         self.module = TwoDLSTM(self.x_dim, self.y_dim, self.out_dim, pooling=self.opts.get("pooling", "last"))  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
             raise value_error(
                 f"{layer.what}: initial_output of a layer with a state.",
                 [("initial_output", repr(kind))],
-                "Its previous output is part of its state, so the initial state says what it is.",
+                "Its previous output is part of its state, so the initial state determines it.",
                 f'"{layer.name}": {{..., "initial_state": "zeros"}}',
             )
         return fitted(of_state, template, layer)

@@ -69,7 +69,7 @@ class Layer(Module):
             raise value_error(
                 f"{self.what}: n_out is not the size of out_dim.",
                 [("n_out", self.n_out), ("out_dim", self.out_dim.short_repr())],
-                "They say the same.",
+                "They are the same number.",
             )
         if self.out_dim is None and self.n_out is not None and self.own_feature:
             self.out_dim = Dim(self.n_out, name=f"{name}:feature", kind="feature")
@@ -107,7 +107,7 @@ class Layer(Module):
                 if len(missing) == 1
                 else f"{self.what}: options are missing.",
                 [("needed", ", ".join(missing)), ("given", ", ".join(self.opts))],
-                "What the layer does depends on it.",
+                "The layer depends on it.",
                 f'"{self.name}": {{..., "{missing[0]}": ...}}',
             )
 

@@ -28,7 +28,7 @@ def rec_last_output_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Te
         raise value_error(
             f'{layer.what}: the last frame of "{rec}/{name}" is not kept.',
             [("kept", ", ".join(kept) or "none")],
-            "A loop keeps the last frame of what needs it.",
+            "A loop only keeps the last frames that its layers need.",
             f'"{name}": {{..., "need_last": True}}',
         )
     return found

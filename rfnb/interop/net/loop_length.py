@@ -83,7 +83,7 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
         raise value_error(
             f"{layer.what}: two limits.",
             [("max_seq_len", repr(given)), ("max_seq_len_via", repr(via))],
-            "One of them says it.",
+            "Give only one of them.",
         )
     if via is not None:
         return _number(layer, env.get(via.removeprefix("base:")) if isinstance(via, str) else via)

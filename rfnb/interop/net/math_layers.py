@@ -31,7 +31,7 @@ def _unknown_kind(layer: Layer, given: Any, known: Any) -> ValueError:
     return value_error(
         f"{layer.what}: unknown kind.",
         [("kind", repr(given)), ("known", ", ".join(near))],
-        "It says how the sources are combined.",
+        "It determines how the sources are combined.",
     )
 
 

@@ -142,7 +142,7 @@ class DictNetwork(Module):
             raise value_error(
                 "The network has no output.",
                 [("layers", ", ".join(self.layers.by_name) or "none")],
-                'The output is the layer "output", or what is marked.',
+                'The output is the layer "output", or every marked layer.',
                 '"encoder": {..., "is_output_layer": True}',
             )
         return found
@@ -262,7 +262,7 @@ def _face(loop: str) -> str:
         raise value_error(
             "net_from_dict: unknown form of loops.",
             [("loop", repr(loop)), ("known", '"with", "for"')],
-            "It says how loops run.",
+            "It determines how loops run.",
             'loop="for"',
         )
     return loop

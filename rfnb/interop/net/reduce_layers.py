@@ -44,7 +44,7 @@ class ReduceLayer(Layer):
             raise value_error(
                 f"{self.what}: unknown mode.",
                 [("mode", repr(mode)), ("known", ", ".join(_MODES))],
-                "It says what is kept of all values.",
+                "It determines how the values are reduced.",
             )
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:

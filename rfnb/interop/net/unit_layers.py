@@ -36,7 +36,7 @@ class _UnitBase(Layer):
             raise value_error(
                 f"{self.what}: how many features?",
                 [("unit", repr(self.opts.get("unit"))), ("n_out", None)],
-                "n_out or out_dim says it.",
+                "n_out or out_dim determines it.",
                 f'"{self.name}": {{..., "n_out": 512}}',
             )
         self.initial = self.opts.get("initial_state")

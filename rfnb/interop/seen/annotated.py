@@ -100,7 +100,7 @@ def _say_unfit(call: Call, name: str, raw: torch.Tensor) -> None:
         call.names.said.add(key)
         warn_user(
             message(
-                "record: an annotation does not fit what is there, and names nothing.",
+                "record: an annotation does not fit the tensor, and names nothing.",
                 [("module", f"{call.path or 'the model'}, a {type(call.module).__name__}"), (name, tuple(raw.shape))],
                 "An annotation of jaxtyping has a word for each axis. The names can be given to the recording, too:",
                 f'rf.record(model=model, dims={{"{call.path}": ["batch", "time", "feature"]}})',

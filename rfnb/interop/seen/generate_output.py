@@ -77,7 +77,7 @@ def _parts(out: Any) -> _Parts:
         raise type_error(
             "beams_of: this is no output of generate.",
             [("given", type(out).__name__), ("has", ", ".join(map(str, has)) or "nothing"), ("needed", "sequences, scores")],
-            "It is what a model of transformers gives, or a dict with the same names and tensors of torch:",
+            "It is the output of a model of transformers, or a dict with the same names and tensors of torch:",
             f"out = {_CALL}",
         )  # fmt: skip
     there = ", ".join(str(name) for name in has if get(name) is not None)
@@ -95,7 +95,7 @@ def _parts(out: Any) -> _Parts:
         raise value_error(
             "beams_of: this output has no beam_indices.",
             [("sequences", f"{len(sequences)}"), ("rows of scores", f"{rows}"), ("lacks", "beam_indices")],
-            "They say through which slots of the beam each result came; generate gives them with the scores of a beam search:",
+            "They are the slots of the beam through which each result came; generate gives them with the scores of a beam search:",
             f"out = {_CALL}",
         )
     count = slots.shape[1] if slots is not None else len(by)
@@ -103,7 +103,7 @@ def _parts(out: Any) -> _Parts:
         raise value_error(
             "beams_of: there are fewer labels than steps.",
             [("sequences", tuple(sequences.shape)), ("steps", f"{count}"), ("scores", f"{len(by)}")],
-            "What was generated is the end of sequences, one label for each step.",
+            "The generated labels are the end of sequences, one for each step.",
             f"out = {_CALL}",
         )
     tokens = sequences[:, sequences.shape[1] - count :]

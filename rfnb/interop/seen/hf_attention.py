@@ -197,11 +197,11 @@ def offer(
         )
         remarks = [] if places is None else places.remarks
         if own is None and any(version_of(each) != version for each, version in versions):
-            remarks.append("These are no weights of the model: it has changed its queries or keys in place since.")
+            remarks.append("These are not the weights of the model: it has changed its queries or keys in place since.")
         elif error is not None and not (differs := float(error())) < _tolerance(scored.query.dtype):
             remarks.append(
-                "These may be no weights of the model: what it returned is not what they make of the values "
-                f"(the difference is {differs:.1g} of their size). Its attention function does more than is known here."
+                "These may not be the weights of the model: with its values they do not give its result "
+                f"(the difference is {differs:.1g} of their size). Its attention function does more than rfnb knows."
             )
         if shared > 1:
             remarks.append(f"{shared} heads of queries share the keys of one: heads 0 to {shared - 1}, and so on.")

@@ -68,7 +68,7 @@ def offer(home: Call, result: torch.Tensor, axis: int) -> None:
         ):  # padding rows may be fully masked: all entries are equal
             remarks.append("Rows add up to less than 1: the rest goes to places of the cache that nothing is in yet.")
         if version_of(raw) != version:
-            remarks.append("These are no weights of the model any more: it has changed them in place since.")
+            remarks.append("These are no longer the weights of the model: it has changed them in place since.")
         return values | ({"remark": " ".join(remarks)} if remarks else {})
 
     probe_later("attention", Later(make, raw.numel() * raw.element_size()))

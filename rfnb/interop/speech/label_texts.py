@@ -299,7 +299,7 @@ def _blank(what: str, names: Sequence[str], classes: int, pad: int | None, of_co
         raise value_error(
             f"{what}: which class is the blank?",
             [("vocabulary", ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")), ("classes", classes)],
-            "Nothing says it: no pad token of a tokenizer, no config, "
+            "It cannot be inferred: no pad token of a tokenizer, no config, "
             + ("several labels that could be it." if known else "no label that is one by its name."),
             f"rf.{what}(..., blank=0)    # an index, -1 for the last class, or the label as text",
         )

@@ -63,7 +63,7 @@ def frame_lengths(what: str, lengths: Any, samples: Any, config: Any, count: int
         raise value_error(
             f"{what}: how many frames has each sequence?",
             [("samples", ", ".join(map(str, sizes[:8].tolist()))), ("lengths", None)],
-            "The samples have different lengths, so the last frames are padding; no config with conv_kernel and conv_stride says which.",
+            "The samples have different lengths, so the last frames are padding; a config with conv_kernel and conv_stride is missing.",
             f"rf.{what}(logits, lengths, ...)",
         )
     for kernel, stride in zip(kernels, strides):

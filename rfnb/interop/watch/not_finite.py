@@ -63,9 +63,7 @@ class NotFinite:
             ("batch", self.counts["batches"] or "not seen"),
         ]
         used = (
-            "has used it: parameters are not finite any more"
-            if self.late
-            else "has not used it: parameters are as before"
+            "has used it: parameters are no longer finite" if self.late else "has not used it: parameters are as before"
         )
         return [*rows, ("optimizer", used)]
 

@@ -520,6 +520,6 @@ def _check_options(every: Any, on_nan: Any, activations: Any, updates: Any) -> N
             raise value_error(
                 f"watch: {name} is no number of updates.",
                 [(name, repr(value))],
-                "It says after how many updates one is looked at; False: none.",
+                "It is the number of updates between two measurements; False: none.",
                 f"rf.watch(model, optimizer, {name}=10)",
             )

@@ -59,7 +59,7 @@ def setup_post_hook_on_method(
         raise attribute_error(
             f'setup_post_hook_on_method: {type(obj).__name__} has no "{attr}".',
             [("obj", type(obj).__name__), ("attr", attr)],
-            "A hook is on a method that is there.",
+            "A hook needs an existing method.",
             f'rf.setup_post_hook_on_method({type(obj).__name__.lower()}, "__call__", hook)',
         )
     method = getattr(obj, attr)

@@ -160,7 +160,7 @@ class Module(NearNames):
         raise not_implemented_error(
             f"{name} does not define __call__.",
             [("defines", ", ".join(own) or "nothing")],
-            "What a module does when it is called is its method `__call__`, where a module of torch has `forward`.",
+            "A call of a module runs its method `__call__`, where a module of torch has `forward`.",
             "__call__ = forward" if hasattr(self, "forward") else "def __call__(self, source): ...",
         )
 

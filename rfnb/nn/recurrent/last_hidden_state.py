@@ -140,7 +140,7 @@ def _feature(part: Tensor) -> Dim:
         raise value_error(
             "last_hidden_state: a state without feature_dim.",
             [("state", shape_of(part))],
-            "The features of the states are put together; say which dim they are.",
+            "The features of the states are combined; name their dim.",
             "state.h.feature_dim = out_dim",
         )
     return part.feature_dim

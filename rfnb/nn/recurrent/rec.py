@@ -137,5 +137,9 @@ def _check_unroll(max_seq_len: int | None, unroll: bool) -> None:
     if unroll:
         what, rule, fix = "unroll without max_seq_len", "State the number of steps.", "max_seq_len=100"
     else:
-        what, rule, fix = "max_seq_len without unroll", "The input says how long a predefined unit runs.", "unroll=True"
+        what, rule, fix = (
+            "max_seq_len without unroll",
+            "The input determines how long a predefined unit runs.",
+            "unroll=True",
+        )
     raise value_error(f"Rec: {what}.", rows, rule, f"rf.Rec(..., {fix})")

@@ -164,7 +164,7 @@ def test_beams_without_their_slots_are_refused():
     expected = (
         "beams_of: this output has no beam_indices.\n  sequences       6\n  rows of scores  12\n"
         "  lacks           beam_indices\n"
-        "They say through which slots of the beam each result came; generate gives them with the scores of a beam search:\n"
+        "They are the slots of the beam through which each result came; generate gives them with the scores of a beam search:\n"
         "    out = model.generate(..., return_dict_in_generate=True, output_scores=True)"
     )
     with raises_message(ValueError, expected):
@@ -175,7 +175,7 @@ def test_what_another_library_gives_is_refused():
     expected = (
         "beams_of: this is no output of generate.\n  given   dict\n  has     prompt_token_ids, outputs\n"
         "  needed  sequences, scores\n"
-        "It is what a model of transformers gives, or a dict with the same names and tensors of torch:\n"
+        "It is the output of a model of transformers, or a dict with the same names and tensors of torch:\n"
         "    out = model.generate(..., return_dict_in_generate=True, output_scores=True)"
     )
     with raises_message(TypeError, expected):

@@ -68,7 +68,9 @@ def test_weights_of_a_function_that_is_told_as_flash_attention_is(family, flash)
     batch = inputs(family)
     trace = recorded(without_weights(family, flash), batch)
     compare(trace, attentions(made(family), batch), rtol=1e-4, atol=1e-5)
-    assert not any("may be no weights" in event.values.get("remark", "") for event in trace.select(kind="attention"))
+    assert not any(
+        "may not be the weights" in event.values.get("remark", "") for event in trace.select(kind="attention")
+    )
 
 
 def test_a_function_that_does_something_else_is_found_out(flash, monkeypatch):
@@ -78,7 +80,7 @@ def test_a_function_that_does_something_else_is_found_out(flash, monkeypatch):
     monkeypatch.setitem(AttentionInterface._global_mapping, flash, hotter)
     event = recorded(without_weights("Llama", flash), inputs("Llama")).select(kind="attention")[0]
     assert event.values["remark"].startswith(
-        "These may be no weights of the model: what it returned is not what they make of the values (the difference is "
+        "These may not be the weights of the model: with its values they do not give its result (the difference is "
     )
 
 

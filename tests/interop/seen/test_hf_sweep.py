@@ -93,7 +93,7 @@ def test_what_is_called_attention_is_offered_as_it_is_computed_or_named(family):
     events = [event for event in events if not event.path.endswith(".effective")]
     for event in events:
         weights = event.values["weights"]
-        assert "no weights" not in event.values.get("remark", ""), (event.path, event.values["remark"])
+        assert "weights of the model" not in event.values.get("remark", ""), (event.path, event.values["remark"])
         assert is_made(weights.raw_tensor.float(), softmaxes.made), (event.path, weights)
     _compare(model, batch, events)
 

@@ -152,7 +152,7 @@ def test_a_blank_that_nothing_says():
         "ctc_output: which class is the blank?\n"
         "  vocabulary  A, B, C, D, E\n"
         "  classes     5\n"
-        "Nothing says it: no pad token of a tokenizer, no config, no label that is one by its name.\n"
+        "It cannot be inferred: no pad token of a tokenizer, no config, no label that is one by its name.\n"
         "    rf.ctc_output(..., blank=0)    # an index, -1 for the last class, or the label as text"
     )
     assert "several labels that could be it" in message(
@@ -300,7 +300,7 @@ def test_samples_of_different_lengths_without_lengths():
         "ctc_output: how many frames has each sequence?\n"
         "  samples  700, 400\n"
         "  lengths  None\n"
-        "The samples have different lengths, so the last frames are padding; no config with conv_kernel and conv_stride says which.\n"
+        "The samples have different lengths, so the last frames are padding; a config with conv_kernel and conv_stride is missing.\n"
         "    rf.ctc_output(logits, lengths, ...)"
     )
 

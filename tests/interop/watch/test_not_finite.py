@@ -306,7 +306,7 @@ def test_a_step_late_it_is_said_that_the_optimizer_has_used_it(monkeypatch):
             optimizer.step()
     lines = str(error.value).splitlines()
     assert lines[0] == 'watch: the output of "middle.1" is NaN or infinite.'
-    assert "  optimizer   has used it: parameters are not finite any more" in lines
+    assert "  optimizer   has used it: parameters are no longer finite" in lines
     assert "  update      2" in lines
 
 

@@ -247,7 +247,7 @@ def test_a_module_without_call_says_so():
     with raises_message(NotImplementedError, """
         Net does not define __call__.
           defines  encode
-        What a module does when it is called is its method `__call__`, where a module of torch has `forward`.
+        A call of a module runs its method `__call__`, where a module of torch has `forward`.
             def __call__(self, source): ...
         """):  # fmt: skip
         Net()(1)

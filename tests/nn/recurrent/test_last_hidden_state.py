@@ -110,7 +110,7 @@ def test_no_state_another_way_and_no_features():
     with raises_message(ValueError, """
         last_hidden_state: a state without feature_dim.
           state  [batch=3, out=4]
-        The features of the states are put together; say which dim they are.
+        The features of the states are combined; name their dim.
             state.h.feature_dim = out_dim
     """):  # fmt: skip
         rf.last_hidden_state(rf.State(c=randn(batch, out), h=randn(batch, out)))

@@ -157,7 +157,7 @@ def test_unroll_has_a_longest_sequence(time):
         Rec: max_seq_len without unroll.
           unroll       False
           max_seq_len  4
-        The input says how long a predefined unit runs.
+        The input determines how long a predefined unit runs.
             rf.Rec(..., unroll=True)
     """):  # fmt: skip
         rf.Rec("gru", d_in, out, max_seq_len=4)
