@@ -8,7 +8,8 @@ d.place, d.cause.name, d.cause.sure
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -31,6 +32,7 @@ from rfnb.viz.terminal import aligned
 
 _TOLERANCE = 1e-7
 _MOST = 400  # passes
+_LINES, _WIDE = 32, 64  # of a view: lines of code, letters of a line
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class CodeDiff(NearNames):
         kind: The class of this module.
         call: The function of torch there.
         line, code: The line of mine that calls it, "cell 5, line 7", and its text; "" if the results are the same.
+        lines: The same of each line of mine, in the order of calls: place, text, how many of its values theirs has and lacks.
         theirs: The path and the function in theirs whose result mine lacks.
         causes: The explanations: a sure one, or several possible ones.
         tried: Number of passes made to test causes.
@@ -77,6 +80,7 @@ class CodeDiff(NearNames):
     values: list[tuple[str, int, int]] = field(default_factory=list)
     line: str = ""
     code: str = ""
+    lines: list[tuple[str, str, int, int]] = field(default_factory=list)
 
     @property
     def cause(self) -> Cause | None:
@@ -112,6 +116,15 @@ class CodeDiff(NearNames):
     def _rows(self) -> list[list[str]]:
         return [[path or "the model", str(known), str(unknown)] for path, known, unknown in self.values]
 
+    def _shown(self) -> list[tuple[str, int, int]]:
+        """The rows of a view: lines of code by number and text, an arrow at the difference; modules if there are too many lines."""
+        if not 0 < len(self.lines) <= _LINES:
+            return [(path or "the model", known, unknown) for path, known, unknown in self.values]
+        return [
+            (f"{'→ ' if place == self.line else ''}{re.split(r'[ :]', place)[-1]} {_short(code)}", known, unknown)
+            for place, code, known, unknown in self.lines
+        ]
+
     def __repr__(self) -> str:
         head = ["module", "values in both", "only here"]
         return "\n".join([*self._lines(), *aligned([head, *self._rows()[:24]])])
@@ -122,23 +135,26 @@ class CodeDiff(NearNames):
 
 
 def spec(diff: CodeDiff, *, title: str | None = None) -> Spec:
-    """The spec of its view: the modules of mine, by the fraction of their values that theirs has.
+    """The spec of its view: the lines of mine, by the fraction of their values that theirs has; the modules where there are too many lines.
 
     Args:
         title: Default: the place.
     """
-    values = np.array([[known, unknown] for _, known, unknown in diff.values] or [[0, 0]], float)
-    rows = [path or "the model" for path, _, _ in diff.values] or ["nothing"]
+    rows = diff._shown() or [("nothing", 0, 0)]
+    values = np.array([[known, unknown] for _, known, unknown in rows], float)
     made = Measured(
         "values",
-        values,
-        ("module", rows),
-        ("known", ["in both", "only here"]),
+        values / np.maximum(values.sum(1, keepdims=True), 1),
+        ("line", [name for name, *_ in rows]),
+        ("its values", [f"{diff.names[1]} has", f"only {diff.names[0]} has"]),
         remark=" ".join(diff._lines()).rstrip("."),
     )
-    return spec_of_map(
-        made, title=title or "Two codes: " + ("the same" if diff.same else f"they part in {diff.place or 'the model'}")
-    )
+    where = diff.place or (f"the line `{_short(diff.code)}`" if diff.code else "the model")
+    return spec_of_map(made, title=title or "Two codes: " + ("the same" if diff.same else f"they part in {where}"))
+
+
+def _short(code: str) -> str:
+    return code if len(code) <= _WIDE else f"{code[: _WIDE - 1]}…"
 
 
 def diff_codes(
@@ -206,9 +222,9 @@ class _Codes:
             )
         apart = float(relative(a, b).max()) if a.shape == b.shape else float("inf")
         side, other_side = self._sides(tape, theirs)
-        values = _by_module(side)
+        values, lines = _by_module(side), _by_line(side)
         if equal(output, expected, self.tolerance):
-            return CodeDiff(True, apart, None, "", "", None, [], 0, self.names, values)
+            return CodeDiff(True, apart, None, "", "", None, [], 0, self.names, values, lines=lines)
         own, other = begins(side, [tape.maker(a)], other_side, [theirs.maker(b)])
         if own is None:
             own = tape.calls[-1] if other is None else self._before(side, other_side, other) or tape.calls[-1]
@@ -228,7 +244,9 @@ class _Codes:
         there = None if other is None else (other.path, other.name)
         kind = kind_of(self.mine, place)
         line, code = ("", "") if own.line is None else (place_text(own.line), source_line(own.line))
-        return CodeDiff(False, apart, place, kind, own.name, there, causes, self.passes, self.names, values, line, code)
+        return CodeDiff(
+            False, apart, place, kind, own.name, there, causes, self.passes, self.names, values, line, code, lines
+        )
 
     def _sides(self, tape: Tape, theirs: Tape) -> tuple[OneSide, OneSide]:
         a = OneSide(tape, self.mine, self.inputs, Sums(theirs, self.tolerance))
@@ -321,10 +339,19 @@ def _snap(mine: torch.nn.Module, theirs: torch.nn.Module) -> None:
 
 
 def _by_module(side: OneSide) -> list[tuple[str, int, int]]:
-    counts: dict[str, list[int]] = {}
+    return [(path, *counts) for path, counts in _counted(side, lambda call: call.path).items()]
+
+
+def _by_line(side: OneSide) -> list[tuple[str, str, int, int]]:
+    found = _counted(side, lambda call: call.line and (place_text(call.line), source_line(call.line)))
+    return [(*line, *counts) for line, counts in found.items() if line]
+
+
+def _counted(side: OneSide, of: Callable[[TapeCall], Any]) -> dict[Any, tuple[int, int]]:
+    """How many of the values of calls theirs has and lacks, by what `of` says of a call."""
+    counts: dict[Any, tuple[int, int]] = {}
     for call, known, content in zip(side.tape.calls, side.known, side.content):
         if content:
-            entry = counts.setdefault(call.path, [0, 0])
-            entry[0] += sum(known)
-            entry[1] += len(known) - sum(known)
-    return [(path, known, unknown) for path, (known, unknown) in counts.items()]
+            (had, lacked), has = counts.get(key := of(call), (0, 0)), sum(known)
+            counts[key] = had + has, lacked + len(known) - has
+    return counts

@@ -6,6 +6,7 @@ print(sweep); rf.show(sweep)                    # as a table, as a map
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import aligned
 
 _WIDE = 12  # columns of a table
+_OF_SUMS = re.compile(r"not sum to 1|^weight on ")  # what a view says of rows that are distributions
 
 
 class Measured(np.lib.mixins.NDArrayOperatorsMixin):
@@ -132,8 +134,14 @@ def spec(measured: Measured, *, title: str | None = None, live: bool = False) ->
         Tensor("measured", [batch, rows, columns], raw_tensor=raw), target=[str(label) for label in measured.rows[1]], source=sources,
         target_dim=rows, source_dim=columns, title=title or name, live=live,
     )  # fmt: skip
-    for each in made.head["maps"]:
-        each.pop("remark", None)  # its rows are not distributions
+    for each in made.head["maps"]:  # its rows are no distributions, even if they sum to 1
+        each.pop("remark", None)
+        if each.pop("sums", False) and "notes" in each:
+            kept = {
+                seq: [part for part in note.split("; ") if not _OF_SUMS.search(part)]
+                for seq, note in each["notes"].items()
+            }
+            each["notes"] = {seq: "; ".join(parts) for seq, parts in kept.items() if parts}
     if (values < 0).any():  # a diverging colour map for both signs
         most = float(np.nanmax(abs(values)))
         made.head.update({"range": [-most, most], "signed": True})

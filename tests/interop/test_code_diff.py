@@ -1,5 +1,6 @@
 """diff of two models finds where a port parts from its original, and calls a cause sure only if both are equal with that changed."""
 
+import numpy as np
 import pytest
 import torch
 from interop import port_families as families
@@ -9,6 +10,8 @@ from interop import port_third_set as third
 from seed import part_of
 
 import rfnb as rf
+from rfnb.interop import code_diff, measured
+from rfnb.interop.measured import Measured
 
 pytest.importorskip("transformers")
 from interop import port_second_set as second
@@ -130,6 +133,52 @@ def test_it_is_told_in_words_page_and_numbers():
     page = diff._repr_html_()
     assert "<th scope='row'>layers.0.attn.wo</th>" in page and "Transposed weight" in page
     assert "layers.0.attn.wo" in " ".join(rf.show(diff).text().split())
+
+
+class Steps(torch.nn.Module):
+    """Three lines, of which the second differs in a port."""
+
+    def __init__(self, act=torch.tanh):
+        super().__init__()
+        self.first, self.last, self.act = (
+            torch.nn.Parameter(torch.eye(3) + 1),
+            torch.nn.Parameter(torch.eye(3) - 2),
+            act,
+        )
+
+    def forward(self, x):
+        x = x @ self.first
+        x = self.act(x)
+        return x @ self.last
+
+
+def test_its_view_has_the_lines_of_mine_and_an_arrow_where_they_part():
+    diff = rf.diff(Steps(torch.sigmoid), Steps(), inputs=torch.randn(2, 3, generator=torch.Generator().manual_seed(1)))
+    assert [(code, known, unknown) for _, code, known, unknown in diff.lines] == [
+        ("x = x @ self.first", 1, 0),
+        ("x = self.act(x)", 0, 1),
+        ("return x @ self.last", 0, 1),
+    ]
+    made = code_diff.spec(diff)
+    first, second, third = made.head["seqs"][0]["rows"]
+    assert first.endswith(" x = x @ self.first") and second.startswith("→ ") and third.endswith("return x @ self.last")
+    assert made.blocks["map0"].tolist() == [[[1, 0], [0, 1], [0, 1]]]
+    assert made.head["title"] == "Two codes: they part in the line `x = self.act(x)`"
+    text = rf.show(diff).text()
+    assert "sum to 1" not in text and "!" not in text and "uniform" not in text
+
+
+def test_its_view_has_modules_where_there_are_too_many_lines():
+    diff = rf.diff(Steps(torch.sigmoid), Steps(), inputs=torch.ones(2, 3))
+    diff.lines = diff.lines * 11  # 33 of them
+    assert code_diff.spec(diff).head["seqs"][0]["rows"] == ["the model"]
+
+
+def test_rows_that_sum_to_1_are_no_distributions_in_a_map_of_measured_numbers():
+    values = np.array([[1, 0], [0.5, 0.5], [70, 65], [np.nan, 1]])
+    made = measured.spec(Measured("counts", values, ("line", "abcd"), ("kind", "xy")))
+    (entry,) = made.head["maps"]
+    assert "sums" not in entry and "sum" not in str(entry.get("notes")) and "NaN" in entry["notes"]["0"]
 
 
 class Gate(torch.nn.Module):
