@@ -43,7 +43,7 @@ def _check_other_padding(answer, name: str, reference) -> None:
                     else "Only the first frames of a sequence are real, as many as its length says."
                 )
                 filled = "NaN" if garbage != garbage else f"{garbage:.0f}"
-                wrong(f"You looked at padding: filled with {filled}, {name} is another one.", _shown(lengths), rule)
+                wrong(f"You looked at padding: filled with {filled}, {name} is different.", _shown(lengths), rule)
 
 
 @exercise(

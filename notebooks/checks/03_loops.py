@@ -493,7 +493,7 @@ def final_state(answer):
             dirty[torch.arange(x.shape[1]) >= sizes[:, None]] = float("nan")
             if not is_same(call(answer, step, dirty, sizes.clone(), start.clone()), right):
                 wrong(
-                    "You looked at padding: filled with NaN, the final state is another one.",
+                    "You looked at padding: filled with NaN, the final state is different.",
                     given,
                     "A product with 0 does not take NaN away: 0 * NaN is NaN. torch.where picks.",
                 )

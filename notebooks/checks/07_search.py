@@ -218,7 +218,7 @@ def normalised(answer):
         for mistake, words in _NORMALISED_MISTAKES:
             if all(_near(call(answer, *each), mistake(*each)) for each in ((-2.0, 7, 1.0), (-3.0, 12, 0.6))):
                 wrong(words, rows)
-        wrong("The rating is another one.", rows, "log_prob / ((5 + length) / 6) ** alpha")
+        wrong("The rating is different.", rows, "log_prob / ((5 + length) / 6) ** alpha")
 
 
 def _near(a, b) -> bool:

@@ -162,7 +162,7 @@ def forward(answer):
         if all(_near(one, np.exp(other)) for one, other in found):
             wrong("These are probabilities; a cell is a log.", [*rows, *_first(got, want)])
         wrong(
-            "A cell is another one.",
+            "A cell is different.",
             [*rows, *_first(got, want)],
             "The sum over what may come before, times the probability of its label.",
         )

@@ -567,7 +567,7 @@ def bleu(answer):
         wrong(
             "This is another number.",
             both,
-            "Print your counts for each n, and the penalty: which of them is another one?",
+            "Print your counts for each n, and the penalty: which of them differs?",
         )
 
 

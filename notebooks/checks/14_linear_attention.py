@@ -194,8 +194,8 @@ def delta_step(answer):
             (partial(_delta, gate="none"), "Nothing is forgotten.", "First all of the state is multiplied by keep."),
             (partial(_delta, gate="after"), "The gate takes from what was just written.", "First the gate, then the correction."),
             (partial(_delta, asked="old"), "The key asks the state from before the gate.", "First the gate, then the correction."),
-            (partial(_delta, read="before"), "It reads the state from before this step.", "At last the query reads."),
-            (partial(_delta, read="kept"), "It reads before the correction.", "At last the query reads."),
+            (partial(_delta, read="before"), "It reads the state from before this step.", "Finally the query reads."),
+            (partial(_delta, read="kept"), "It reads before the correction.", "Finally the query reads."),
             (
                 lambda state, query, key, value, keep, write: _delta(state, query, key, value, write, keep),
                 "keep and write have changed places.",

@@ -291,7 +291,7 @@ def _judge_trains(got: Any, logits: torch.Tensor, right: torch.Tensor, given: Se
     check_same(got, right, what="The loss", given=given)
     if not isinstance(got, torch.Tensor) or not got.requires_grad:
         wrong(
-            "No training goes on with this loss: it does not depend on the logits.",
+            "Training cannot go on with this loss: it does not depend on the logits.",
             given,
             "It is a tensor of torch of which backward() can be called, also where the loss is 0.",
         )

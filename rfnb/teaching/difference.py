@@ -66,7 +66,7 @@ def difference(got: Any, expected: Any, tolerance: float = 1e-4, place: str = ""
         return _of_structure(got, expected, tolerance, place)
     if isinstance(expected, (str, set, frozenset, Dim)) or expected is None:
         same = (got is expected or got == expected) if type(got) is not np.ndarray else False
-        return None if same is True else Difference(f"{place} is another one".strip(), _both(got, expected))
+        return None if same is True else Difference(f"{place} is different".strip(), _both(got, expected))
     return _ofarray_in(got, expected, tolerance, place)
 
 
@@ -136,7 +136,7 @@ def _ofarray_in(got: Any, expected: Any, tolerance: float, place: str) -> Differ
     wanted = array_in(expected)
     if wanted is None:
         same = got == expected
-        return None if same is True else Difference(f"{place} is another one".strip(), _both(got, expected))
+        return None if same is True else Difference(f"{place} is different".strip(), _both(got, expected))
     values = array_in(got)
     if values is None:
         what = "no number" if wanted.ndim == 0 else "no array of numbers"

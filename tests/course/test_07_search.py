@@ -162,7 +162,7 @@ WRONG = {
         "multiplied by the penalty": lambda score, length, alpha: score * ((5 + length) / 6) ** alpha,
         "The division by 6 ** α is missing": lambda score, length, alpha: score / (5 + length) ** alpha,
         "has its exponent α, too": lambda score, length, alpha: score / ((5 + length) ** alpha / 6),
-        "The rating is another one": lambda score, length, alpha: score,
+        "The rating is different": lambda score, length, alpha: score,
     },
     "alpha_flip": {
         "the short one still wins": 0.2,

@@ -157,7 +157,7 @@ WRONG = {
             chosen, every(logits, letters), 0.0
         ).sum() / chosen.sum().clamp(min=1),
         "the loss is not 0": lambda logits, letters, chosen: every(logits[chosen][None], letters[chosen][None]).mean(),
-        "No training goes on": lambda logits, letters, chosen: (
+        "Training cannot go on": lambda logits, letters, chosen: (
             right.masked_loss(logits, letters, chosen) if chosen.any() else torch.tensor(0.0)
         ),
     },

@@ -132,9 +132,9 @@ OTHERS = [
         [True, False],
         "The result has another dtype:\n  got       int64: whole numbers\n  expected  bool: true and false",
     ),
-    ("ab", "ba", "The result is another one:\n  got       'ab'\n  expected  'ba'"),
+    ("ab", "ba", "The result is different:\n  got       'ab'\n  expected  'ba'"),
     (None, 3, "The result is None.\nA function ends with `return` and its result."),
-    ((1.0, "a"), (1.0, "b"), "The result[1] is another one:\n  got       'a'\n  expected  'b'"),
+    ((1.0, "a"), (1.0, "b"), "The result[1] is different:\n  got       'a'\n  expected  'b'"),
     (["a"], ["a", "b"], "The result has another length:\n  got       1 entries: ['a']\n  expected  2 entries"),
     ({"b": "x"}, {"a": "x"}, "The result has other keys:\n  got       ['b']\n  expected  ['a']"),
     ("a", ["a", "b"], "The result is no list:\n  got       str\n  expected  list"),
@@ -145,7 +145,7 @@ OTHERS = [
     ),
     (1.0, math.nan, "The result is another number:\n  got       1\n  expected  nan"),
     ("seven", 7, "The result is no number:\n  got       'seven'\n  expected  7"),
-    (batch, model, "The result is another one:\n  got       Dim"),
+    (batch, model, "The result is different:\n  got       Dim"),
 ]
 
 
@@ -187,7 +187,7 @@ def test_of_several_inputs_the_smallest_that_fails_is_said():
     inputs = [(["aa", "b", "cccc", "dd"],), (["a"],), (["a", "bb"],)]
     with wrong_with(
         """
-        The order[0] is another one:
+        The order[0] is different:
           words     ['a', 'bb']
           got       'a'
           expected  'bb'
