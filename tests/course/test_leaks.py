@@ -187,6 +187,7 @@ OF_SOMETHING_ELSE = {
     "07-lie-example",
     "07-tool",
     "11-attention-use",
+    "13-lengths",
 }
 
 
