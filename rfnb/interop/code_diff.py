@@ -348,7 +348,7 @@ def _by_line(side: OneSide) -> list[tuple[str, str, int, int]]:
 
 
 def _counted(side: OneSide, of: Callable[[TapeCall], Any]) -> dict[Any, tuple[int, int]]:
-    """How many of the values of calls theirs has and lacks, by what `of` says of a call."""
+    """The numbers of values of calls that theirs has and lacks, by what `of` returns for a call."""
     counts: dict[Any, tuple[int, int]] = {}
     for call, known, content in zip(side.tape.calls, side.known, side.content):
         if content:
