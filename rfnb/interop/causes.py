@@ -16,11 +16,8 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from rfnb.interop.tape import TapeCall, kind_of
+from rfnb.interop.tape import Edit, TapeCall, kind_of
 from rfnb.interop.two_codes import ACTIVATION_NAMES, OneSide
-
-Edit = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-"""Of the function and the arguments of a call, the result instead."""
 
 
 class Try(NamedTuple):

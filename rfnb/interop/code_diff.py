@@ -269,8 +269,8 @@ class _Codes:
         found = other_side.others.find(other_side.tape.calls[operand[0]].made[operand[1]])
         return None if found is None else next(iter(side.readers(found[0])), found[0])
 
-    def _tape(self, model: torch.nn.Module, inputs: Any, changes: Any = None, keep: bool = True) -> tuple[Tape, Any]:
-        with torch.no_grad(), Tape(model, torch.float64, changes, keep, lines=True) as tape:
+    def _tape(self, model: torch.nn.Module, inputs: Any, edits: Any = None, keep: bool = True) -> tuple[Tape, Any]:
+        with torch.no_grad(), Tape(model, torch.float64, edits, keep, lines=True) as tape:
             output = called(model, inputs)
         return tape, output
 
@@ -290,14 +290,9 @@ class _Codes:
 
     def _with(self, each: Try) -> Any:
         """The output of mine with a change; None if it cannot be applied."""
-
-        def changes(call: TapeCall, func: Any, args: Any, kwargs: Any) -> Any:
-            edit = each.calls.get(call.key)
-            return NotImplemented if edit is None else edit(func, args, kwargs)
-
         try:
             with _values(self.mine, each.values), _training(self.mine, each.training):
-                return self._tape(self.mine, self.inputs, changes if each.calls else None, keep=False)[1]
+                return self._tape(self.mine, self.inputs, each.calls, keep=False)[1]
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
             return None
 

@@ -6,8 +6,7 @@
     tape.calls[5].name, tape.calls[5].path, tape.calls[5].reads      # "softmax", "layers.0.attn", the calls whose results it read
 
 Computations that the code itself does in float32 (a norm, a softmax, a table of angles) run in float64 here, so a
-difference above 1e-9 between two tapes is not rounding. A tape can be replayed with other results: `changes` is called
-before each call.
+difference above 1e-9 between two tapes is not rounding. A tape can be replayed with other results, by an edit for a call.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import copy
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -36,8 +35,10 @@ _NAMES = ("float", "half", "bfloat16")
 _IN_PLACE = ("__setitem__", "__iadd__", "__imul__", "__isub__", "__itruediv__")
 _TO_DOUBLE: dict[str, Callable[..., Any]] = dict.fromkeys(_NAMES, torch.Tensor.double)
 
-Change = Callable[["TapeCall", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-"""Of a call that is about to be made, the function and its arguments: the result instead, or `NotImplemented` to let it be made."""
+Edit = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+"""Of the function and the arguments of a call, the result instead."""
+Key = tuple[str, int, str, int]
+"""The key of a call: its module, the index of the module's call, the name of the function, and `TapeCall.nth`."""
 
 
 class TapeCall:
@@ -63,7 +64,7 @@ class TapeCall:
         self.line: Place | None = None
 
     @property
-    def key(self) -> tuple[str, int, str, int]:
+    def key(self) -> Key:
         """The key of the matching call on another tape of the same code."""
         return self.path, self.turn, self.name, self.nth
 
@@ -166,8 +167,8 @@ class Tape(TorchFunctionMode):
     Args:
         model: The modules whose calls are distinguished; a copy, whose `forward`s are temporarily replaced.
         dtype: The dtype to which lower-precision floats created by the code are converted, or None.
-        changes: Called before each call.
-        keep: Whether to record calls and keep their results; otherwise only dtype and changes apply.
+        edits: What is called instead of a call, by the key of the call.
+        keep: Whether to record calls and keep their results; otherwise only dtype and edits apply.
         lines: Whether to record the line of each call.
 
     Attributes:
@@ -178,12 +179,13 @@ class Tape(TorchFunctionMode):
         self,
         model: torch.nn.Module,
         dtype: torch.dtype | None = torch.float64,
-        changes: Change | None = None,
+        edits: Mapping[Key, Edit] | None = None,
         keep: bool = True,
         lines: bool = False,
     ):
         super().__init__()
-        self._model, self._dtype, self._changes, self._keep, self._lines = model, dtype, changes, keep, lines
+        self._model, self._dtype, self._edits, self._keep, self._lines = model, dtype, edits or {}, keep, lines
+        self._edited = {name for _, _, name, _ in self._edits}
         self.calls: list[TapeCall] = []
         self.lowered = False
         self.modules: dict[tuple[str, int], tuple[Any, Any]] = {}  # inputs and outputs of each module call
@@ -199,7 +201,7 @@ class Tape(TorchFunctionMode):
 
     def __enter__(self) -> Tape:
         self._own: list[tuple[Any, Any]] = []  # forwards defined on instances
-        for path, module in self._model.named_modules() if self._keep or self._changes is not None else ():
+        for path, module in self._model.named_modules() if self._keep or self._edits else ():
             if getattr(module, "bridged", None) is not None:
                 self._bridged.add(path)
             if path:
@@ -254,20 +256,19 @@ class Tape(TorchFunctionMode):
         if self._dtype is not None:
             func, args, kwargs = self._in_double(func, name, args, kwargs)
         in_place = in_place or kwargs.get("inplace", False)
-        if not self._keep and self._changes is None:
+        if not self._keep and name not in self._edited and not self._bridged:
             made = func(*args, **kwargs)
             return made if in_place or self._dtype is None else self._raised(made)
         at = self._here()
         nth = self._counts.get((*at, name), 0)
-        call = TapeCall(len(self.calls), at, name, nth)
-        call.line = place_of_user(1, but=(_TORCH,)) if self._lines and self._keep else None
         if self._keep:
+            call = TapeCall(len(self.calls), at, name, nth)
+            call.line = place_of_user(1, but=(_TORCH,)) if self._lines else None
             self._read(call, args, kwargs)
             if in_place and args and isinstance(args[0], torch.Tensor):
                 self._save(args[0])
-        made = NotImplemented if self._changes is None else self._changes(call, func, args, kwargs)
-        if made is NotImplemented:
-            made = func(*args, **kwargs)
+        edit = self._edits.get((*at, name, nth))
+        made = func(*args, **kwargs) if edit is None else edit(func, args, kwargs)
         if self._dtype is not None and not in_place:
             made = self._raised(made)
         results = [args[0]] if name == "__setitem__" else list(tensors_in(made))
