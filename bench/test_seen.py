@@ -1,14 +1,15 @@
 """What recording a model of torch costs in a forward pass, as a ratio to the plain pass; nothing is looked at.
 
-Of small models it is that of four passes in one recording: opening it, and the check of weights that attention functions of
-transformers get once, are some 20 ms for twelve layers, whatever the width.
+Of small models it is that of four passes in one recording: opening it, and the check of weights that attention functions of transformers
+get once, are some 20 ms for twelve layers, whatever the width.
 
-It is 1.03 to 1.05 at width 768. At 256 an encoder is at 1.07 to 1.09, a GPT-2 at 1.09 to 1.12, twelve written layers at 1.13 to
-1.14: what is done for a call is the same at each width, some 12 ms for twelve layers. Of twelve written layers (85 calls of modules, 264
-of torch) it is 610,000 instructions of Python: 44 % around the calls and for the dims and events of what they return, 28 % for the maps,
-19 % to look at each call of torch, 3 % for loops. A GPT-2 of transformers has 151 calls of modules, each also through the wrapper that
-keeps dynamo away, and takes 540,000; its first pass in a recording, with opening it, 470,000 more. What a recording keeps is memory that
-the next pass cannot use again: new pages, where the system has to give them, are in no ratio here.
+It was 1.03 to 1.05 at width 768, and at 256 1.07 to 1.09 for an encoder, 1.09 to 1.12 for a GPT-2, 1.13 to 1.14 for twelve written
+layers, before events were made by whoever looks first: what is done for a call is the same at each width. In instructions of Python a
+pass takes 235,000 more than a plain one for the encoder (was 314,000), 289,000 for a GPT-2 (398,000; 151 calls of modules, each also
+through the wrapper that keeps dynamo away) and 516,000 for twelve written layers (576,000; 85 calls of modules, 264 of torch, of which
+the maps, the look at each call of torch and the loops are most); the first pass in a recording, with opening it, 513,000, 708,000 and
+725,000. What a recording keeps is memory that the next pass cannot use again: new pages, where the system has to give them, are in no
+ratio here.
 """
 
 from __future__ import annotations

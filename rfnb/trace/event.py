@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +94,10 @@ def _kept(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+MADE_LATER: Any = object()
+"""stands for the kept form of a call whose event has not been made yet"""
+
+
 class Templates:
     """The kept form of `module` events: Tensors reduced to dims and dtype. Calls that look the same share them."""
 
@@ -107,11 +111,31 @@ class Templates:
             kept = keep_template(dict(values))
             return kept, bytes_of(kept)
         found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= 4096:  # of old batches
-                self._known.clear()
-            found = self._known[key] = keep_template(dict(values))
+        if found is None or found is MADE_LATER:
+            found = self._add(key, keep_template(dict(values)))
         return found, 0
+
+    def noted(self, look: tuple[Any, ...]) -> Any:
+        """The kept form of a call with this key; MADE_LATER if `made` can make it later, since all its dims are static; else None."""
+        found = self._known.get(look)
+        if found is None and all([dim.size is not None for dims in look if dims.__class__ is tuple for dim in dims]):
+            found = self._add(look, MADE_LATER)
+        return found
+
+    def made(self, look: tuple[Any, ...], make: Callable[[tuple[Any, ...]], Any]) -> Any:
+        """The kept form of a call that was noted with this key.
+
+        Args:
+            make: Makes it from the key.
+        """
+        found = self._known.get(look)
+        return self._add(look, make(look)) if found is None or found is MADE_LATER else found
+
+    def _add(self, look: tuple[Any, ...], kept: Any) -> Any:
+        if len(self._known) >= 4096:  # of old batches
+            self._known.clear()
+        self._known[look] = kept
+        return kept
 
 
 def _look_of(values: Mapping[str, Any]) -> tuple[Any, ...] | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -52,14 +52,21 @@ class Place(NamedTuple):
 
 
 class _InModule:
-    """A place inside a module whose path has not been computed yet."""
+    """A place inside a module whose path has not been computed yet.
 
-    __slots__ = ("_path", "_outer", "_place", "_call")
+    Attributes:
+        in_step: Whether it is in a step of a loop.
+    """
+
+    __slots__ = ("_path", "_outer", "_place", "_call", "in_step")
 
     def __init__(self, path: str | Callable[[], str], outer: Place | _InModule):
         self._path, self._outer = path, outer
         self._place: Place | None = None
         self._call = 0
+        self.in_step: bool = (
+            outer.in_step if outer.__class__ is _InModule else outer[1] is not None or outer[2] is not None
+        )
 
     def place(self) -> Place:
         if self._place is None:
@@ -289,6 +296,30 @@ def probe_later(kind: str, values: Later) -> None:
     """Like `probe`, with values that are computed on demand."""
     if _open:
         _offer(kind, values)
+
+
+def probe_call(
+    look: tuple[Any, ...], make: Any, num_bytes: int = 0, kept: Any = None, args: Sequence[Any] = ()
+) -> bool:
+    """Let a recording note a call of a module; its event is made when the trace is first read.
+
+    Args:
+        look, num_bytes: As in `Later`; what is a tuple in `look` are dims.
+        make: `make(look)` gives the template of its values.
+        kept, args: `kept(*args, template)` gives what a trace with values keeps; None without values.
+
+    Returns:
+        Whether it was noted; otherwise, for example if there are other listeners, `probe_later` must send the event.
+    """
+    listeners = _listeners.get()
+    note = getattr(listeners[0][0], "note_call", None) if len(listeners) == 1 else None
+    place = _place.get()
+    return (
+        note is not None
+        and place.__class__ is _InModule
+        and not place.in_step
+        and note(place, look, make, num_bytes, kept, args)
+    )
 
 
 def listen(listener: Listener, names: Names | None = None, wants: Wants | None = None) -> Undone:

@@ -31,7 +31,7 @@ from rfnb.trace.attach import AttachOptions, attached, attacher_of
 from rfnb.trace.event import Templates, bytes_of, keep, named_tensors
 from rfnb.trace.match import Steps, is_inside, kind_filter, path_filter, step_filter, warn_of_kinds, warn_of_paths
 from rfnb.trace.probe import Later, Listener, Place, listen, probe, trace_context
-from rfnb.trace.trace import Trace
+from rfnb.trace.trace import CallNotes, Trace
 
 
 @block
@@ -133,6 +133,8 @@ def record(
             kept = keep(offered, attached=graph)
             trace._add(kind, place, kept, bytes_of(kept))
 
+    if path is None and numbers is None and (kinds is None or wants_kind("module")):
+        listener.note_call = CallNotes(trace, templates, values)  # type: ignore[attr-defined]
     try:
         with (
             listen(listener, names, None if kinds is None else wants_kind),

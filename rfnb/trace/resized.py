@@ -47,6 +47,10 @@ class RecordedSizes:
         if event.loop_dim is not None:
             self._note_dim(event.loop_dim)
 
+    def knows(self, values: Any) -> bool:
+        """Whether the sizes of these values are noted, and none has changed since."""
+        return self._resizes == resizes[0] and id(values) in self._noted
+
     def _note(self, value: Any) -> bool:
         """True if the value needs no further notes until some size changes."""
         done = True

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +17,10 @@ from rfnb.core.errors import NearNames, message
 from rfnb.core.place import warn_user
 from rfnb.core.size_queries import on_resize
 from rfnb.core.tensor_text import table_lines
-from rfnb.trace.event import EVENT_COST, Event, bytes_of
+from rfnb.trace.event import EVENT_COST, MADE_LATER, Event, Templates, bytes_of
 from rfnb.trace.lookup import AttentionLookup, BeamsLookup, ModulesLookup, StatesLookup
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds, warn_of_paths
-from rfnb.trace.probe import Place
+from rfnb.trace.probe import Later, Place
 from rfnb.trace.resized import RecordedSizes
 from rfnb.trace.stacked_events import loop_dim_of, step_dim_of
 
@@ -48,7 +50,6 @@ class Trace(NearNames):
     """The ordered events of one run.
 
     Attributes:
-        events: All events, in order. Read only.
         truncated: The place where the recording reached its limit, or None.
         closed: Whether the recording has ended.
         guesses: The dims of the data of a torch model with guessed names, see `guessed`.
@@ -62,20 +63,36 @@ class Trace(NearNames):
         self.model = model
         self.tree: Tree | None = None
         self.training: Training | None = None
-        self.events: list[Event] = []
+        self._events: list[Event] = []
+        self._noted: deque[Any] = (
+            deque()
+        )  # behind the events: calls that are none yet, see `CallNotes`, and what came between
         self.truncated: Truncated | None = None
         self.closed = False
         self.guesses: list[Dim] = []
         self.num_bytes = 0
         self._found: dict[type, dict[tuple[str, int], tuple[int, Any]]] = {}
         self._limit = limit
-        self._by_kind: dict[str, dict[str, list[Event]]] = {}
+        self._events_by_kind: dict[str, dict[str, list[Event]]] = {}
         self._step_dims: dict[Any, Dim] = {}
         self._sizes = RecordedSizes()
         _traces.add(self)
         self._lock = threading.RLock()
         self._subscribers: list[Callable[[Event], None]] = []
         self._on_close: list[Callable[[Trace], None]] = []
+
+    @property
+    def events(self) -> list[Event]:
+        """All events, in order. Read only."""
+        if self._noted:
+            self._make_events()
+        return self._events
+
+    @property
+    def _by_kind(self) -> dict[str, dict[str, list[Event]]]:
+        if self._noted:
+            self._make_events()
+        return self._events_by_kind
 
     # Made when they are asked for: a trace that held what holds it would stay, with all its values, until the garbage collector comes.
     @property
@@ -262,12 +279,10 @@ class Trace(NearNames):
             if self.truncated is not None:
                 self.truncated.dropped += 1
                 return None
-            index = len(self.events)
+            index = len(self._events) + len(self._noted)
             fits = self._limit is None or self.num_bytes + num_bytes + (index + 1) * EVENT_COST <= self._limit
             if fits:
-                path, step, axis, module, steps, entry, _, _, call, depth = place
-                event = Event(kind, path, step, index, values, module, steps, axis, entry, call, num_bytes, depth)
-                self._keep(event)
+                self._keep(event := _event(kind, place, index, values, num_bytes))
             else:
                 self.truncated = Truncated(kind, place.path, place.step, self._limit or 0)
         if not fits:
@@ -277,19 +292,42 @@ class Trace(NearNames):
             self._tell(fn, event)
         return event
 
+    def _make_events(self) -> None:
+        """Make the events of the noted calls."""
+        with self._lock:
+            while self._noted:
+                event = self._noted[0]
+                if event.__class__ is not Event:
+                    templates, place, look, make, num_bytes, kept, args = event
+                    values = templates.made(look, make)
+                    if kept is not None:
+                        values = Later(partial(kept, *args, values), num_bytes, like=values)
+                    event = _event("module", place.place(), len(self._events), values, num_bytes)
+                    self._sizes.note(event)
+                self._noted.popleft()
+                self._append(event)
+
     def _keep(self, event: Event) -> None:
         self._sizes.note(event)
-        self.events.append(event)
-        by_path = self._by_kind.get(event.kind) or self._by_kind.setdefault(event.kind, {})
+        self.num_bytes += event.num_bytes
+        if self._noted:
+            self._noted.append(event)
+        else:
+            self._append(event)
+
+    def _append(self, event: Event) -> None:
+        self._events.append(event)
+        by_kind = self._events_by_kind
+        by_path = by_kind.get(event.kind) or by_kind.setdefault(event.kind, {})
         of_path = by_path.get(event.path)
         if of_path is None:
             of_path = by_path[event.path] = []
         of_path.append(event)
-        self.num_bytes += event.num_bytes
 
     def settle_sizes(self) -> None:
         """Preserve the sizes of recorded values, since some dims have changed."""
         with self._lock:
+            self._make_events()
             if self._sizes.settle():
                 self._step_dims.clear()
                 self._found.clear()
@@ -333,6 +371,50 @@ class Trace(NearNames):
                 f'with rf.record(kinds={{"{cut.kind}"}}, limit={max(2 * cut.limit, 1 << 20)}) as trace:',
             )
         )
+
+
+class CallNotes:
+    """Notes calls of modules in a trace; their events are made when the trace is first read.
+
+    Args:
+        templates: Of the recording.
+        values: Whether the trace keeps what modules return.
+    """
+
+    def __init__(self, trace: Trace, templates: Templates, values: bool):
+        self.trace, self.templates, self.values = trace, templates, values
+
+    def __call__(
+        self, place: Any, look: tuple[Any, ...], make: Any, num_bytes: int, kept: Any, args: Sequence[Any]
+    ) -> bool:
+        """Note a call, given as for `probe_call`.
+
+        Returns:
+            False if its event must be made now: there are subscribers, the limit is reached, or sizes must be noted.
+        """
+        trace, template = self.trace, self.templates.noted(look)
+        if template is None or trace.closed or trace._subscribers or trace.truncated is not None:
+            return False
+        if self.values:
+            if kept is None:
+                return False
+        else:
+            kept, num_bytes, args = None, 0, ()
+        if template is not MADE_LATER and not trace._sizes.knows(template):
+            return False
+        with trace._lock:
+            size = trace.num_bytes + num_bytes
+            if trace._limit is not None:
+                if size + (len(trace._events) + len(trace._noted) + 1) * EVENT_COST > trace._limit:
+                    return False
+            trace.num_bytes = size
+            trace._noted.append((self.templates, place, look, make, num_bytes, kept, args))
+        return True
+
+
+def _event(kind: str, place: Place, index: int, values: Mapping[str, Any], num_bytes: int) -> Event:
+    path, step, axis, module, steps, entry, _, _, call, depth = place
+    return Event(kind, path, step, index, values, module, steps, axis, entry, call, num_bytes, depth)
 
 
 _traces: weakref.WeakSet[Trace] = weakref.WeakSet()

@@ -9,6 +9,7 @@ They have lower priority than the user's `dims=`, and higher priority than guess
 from __future__ import annotations
 
 import functools
+import sys
 import types
 import typing
 from collections.abc import Sequence
@@ -29,6 +30,11 @@ def is_of_library(file: str) -> bool:
     return file.startswith(("torch.", "transformers"))
 
 
+def is_annotated(kind: Any) -> bool:
+    """Whether the `forward` of a class of modules has annotations of jaxtyping."""
+    return "jaxtyping" in sys.modules and not is_of_library(kind.__module__) and bool(annotations_of(kind.forward))
+
+
 def say_annotated(
     call: Call, tensors: Sequence[tuple[str, torch.Tensor]], known: Any, *, returned: bool = False
 ) -> None:
@@ -37,9 +43,7 @@ def say_annotated(
     Args:
         known: Returns the dims that a tensor has without annotations.
     """
-    kind: Any = type(call.module)
-    if is_of_library(kind.__module__) or not (all_of := annotations_of(kind.forward)):
-        return
+    all_of = annotations_of(type(call.module).forward)
     for name, raw in tensors:
         patterns = all_of.get(".".join(filter(None, [OUTPUT, name])) if returned else name)
         if patterns is None:

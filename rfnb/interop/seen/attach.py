@@ -35,16 +35,17 @@ from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
     written_attention,
 )
 from rfnb.interop.seen import found_attention as found
-from rfnb.interop.seen.calls import Call, _current
+from rfnb.interop.seen.annotated import is_annotated
+from rfnb.interop.seen.calls import Call, Facts, _current, parameters_of
 from rfnb.interop.seen.distributions import output_modules
 from rfnb.interop.seen.edited import edited_call, held_call, refuse_checkpoint, refuse_transformed
 from rfnb.interop.seen.function_calls import _in_model, as_before, functions_seen, others_seen, pause, resume
 from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
-from rfnb.interop.seen.readers import announce, readers_of, tell, unseen
+from rfnb.interop.seen.readers import announce, entering_of, readers_of, tell, unseen
 from rfnb.interop.seen.replaced import InPlace, Place, Replaced, backward_task
-from rfnb.interop.seen.silent import begin, end, open_modules, say_new, say_transformed
+from rfnb.interop.seen.silent import begin, end, is_called_attention, open_modules, say_new, say_transformed
 from rfnb.interop.seen.snapshot import attached, refuse_without_graph
 from rfnb.interop.seen.token_labels import Labels, own_tokenizer
 from rfnb.interop.seen.user_axis_names import UserAxisNames
@@ -52,7 +53,7 @@ from rfnb.interop.seen.why import Why
 from rfnb.rec.hold import holding
 from rfnb.trace.attach import AttachOptions
 from rfnb.trace.editing import editing, edits_of
-from rfnb.trace.probe import listening, trace_context
+from rfnb.trace.probe import listeners, trace_context
 
 _forwards = Replaced()
 _names: ContextVar[tuple[Names, ...]] = ContextVar("rfnb_seen_names", default=())  # of each open recording
@@ -112,48 +113,60 @@ class _Seeing(InPlace):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_compiling() or _compiling() is not None:
             return self._see(self, args, kwargs)
-        return self._told(args, kwargs) if _current.get() is not None else self._look(args, kwargs)
+        return self._told(args, kwargs, False) if _current.get() is not None else self._look(args, kwargs)
 
     def _look(self, args: Any, kwargs: dict[str, Any]) -> Any:
+        compiling = is_compiling()
         if _current.get() is not None:
-            return self._told(args, kwargs)
+            return self._told(args, kwargs, compiling)
         names = _names.get()
         if attached.get() and names:
             refuse_without_graph()
         if names and names[-1].searched:
             with found.Looking():
-                return _in_one_chunk(self._told, args, kwargs)
-        return _in_one_chunk(self._told, args, kwargs)
+                return _in_one_chunk(self._told, args, kwargs, compiling)
+        return _in_one_chunk(self._told, args, kwargs, compiling)
 
-    def _told(self, args: Any, kwargs: dict[str, Any]) -> Any:
-        forward, names = self._function, _names.get()
-        if not names or not listening():
+    def _told(self, args: Any, kwargs: dict[str, Any], compiling: bool) -> Any:
+        forward, around, owner = self._function, _names.get(), self._owner
+        if not around or not (heard := listeners()):
             return forward(*args, **kwargs)
         edits = editing.get()
         if backward_task() != -1:  # a checkpointed call is repeated there
-            if edits and (own := edits_of(self._owner)):
+            if edits and (own := edits_of(owner)):
                 refuse_checkpoint(own[0], "a call in the backward pass")
             return forward(*args, **kwargs)
-        path = trace_context.module_name(self._owner)
-        if path is None or _is_hidden(path, names[-1]):
-            if edits and (own := edits_of(self._owner)):
+        named = heard[-1][1].get(id(owner))
+        path, names = trace_context.module_name(owner) if named is None else named[1], around[-1]
+        if path is None or compiling or _is_tracing() or (_transforms() is not None and _say_hidden(path, names)):
+            if edits and (own := edits_of(owner)):
                 refuse_transformed(path or "", own)
             return forward(*args, **kwargs)
         mode, outer = pause(), _current.get()
-        call = Call(self._owner, path, outer, names[-1], args, kwargs)
+        facts: Facts = names.facts.get(id(owner)) or _learn(owner, names)
+        call = Call(owner, path, outer, names, facts, args, kwargs)
         before = trace_context.enter_module(path)
         try:
             _current.set(call)
-            _quietly(_before, call)
+            try:
+                if facts.told or facts.is_annotated:
+                    say_inputs(call)
+                if facts.entering:
+                    announce(call)
+                enter(call)
+                if facts.is_attention:
+                    begin(call)
+                if outer is None:
+                    found.begin(call)
+            except Exception as error:
+                _unless_misfit(call, error)
             if (hold := holding()) is not None:
                 args, kwargs = held_call(hold, call, args, kwargs)
                 edits = editing.get()
             try:
                 if not edits:
                     result = (
-                        found.forward_of(call, forward, args, kwargs)
-                        if call.names.searched
-                        else forward(*args, **kwargs)
+                        found.forward_of(call, forward, args, kwargs) if names.searched else forward(*args, **kwargs)
                     )
                 else:
                     ran = lambda *args, **kwargs: found.forward_of(call, forward, args, kwargs)  # noqa: E731
@@ -161,23 +174,36 @@ class _Seeing(InPlace):
                         found.learn(call, ran, args, kwargs)
                     result = edited_call(call, ran, args, kwargs)
             except Exception as error:
-                _quietly(tell_call, call, [], type(error).__name__)
+                try:
+                    tell_call(call, [], type(error).__name__)
+                except Exception as other:
+                    _unless_misfit(call, other)
                 raise
-            if readers_of(type(self._owner)):
+            if facts.readers:
                 hears = _in_model.get()
                 try:
                     _in_model.set(False)
                     tell(call, result)
                 finally:
                     _in_model.set(hears)
-            _quietly(_after, call, result)
+            try:
+                tell_call(call, leave(call, result))
+                if facts.is_own:
+                    recurrent.written_cell(call, result)
+                if names.searched:
+                    found.end(call, result)
+                if call.seen or outer is None:
+                    end(call, result)
+            except Exception as error:
+                _unless_misfit(call, error)
             return result
         finally:
             if outer is None:
                 found.close(call)
             trace_context.leave_module(before)
             _current.set(outer)
-            resume(mode)
+            if mode is not None:
+                resume(mode)
 
 
 def _in_one_chunk(function: Callable[..., Any], *args: Any) -> Any:
@@ -192,23 +218,19 @@ if sys.implementation.name == "cpython":
     _in_one_chunk.__code__ = _in_one_chunk.__code__.replace(co_stacksize=1 << 16)
 
 
-def _before(call: Call) -> None:
-    say_inputs(call)
-    announce(call)
-    enter(call)
-    begin(call)
-    if call.outer is None:
-        found.begin(call)
-
-
-def _after(call: Call, result: Any) -> None:
-    tell_call(call, leave(call, result))
-    if found.is_looked_into(call.module):
-        recurrent.written_cell(call, result)
-    if call.names.searched:
-        found.end(call, result)
-    if call.seen or call.outer is None:
-        end(call, result)
+def _learn(module: torch.nn.Module, names: Names) -> Facts:
+    kind: Any = type(module)
+    names.facts[id(module)] = facts = Facts(
+        names.told_of(module),
+        is_annotated(kind),
+        parameters_of(kind.forward),
+        kind.__name__,
+        readers_of(kind),
+        entering_of(kind),
+        found.is_looked_into(module),
+        is_called_attention(kind.__name__),
+    )
+    return facts
 
 
 # What dynamo is asked to do with each frame of Python that begins; None where nothing is compiled.
@@ -226,22 +248,17 @@ def _look_uncompiled() -> Any:
 _transforms: Callable[[], Any] = getattr(torch._C._functorch, "maybe_current_level", lambda: None)
 
 
-def _is_hidden(path: str, names: Names) -> bool:
-    """Whether a call is part of a function transform, or of a compiler that traces the code."""
-    if is_compiling() or torch.jit._trace.is_tracing():
-        return True
-    if _transforms() is None:
-        return False
+_is_tracing: Callable[[], bool] = torch._C._is_tracing
+
+
+def _say_hidden(path: str, names: Names) -> bool:
+    """Say that a call is part of a function transform."""
     say_transformed(path, names)
     return True
 
 
-def _quietly(look: Any, call: Call, *args: Any) -> Any:
-    """Inspect a call. An error becomes a warning; but if names given by the user do not fit, the run ends with that error."""
-    try:
-        return look(call, *args)
-    except ShapeError:
-        raise
-    except Exception as error:
-        unseen(call, error)
-        return None
+def _unless_misfit(call: Call, error: Exception) -> None:
+    """Turn an error in inspecting a call into a warning; but if names given by the user do not fit, the run ends with that error."""
+    if isinstance(error, ShapeError):
+        raise error
+    unseen(call, error)

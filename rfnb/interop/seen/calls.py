@@ -7,15 +7,38 @@ call.inputs["hidden_states"], call.path, call.outer.module
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.names import Names
+
+
+class Facts(NamedTuple):
+    """The properties that all calls of a module in one recording share.
+
+    Attributes:
+        told: The user's names for its inputs, by input.
+        is_annotated: Whether its inputs or results have annotations of jaxtyping.
+        parameters: The names of the positional parameters of `forward`.
+        kind: The name of its class.
+        readers, entering: The functions that are called after it, and before it.
+        is_own: Whether its code is a user's own.
+        is_attention: Whether it is called attention.
+    """
+
+    told: dict[str, tuple[str, Any]]
+    is_annotated: bool
+    parameters: list[str]
+    kind: str
+    readers: Sequence[Any]
+    entering: Sequence[Any]
+    is_own: bool
+    is_attention: bool
 
 
 class Call:
@@ -26,6 +49,7 @@ class Call:
         path: Its path in the model of the recording.
         outer: The enclosing call; None for an outermost one.
         names: The dims of raw tensors.
+        facts: What is the same in all calls of the module.
         dims: The dims of its inputs.
         made: For an outermost call, the new data dims in it.
         masks: For an outermost call, the masks already read, by id.
@@ -37,6 +61,7 @@ class Call:
         "path",
         "outer",
         "names",
+        "facts",
         "seen",
         "dims",
         "made",
@@ -51,12 +76,19 @@ class Call:
     )
 
     def __init__(
-        self, module: torch.nn.Module, path: str, outer: Call | None, names: Names, args: Any, kwargs: dict[str, Any]
+        self,
+        module: torch.nn.Module,
+        path: str,
+        outer: Call | None,
+        names: Names,
+        facts: Facts,
+        args: Any,
+        kwargs: dict[str, Any],
     ):
-        self.module, self.path, self.outer, self.names = module, path, outer, names
+        self.module, self.path, self.outer, self.names, self.facts = module, path, outer, names, facts
         self.seen: dict[str, Any] = {}
         self.dims: list[Dim] = []
-        self._root: Call | None = None if outer is None else outer.root
+        self._root: Call | None = None if outer is None else outer._root or outer
         if outer is None:
             self.made: list[Dim] = []
             self.masks: dict[int, torch.Tensor] = {}
@@ -76,16 +108,17 @@ class Call:
     def inputs(self) -> dict[str, Any]:
         """The arguments, by the parameter names of `forward`; those of *args by their index."""
         if self._inputs is None:
-            self._inputs = _bound(type(self.module).forward, self._args, self._kwargs)
+            self._inputs = _bound(self.facts.parameters, self._args, self._kwargs)
         return self._inputs
 
     def tensors(self) -> list[tuple[str, torch.Tensor]]:
         """The tensors among the inputs, including those in tuples, lists and dicts, in order."""
         if self._tensors is None:
             args = self._args
-            if len(args) == 1 and not self._kwargs and args[0].__class__ is torch.Tensor:
-                names = _names_of(type(self.module).forward)
-                self._tensors = tensors_of(args[0], names[0] if names else "0")
+            if len(args) == 1 and not self._kwargs and (raw := args[0]).__class__ is torch.Tensor:
+                names = self.facts.parameters
+                is_plain = raw.layout is torch.strided and not raw.is_nested
+                self._tensors = [(names[0] if names else "0", raw)] if is_plain else []
             else:
                 self._tensors = [pair for pair in tensors_of(self.inputs) if not is_parameter(pair[1])]
         return self._tensors
@@ -97,7 +130,7 @@ class Call:
     def named(self) -> list[tuple[Dim, ...]]:
         """The dims of each of the tensors."""
         names = self.names
-        if self._named is not None and self._named[0] == names.state:
+        if self._named is not None and self._named[0] == names._layouts.state:
             return self._named[1]
         return [names.of(raw) or names.dims(raw, [None] * raw.ndim, self, guessed=True) for _, raw in self.tensors()]
 
@@ -143,9 +176,8 @@ _current: ContextVar[Call | None] = ContextVar("rfnb_seen_call", default=None)
 _parameters: dict[Any, list[str]] = {}
 
 
-def _bound(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _bound(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Arguments by parameter names. Mismatches are left to the module."""
-    names = _names_of(forward)
     given = dict(zip(names, args))
     if len(args) > len(names):
         given.update({str(number): value for number, value in enumerate(args[len(names) :])})
@@ -153,7 +185,7 @@ def _bound(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     return given
 
 
-def _names_of(forward: Callable[..., Any]) -> list[str]:
+def parameters_of(forward: Callable[..., Any]) -> list[str]:
     """The names of the positional parameters after the module."""
     known = _parameters.get(forward)
     if known is None:

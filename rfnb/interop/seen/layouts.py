@@ -19,6 +19,7 @@ from rfnb.interop.seen.snapshot import version_of
 _MOST_LOOKS = 4  # of views with other shapes: the first ones have explicit names
 
 Look = tuple[Any, Any, Any]
+_STRIDED = torch.strided
 
 
 MOST_DEAD = 1024
@@ -53,24 +54,39 @@ class Layouts:
 
     def put(self, raw: torch.Tensor, dims: tuple[Dim, ...]) -> None:
         """From now on, equal views of this memory have these dims."""
-        storage = memory_of(raw)
-        if storage is None:
+        if self.put_new(raw, dims):
             return
-        key = id(storage)
-        known, look = self._known.get(key), (raw.shape, raw.stride(), raw.storage_offset())
-        if known is None or known[0]() is not storage:
-            if len(self._known) >= self._most:
-                self._most = without_dead(self._known)
-            self._known[key] = weakref.ref(storage), {look: dims}
-            return
-        if known[1].setdefault(look, dims) != dims:
-            known[1][look] = dims
+        looks, look = self.looks(raw), (raw.shape, raw.stride(), raw.storage_offset())
+        if looks is not None and looks.setdefault(look, dims) != dims:
+            looks[look] = dims
             self.state += 1
 
     def of(self, raw: torch.Tensor) -> tuple[Dim, ...] | None:
         """The dims of an equal view of this memory, or None."""
-        looks = self.looks(raw)
-        return None if looks is None else looks.get((raw.shape, raw.stride(), raw.storage_offset()))
+        try:  # as `looks`, without a call for each part: every result of a module is asked for here
+            if raw.layout is not _STRIDED or raw.is_nested:
+                return None
+            storage = raw.untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            return None
+        known = self._known.get(id(storage))
+        if known is None or known[0]() is not storage:
+            return None
+        return known[1].get((raw.shape, raw.stride(), raw.storage_offset()))
+
+    def put_new(self, raw: torch.Tensor, dims: tuple[Dim, ...]) -> bool:
+        """The same as `put` if nothing is known of this memory; returns whether that is so."""
+        storage = memory_of(raw)
+        if storage is None:
+            return True
+        key = id(storage)
+        known = self._known.get(key)
+        if known is not None and known[0]() is storage:
+            return False
+        if len(self._known) >= self._most:
+            self._most = without_dead(self._known)
+        self._known[key] = weakref.ref(storage), {(raw.shape, raw.stride(), raw.storage_offset()): dims}
+        return True
 
     def stands_for(self, raw: torch.Tensor) -> Any:
         """An object that is the same for all equal views of this memory, until it is changed in place."""

@@ -7,7 +7,6 @@ sequence, and the longest one fills the axis, the dim gets lengths. With other m
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 
 from rfnb.core.dim import Dim, ragged_dim
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.interop.seen.annotated import say_annotated
 from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.names import Names
@@ -23,7 +23,7 @@ from rfnb.interop.seen.read_along import dims_by_origin
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.roles import KIND_OF, SPATIAL, batch_first_of, roles_for, roles_guessed
 from rfnb.interop.seen.user_axis_names import FIRST, OUTPUT, fits, names_for
-from rfnb.trace.probe import Later, listening, probe_later
+from rfnb.trace.probe import Later, listening, probe_call, probe_later
 
 
 def say_inputs(call: Call) -> None:
@@ -32,10 +32,9 @@ def say_inputs(call: Call) -> None:
     Raises:
         ShapeError: If the user's names do not fit.
     """
-    told = call.names.told_of(call.module)
-    if told:
-        _apply(call, told, call.tensors())
-    if "jaxtyping" not in sys.modules:
+    if call.facts.told:
+        _apply(call, call.facts.told, call.tensors())
+    if not call.facts.is_annotated:
         return
     first = call.outer is None and batch_first_of(call.module)
     say_annotated(call, call.tensors(), lambda name, raw: call.names.of(raw) or _named(call, name, raw, first))
@@ -43,11 +42,15 @@ def say_inputs(call: Call) -> None:
 
 def enter(call: Call) -> None:
     """Set the dims of a call's other inputs, before it runs."""
-    names, inputs, state = call.names, call.tensors(), call.names.state
-    known: list[Any] = [names.of(raw) for _, raw in inputs]
+    names, inputs = call.names, call.tensors()
+    state, of = names._layouts.state, names.of if names._now else names._layouts.of
+    known: list[Any] = [of(raw) for _, raw in inputs]
     masked = False
     if len(inputs) == 1 and known[0] is not None and "mask" not in (name := inputs[0][0]) and "len" not in name:
-        if not any([dim.guessed for dim in known[0]]):  # nearly all calls
+        for dim in known[0]:
+            if dim.guessed:
+                break
+        else:  # nearly all calls
             call.dims = list(dict.fromkeys(known[0]))
             call.begin(known, state)
             return
@@ -131,24 +134,31 @@ def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, tuple[Dim, .
     Raises:
         ShapeError: If the user's names do not fit.
     """
-    names, outputs = call.names, tensors_of(result)
-    told = names.told_of(call.module)
-    if told:
-        _apply_to_result(call, told, outputs)
-    if "jaxtyping" in sys.modules:
+    names = call.names
+    if result.__class__ is torch.Tensor and result.layout is torch.strided and not result.is_nested:
+        outputs = [("", result)]  # nearly always
+    else:
+        outputs = tensors_of(result)
+    if call.facts.told:
+        _apply_to_result(call, call.facts.told, outputs)
+    if call.facts.is_annotated:
         say_annotated(call, outputs, lambda name, raw: names.of(raw) or _returned(call, raw), returned=True)
-    return [(name, raw, names.of(raw) or _returned(call, raw)) for name, raw in outputs]
+    of = names.of if names._now else names._layouts.of
+    return [(name, raw, of(raw) or _returned(call, raw)) for name, raw in outputs]
 
 
 def _returned(call: Call, raw: torch.Tensor) -> tuple[Dim, ...]:
     """The dims of a result without given names: those of the first input with this shape, unless views indicate others."""
     names, shape = call.names, raw.shape
-    like = next((at for at, (_, each) in enumerate(call.tensors()) if each.shape == shape), None)
-    if like is not None:
-        dims = call.named()[like]
-        if names.is_new(raw) or all(own is None or own is dim for own, dim in zip(names.axes_of_views(raw), dims)):
-            names.give(raw, dims)
-            return dims
+    for at, (_, each) in enumerate(call.tensors()):
+        if each.shape == shape:
+            dims = call.named()[at]
+            if names.give_new(raw, dims):
+                return dims
+            if all(own is None or own is dim for own, dim in zip(names.axes_of_views(raw), dims)):
+                names.give(raw, dims)
+                return dims
+            break
     return names.dims(raw, [None] * raw.ndim, call, guessed=True)
 
 
@@ -184,21 +194,30 @@ def tell_call(
     """Send the `module` event of a call."""
     if not listening("module"):
         return
-    names, kind = call.names, type(call.module).__name__
-    inputs = [(name, raw, dims) for (name, raw), dims in zip(call.tensors(), call.named())]
-    look: list[Any] = [kind, raised, len(inputs)]
-    for name, raw, dims in (*inputs, *outputs):
-        look += name, raw.dtype, dims, dims[-1].kind if dims else None
-    if not names.values:
-        probe_later("module", Later(partial(_values, names, kind, raised, inputs, outputs, ()), look=tuple(look)))
-        return
-    kept, size = list[Any](), 0
+    names, kind, given, dims_given = call.names, call.facts.kind, call.tensors(), call.named()
+    kept: list[Any] = [names]
+    size, usual, about = 0, True, [kind, raised, len(given)]
+    for (name, raw), dims in zip(given, dims_given):
+        dtype = raw.dtype
+        about += name, dtype, dims, dims[-1].kind if dims else None
+        usual = usual and dtype in _SAMPLES
     for name, raw, dims in outputs:
-        raw = names.kept(raw)
-        size += raw.nbytes
-        kept += name, raw, dims
-    made, beside = partial(_values, names, kind, raised, inputs, outputs, kept[1::3]), partial(_beside, names, *kept)
-    probe_later("module", Later(made, size, look=tuple(look), kept=beside))
+        dtype = raw.dtype
+        about += name, dtype, dims, dims[-1].kind if dims else None
+        usual = usual and dtype in _SAMPLES
+        if names.values:
+            raw = names.kept(raw)
+            size += raw.nbytes
+            kept += name, raw, dims
+    look = tuple(about)
+    if usual and probe_call(look, _template, size, _beside if names.values else None, kept):
+        return
+    inputs = [(name, raw, dims) for (name, raw), dims in zip(given, dims_given)]
+    made = partial(_values, names, kind, raised, inputs, outputs, kept[2::3])
+    if names.values:
+        probe_later("module", Later(made, size, look=look, kept=partial(_beside, *kept)))
+    else:
+        probe_later("module", Later(made, look=look))
 
 
 _Named = Sequence[tuple[str, torch.Tensor, tuple[Dim, ...]]]
@@ -212,6 +231,25 @@ def _values(
     for (_, tensor), raw in zip(made, kept):
         tensor._raw = raw
     values = {"inputs": [(name, names.seen(raw, dims)) for name, raw, dims in inputs], "outputs": made, "module": kind}
+    return values if raised is None else values | {"raised": raised}
+
+
+# Of other dtypes the template is made in the call: they may have no name here, and that is said then.
+_SAMPLES = {
+    dtype: torch.empty(0, dtype=dtype, device="cpu")
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int32, torch.bool)
+}
+
+
+def _template(look: tuple[Any, ...]) -> dict[str, Any]:
+    """The template of the values of a `module` event."""
+    kind, raised, count, *rest = look
+    made: list[tuple[str, Tensor]] = []
+    for name, dtype, dims, last in zip(*[iter(rest)] * 4):
+        tensor = new_tensor(_SAMPLES[dtype], dims)
+        tensor.name, tensor._feature_dim = "", dims[-1] if last == "feature" else None
+        made.append((name, tensor.copy_template()))
+    values = {"inputs": made[:count], "outputs": made[count:], "module": kind}
     return values if raised is None else values | {"raised": raised}
 
 

@@ -56,6 +56,7 @@ class Names:
         searched: Whether the code of any module is searched for softmaxes.
         buffers: The ids of the buffers of the models.
         taken: Paths of modules whose softmaxes count as attention in any case.
+        facts: By id of a module what is the same in all its calls, see `calls.Facts`.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Names:
         self.ops: bool = ops or (around is not None and around.ops)
         self.values: bool = values or (around is not None and around.values)
         self.said: set[str] = set()
+        self.facts: dict[int, Any] = {}
         self.searched, self.buffers = False, set[int]()
         self.taken: Callable[[str], bool] = lambda path: False
         self.outputs: set[int] = set()
@@ -115,6 +117,10 @@ class Names:
             return dims
         return tuple(self._now.get(dim, dim) for dim in dims)
 
+    def give_new(self, raw: torch.Tensor, dims: tuple[Dim, ...]) -> bool:
+        """The same if nothing is known of the memory of a raw tensor; returns whether that is so."""
+        return self._layouts.put_new(raw, dims)
+
     def is_new(self, raw: torch.Tensor) -> bool:
         """Whether nothing is known of the memory of a raw tensor."""
         return self._layouts.looks(raw) is None
@@ -155,9 +161,9 @@ class Names:
         Args:
             guessed: Whether the roles are only a guess. Otherwise they correct earlier guesses.
         """
-        if self.is_new(raw):
+        if self._layouts.looks(raw) is None:
             dims = self._found_before(raw.shape, roles, call, guessed=guessed)
-            self.give(raw, dims)
+            self._layouts.put_new(raw, dims)
             return dims
         known = self.of(raw)
         if known is not None and (guessed or not any(map(self._doubted, known, roles))):
@@ -178,13 +184,13 @@ class Names:
         """The dims that `found` gives for unknown axes, kept for the same question in a call with the same surrounding dims."""
         if self.why is not None:
             return self.found(shape, roles, call, guessed=guessed)
-        state = self.state
+        state = self._layouts.state
         made = () if call is None else tuple(call.root.made)
         key = (state, shape, tuple(roles), guessed, 0 if call is None else call.surroundings, made)
         dims = self._plans.get(key)
         if dims is None:
             dims = self.found(shape, roles, call, guessed=guessed)
-            if self.state == state:  # else it has made or corrected dims, which happens once
+            if self._layouts.state == state:  # else it has made or corrected dims, which happens once
                 if len(self._plans) >= _MOST_PLANS:
                     self._plans.clear()
                 self._plans[key] = dims

@@ -35,6 +35,8 @@ def dim_of_origin(call: Call, end: Origin, size: int) -> Dim | None:
 
 def dims_by_origin(call: Call, raw: torch.Tensor, *, always: bool = False) -> list[Dim | None]:
     """The dims of the axes that originate from model inputs, if several data dims have their size, or `always`."""
+    if call.root.seen.get(SEARCH) is None:
+        return []
     sizes = [dim.extent for dim in call.root.made]
     node = node_of(call, raw) if always or any([sizes.count(size) > 1 for size in raw.shape]) else None
     if node is None:

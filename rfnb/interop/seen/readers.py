@@ -53,14 +53,18 @@ def enters(*kinds: type | str) -> Callable[[Callable[[Call], None]], Callable[[C
 
 def announce(call: Call) -> None:
     """Run the functions registered for the start of a call."""
-    kind = type(call.module)
-    if kind not in _entering_of_types:
-        _entering_of_types[kind] = [each for base in kind.__mro__ for each in _entering.get(_name(base), ())]
-    for entering in _entering_of_types[kind]:
+    for entering in call.facts.entering:
         try:
             entering(call)
         except Exception as error:
             unseen(call, error)
+
+
+def entering_of(kind: type) -> list[Callable[[Call], None]]:
+    """The functions that run before calls of a class of modules."""
+    if kind not in _entering_of_types:
+        _entering_of_types[kind] = [each for base in kind.__mro__ for each in _entering.get(_name(base), ())]
+    return _entering_of_types[kind]
 
 
 def readers_of(kind: type) -> list[Reader]:
@@ -72,7 +76,7 @@ def readers_of(kind: type) -> list[Reader]:
 
 def tell(call: Call, result: Any) -> None:
     """Send the events of a call. An error here becomes a warning, and never ends the run."""
-    for reader in readers_of(type(call.module)):
+    for reader in call.facts.readers:
         try:
             if reader(call, result) is False:
                 return

@@ -49,8 +49,8 @@ class _Run:
 
 
 def begin(call: Call) -> None:
-    """A call begins."""
-    if _is_called_attention(type(call.module).__name__) and listening("attention"):
+    """A call of what is called attention begins."""
+    if listening("attention"):
         call.seen[_RUN] = _Run()
 
 
@@ -82,7 +82,7 @@ def _end(call: Call, run: _Run, result: Any) -> None:
         call.root.seen.setdefault(_SILENT, []).extend([(each, kinds, made) for each, kinds in silent])
 
 
-_is_called_attention = functools.cache(says_attention)
+is_called_attention = functools.cache(says_attention)
 
 
 def open_modules(models: Mapping[str, torch.nn.Module]) -> Iterator[torch.nn.Module]:
