@@ -33,6 +33,8 @@ from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, opened, raised, t
 _TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 _CACHES = ("past_key_values", "past_key_value", "cache", "past", "state", "states", "hidden", "hx")
 _STEPS = 2  # steps with a cache
+_ROWS = 2  # sequences that are compared with tapes, of those with another result
+_FUSED = "fused code, which is not run where each call is recorded"
 _PASSES = 10  # at most, besides one for each sequence and those with a cache
 
 
@@ -252,17 +254,21 @@ class _Check:
     def _locate(self, way: Way, made: tuple[Tape | None, Any], single: dict[int, tuple[Tape, Any]]) -> None:
         """Find where the leak of a way begins, of one sequence that it gives another result for."""
         rows, (tape, output) = self._leaking(way), made
-        for row in sorted(rows, key=lambda row: row not in single):
+        for row in sorted(rows, key=lambda row: row not in single)[:_ROWS]:
             if tape is None:
                 tape, output = self._tape(self.padded.moved())
             if row not in single:
                 single[row] = self._tape(self.padded.alone(row))
             alone, said = single[row]
             options = self._options(row, self.padded.stream.side if way.given else way.name)
-            way.apart[row] = self._outputs(output, said, options) or 0.0
-            if way.apart[row] > self.tolerance:  # else code of the sequence alone has asked for a lower precision
-                way.leak = self._leak(tape, output, alone, said, options, row, way)
+            far = self._outputs(output, said, options) or 0.0
+            if far > self.tolerance:
+                way.apart[row], way.leak = far, self._leak(tape, output, alone, said, options, row, way)
                 break
+            if not alone.lowered:  # no tape sees the fused code that runs without one
+                way.leak = Leak("", type(self.model).__name__, _FUSED, None, {}, math.nan, math.nan, None)
+                break
+            way.apart[row] = far  # code of the sequence alone has asked for a lower precision
 
     def _leak(
         self, tape: Tape, output: Any, alone: Tape, said: Any, options: Options, row: int, way: Way

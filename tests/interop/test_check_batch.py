@@ -147,6 +147,29 @@ def test_a_larger_batch_takes_a_pass_more_for_each_sequence_and_no_other(make):
     assert len(set(more)) == 1 and more[0] <= 10
 
 
+class Causal(torch.nn.Module):
+    """Torch's own layers: their fused code gives NaN where a row sees nothing, as the first ones of a text that is padded on the left."""
+
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.layers = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, x, padding):
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        return self.layers(x, mask=mask, src_key_padding_mask=padding)
+
+
+@pytest.mark.parametrize("size", [3, 9])
+def test_a_leak_of_fused_code_is_told_as_such_and_not_sought_in_each_sequence(size):
+    padding = torch.arange(size + 4) >= torch.arange(4, size + 4)[:, None] + 1
+    x = torch.randn(size, size + 4, 16, generator=torch.Generator().manual_seed(0))
+    check = rf.check_batch(families.made(Causal), {"x": x, "padding": padding})
+    (leak,) = [way.leak for way in check.ways if way.leak is not None]
+    assert check.ok and (leak.path, leak.call) == ("", "fused code, which is not run where each call is recorded")
+    assert "For information (left)" in repr(check) and check.passes - size == 8
+
+
 def test_a_pass_that_has_no_room_for_more_padding_counts_and_the_loss_is_checked_without():
     ids, model = second.IDS, families.made(second.gpt2)
     model.transformer.wpe = torch.nn.Embedding(ids.shape[1], 8)
