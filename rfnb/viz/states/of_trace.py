@@ -4,6 +4,7 @@ steps in one view.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from rfnb.viz.states.spec import spec as states_spec
 from rfnb.viz.states.tracks import joined
 
 _STATES = "States: "
+_MOST_CELLS = 1 << 22  # of the matrix states of a search, in a view
 _UNITS = ("head", "channel")  # dims whose name says what a unit is
 _SHARED = (
     "seqs",
@@ -89,8 +91,8 @@ def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> 
         if not isinstance(value, Tensor) or not _is_float(value) or any(name not in each.values for each in run.events):
             continue
         followed = Followed.of(search, run.events, name)
-        array = followed.array() if followed is not None and followed.inner else None
-        if followed is not None and array is not None and not (page.live and array.size > MOST_LIVE):
+        array = followed.array() if followed is not None and _is_shown(page, followed) else None
+        if followed is not None and array is not None:
             shown[name], found[name] = array.reshape(*array.shape[:2], -1), followed
     if not shown:
         return None
@@ -116,6 +118,13 @@ def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> 
             made.head["slots_of_best"] = best_slots(own)
             _held_track(page, made, entry, own.events(run.events), own.seqs, units, own.slot)
     return made
+
+
+def _is_shown(page: Any, followed: Followed) -> bool:
+    """Whether values have a track: of several dims (a matrix) only if they are not too many, since norms and gates are beside them."""
+    sizes = [dim.extent for dim in followed.inner]
+    cells = math.prod([len(followed.steps), followed.history.num_seqs, *sizes])
+    return len(sizes) == 1 or len(sizes) > 1 and cells <= (MOST_LIVE if page.live else _MOST_CELLS)
 
 
 def put_into(_: Any, parts: list[Spec], new: Spec, run: Any) -> bool:
