@@ -2,9 +2,9 @@
 
 nnsight is run as its documentation says, a trace with `.save()` for each result. Both are measured in CPU seconds beyond plain passes;
 ours in two parts, the passes with opening, and the first look at all values, which makes the events. The aim is 10 microseconds for each
-array of a recording, inputs included. It is missed: 44 in the passes and 15 to look, in a run where nnsight takes 21 for each of its
-values (results only, not copied, without names), 2.0 times that; on a machine with more neighbours 1.4 to 1.7 times. While events were
-made in the pass it was 63 and 13 beside 24, 2.6 times.
+array of a recording, inputs included. It is missed: of six runs on a busy machine the best takes 38 in the passes and 14 to look. That is
+1.2 to 2.0 times, as median 1.6 times, what nnsight takes in the same run for each of its values (results only, not copied, without
+names). While events were made in the pass it was 1.6 to 2.7 times, as median 2.0, in six runs in turn with these.
 
 In instructions of Python, which no neighbour changes, a pass of width 64 takes 301,000 more than a plain one (50,000) and the first one,
 with opening and closing, 721,000; it was 426,000 and 844,000. For each of the 151 calls that is 2,000: the wrapper 200 (and 50 for the
