@@ -35,13 +35,13 @@ class RawStates:
     """
 
     def __init__(self, models: Mapping[str, RawModel], loop: Loop):
-        self._models, self._loop = models, loop
+        self.models, self._loop = models, loop
         self._dims: dict[tuple[str, int, int], Dim] = {}
         self._seen: dict[str, tuple[Any, Tensor, Any]] = {}  # the same Tensors as long as the state is the same
 
     def now(self) -> dict[str, Any]:
         """The state of each model by name, with Tensors in place of arrays."""
-        return {"model" + key: self._of(key) for key in self._models}
+        return {"model" + key: self._of(key) for key in self.models}
 
     def edit(self, name: str, value: Any) -> None:
         """Replace the state of a model; structure, dims and dtypes must be the same, and changed arrays are replaced by new ones.
@@ -50,7 +50,7 @@ class RawStates:
             ValueError: If the structure differs.
             DimError: If the dims or dtype of an array differ.
         """
-        model, before = self._models[name.removeprefix("model")], self._of(name.removeprefix("model"))
+        model, before = self.models[name.removeprefix("model")], self._of(name.removeprefix("model"))
         if not same_structure(before, value):
             raise changed_structure(f'search: state "{name}"', name, before, value)
         for (path, old), (_, new) in zip(leaves(before, name), leaves(value, name)):
@@ -63,11 +63,11 @@ class RawStates:
         model.state = map_nested(_raw_of, model.state, before, value)
 
     def _of(self, key: str) -> Any:
-        state, label = self._models[key].state, self._loop.step.states.now["label"]
+        state, label = self.models[key].state, self._loop.step.states.now["label"]
         seen = self._seen.get(key)
         if seen is not None and seen[0] is state and seen[1] is label:
             return seen[2]
-        batch = self._models[key].batch
+        batch = self.models[key].batch
         rows = batch, *(dim for dim in label.dims if dim is not batch)
         paths = iter([path for path, _ in leaves(state)])
         value = map_nested(lambda leaf: self._tensor(leaf, next(paths) or "state", rows), state)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from viz.runnable import run_in_node, views_in_node
 
 import rfnb as rf
-from rfnb.core.errors import parts_of as parts_of_error
 from rfnb.models import dates
 from rfnb.models.number_words import padded_rows
 from rfnb.viz import of_trace
@@ -164,25 +162,6 @@ def test_a_model_computes_in_a_page_what_it_does_here(name, answers):
         assert "error" not in answer, answer
         with rf.stop_gradient_scope():
             same_values(program, answer, fn(text))
-
-
-def test_a_model_of_torch_is_refused_by_the_line_that_calls_it():
-    net = torch.nn.Sequential(torch.nn.Embedding(8, 4), torch.nn.Linear(4, 8))
-
-    def alone(text):
-        return net(torch.tensor([LETTERS.index(one) for one in text]))
-
-    def inside(text):
-        batch, time, ids = read(text)
-        return rf.reduce_sum(rf.convert_to_tensor(net(ids.raw_tensor), dims=[batch, time, letter]), axis=time)
-
-    for fn in (alone, inside):
-        with pytest.raises(TypeError, match="cannot run embedding of torch") as refused:
-            PageProgram.of(fn, "abcd")
-        what, rows, rule, line = parts_of_error(refused.value)
-        line_of = fn.__code__.co_firstlineno + (1 if fn is alone else 2)
-        assert dict(rows) == {"called in": f"test_runnable_models.py:{line_of}", "and": "linear"}
-        assert "rf.Linear" in line
 
 
 def parts_here(fn, text):

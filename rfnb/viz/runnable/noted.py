@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.backends import registry
-from rfnb.backends.raw_calls import ASK, MADE, RawCall
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
 from rfnb.core.intercept import Intercepted
 from rfnb.core.op import Op
-from rfnb.core.place import in_package, place_of_user, place_text
-from rfnb.core.tensor import Tensor, with_raw
+from rfnb.core.place import place_of_user, place_text
+from rfnb.core.tensor import Tensor, new_tensor, with_raw
 from rfnb.core.tree import leaves, map_nested, values_in
 from rfnb.ops.default import has_fractions
-from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.rec.hold import Hold, held_by
 from rfnb.rec.loop_step import StepAround
+from rfnb.search.raw_states import RawStates
 from rfnb.trace.probe import Place, listen, probe
+from rfnb.trace.record import models_of
 from rfnb.viz.runnable.lowered import DTYPES, MAKES_DIM, ONE, OTHER, OVER, POSITIONS, TWO, is_read, known, lowered
+from rfnb.viz.runnable.raw_search import RawSearch
 from rfnb.viz.runnable.written import WRITTEN
 
 Ref = tuple[Any, ...]  # ("value", number) of a block, ("outer", number), ("state", path), ("constant", number), ...
@@ -44,6 +46,7 @@ class OpNote(NamedTuple):
         results: The numbers of its results.
         kinds: For each result its dims, its sparse dim, and whether it has integers.
         offers: The events inside it, by kind, path and name: attention, states.
+        weights: What attends in it, if it is only that: {..., target, axis}.
     """
 
     name: str
@@ -51,6 +54,7 @@ class OpNote(NamedTuple):
     results: tuple[int, ...]
     kinds: tuple[tuple[tuple[Dim, ...], Dim | None, bool], ...]
     offers: tuple[tuple[str, str, str], ...] = ()
+    weights: Tensor | None = None
 
 
 class StepNote:
@@ -96,7 +100,8 @@ class Notes(Hold):
         constants: Arrays that exist before the call, such as parameters.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, until: int | None = None) -> None:
+        self._until = until
         self.blocks: list[OpNote | LoopNote] = []
         self.count = 0
         self.constants: list[Tensor] = []
@@ -109,17 +114,19 @@ class Notes(Hold):
         self._of_steps: list[int] = []  # constants computed in steps of the loop
         self.between = False  # between two steps, while the loop passes on its values
         self._inside: list[tuple[str, str, str]] | None = None  # events sent inside an op
+        self.limits: dict[Dim, dict[str, Any]] = {}  # of the sizes for which the record holds
+        self.is_decided = False  # while other code than the user's looks at sizes
+        self.follower: Any = None  # of the calls of another library, see `follow_by`
 
     # -- values ------------------------------------------------------------------------------------------------------------
 
     def ref(self, value: Tensor) -> Ref:
         """The Ref of a value."""
         found = self._where.get(id(value))
-        same = None if found is not None else self._of_raw.get(id(value._raw))
+        same = None if found is not None else self.same_as(value._raw)
         if same is not None and not self.is_constant(same):  # the same array with other dims
             source = self.ref(same)
-            given = {"source": source, "from": [*same.dims], "to": [*value.dims]}
-            self.add(OpNote("named", given, (self.new(value),), (kind_of_value(value),)))
+            self.made("named", {"source": source, "from": [*same.dims], "to": [*value.dims]}, value)
             found = self._where[id(value)]
         if found is None:
             if id(value) in self._hidden:
@@ -157,6 +164,69 @@ class Notes(Hold):
             "last = loop.last(value)",
         )
 
+    def of_raw(self, raw: Any) -> Tensor | None:
+        """The Tensor for an array that recorded ops have computed."""
+        return self._of_raw.get(id(raw))
+
+    def same_as(self, raw: Any) -> Tensor | None:
+        """The same, which has the values that the array has now."""
+        found = self._of_raw.get(id(raw))
+        if found is not None and self.follower is not None and found._raw is not raw:
+            self.follower.of(raw)
+        return found
+
+    def limit(self, dim: Dim, least: int | None, most: int | None, but: int | None) -> None:
+        """Record that user code has decided by the size of a dim, and so is known for these sizes only."""
+        if self.is_decided:
+            return
+        own = self.limits.setdefault(dim, {"least": 0, "most": None, "but": []})
+        if least is not None:
+            own["least"] = max(own["least"], least)
+        if most is not None:
+            own["most"] = most if own["most"] is None else min(own["most"], most)
+        if but is not None and but not in own["but"]:
+            own["but"].append(but)
+
+    def put_raw(self, raw: Any, value: Tensor) -> None:
+        """Record that an array has the values of a Tensor, with its dims in order."""
+        self._of_raw[id(raw)] = value
+        self._kept += (raw, value)
+
+    def counterpart(self, raw: Any) -> Tensor:
+        """The Tensor for an array of another library, whose calls are followed.
+
+        Raises:
+            TypeError: If they are not.
+        """
+        if self.follower is None:
+            raise self.not_there(f"a step function on arrays of type {type(raw).__name__}")
+        return self.follower.of(raw)
+
+    def made(self, name: str, given: Mapping[str, Any], value: Tensor) -> Tensor:
+        """Record an op with this result."""
+        self.add(OpNote(name, given, (self.new(value),), (kind_of_value(value),)))
+        return value
+
+    def renamed(self, value: Tensor, dims: Sequence[Dim]) -> Tensor:
+        """The same values with other dims, by position."""
+        if len(dims) == len(value.dims) and all(one is two for one, two in zip(value.dims, dims)):
+            return value
+        source = self.ref(value)
+        return self.made(
+            "named", {"source": source, "from": [*value.dims], "to": [*dims]}, new_tensor(value._raw, tuple(dims))
+        )
+
+    def next_state(self, path: str, value: Tensor, before: Sequence[Dim], after: Sequence[Dim]) -> None:
+        """Record the next value of a state that the loop does not carry itself, and its dims before and after the step."""
+        assert self._step is not None
+        self._step.next[path] = self.ref(value)
+        self._step.dims |= {f"{path}:{at}": dim for at, dim in enumerate(before)}
+        self._step.next_dims |= {f"{path}:{at}": dim for at, dim in enumerate(after)}
+
+    def not_there(self, what: str) -> TypeError:
+        """The error for a computation that a page does not support."""
+        return _not_there(what, place_text(place_of_user(1)))
+
     def is_constant(self, value: Tensor) -> bool:
         """Whether a value does not depend on recorded ops."""
         if id(value) not in self._where and id(value._raw) in self._of_raw:
@@ -181,6 +251,8 @@ class Notes(Hold):
 
     def add(self, op: OpNote) -> None:
         (self.blocks if self._step is None else self._step.ops).append(op)
+        if self._until is not None and len(self.blocks) > self._until:
+            raise Enough
 
     # -- ops ---------------------------------------------------------------------------------------------------------------
 
@@ -205,6 +277,9 @@ class Notes(Hold):
             self._unknown(op, args, given, result)
             return result
         bound.apply_defaults()
+        if its_name == "convert_to_tensor" and (same := self.same_as(bound.arguments["value"])) is not None:
+            result = op.plain(*args, **kwargs)
+            return self.made("named", {"source": self.ref(same), "from": [*same.dims], "to": [*result.dims]}, result)
         _refuse_ragged(its_name, bound.arguments)
         name, parts = lowered(its_name, bound.arguments)
         refs = {what: self._noted(value) for what, value in parts.items()}
@@ -228,7 +303,8 @@ class Notes(Hold):
                 return result
             refs["value"] = np.asarray(found[0].numpy())
         out = tuple([self.new(leaf) for leaf in found])
-        self.add(OpNote(name, refs, out, tuple(map(kind_of_value, found)), offers))
+        shown = found[0].copy_transpose(_turned(found[0].dims, parts)) if name == "attended" else None
+        self.add(OpNote(name, refs, out, tuple(map(kind_of_value, found)), offers, shown))
         return result
 
     def _unknown(self, op: Op, args: tuple[Any, ...], given: list[Tensor], result: Any) -> None:
@@ -295,12 +371,16 @@ class _Noted(StepAround):
     def __init__(self, inner: Any, notes: Notes, note: LoopNote, loop: Any):
         super().__init__(inner)
         self._notes, self._note, self._loop = notes, note, loop
+        self._raw: RawSearch | None = None
 
     def begin(self, index: int) -> None:
         notes, note = self._notes, self._note
         self.inner.begin(index)
         if not index:
             note.initial = {path: notes.ref(leaf) for path, leaf in _tensors(self.states.now)}
+            if isinstance(self._loop.beside, RawStates):
+                self._raw = RawSearch(notes, self._loop.beside.models)
+                note.initial |= self._raw.initial
             notes.blocks.append(note)
             notes._of_steps = []
         now = self.states.now
@@ -319,6 +399,8 @@ class _Noted(StepAround):
         for path, leaf in _tensors({name: value}):
             if id(leaf) not in self._notes._where:  # it was gathered for the surviving hypotheses
                 self._notes.put(leaf, ("next" if name in self.states.next else "state", path))
+        if name == "label" and self._raw is not None:
+            self._raw.label = value
         return value
 
     def write(self, name: str, value: Any) -> None:
@@ -380,50 +462,48 @@ class _Noted(StepAround):
                 raise _not_there(what, place_text(place_of_user(1)))
 
 
-def noted(fn: Callable[..., Any], *args: Any) -> tuple[Notes, Any]:
+_followers: list[str] = []  # "module:function"
+
+
+def follow_by(place: str) -> None:
+    """Register what repeats the calls of another library by ops of rfnb: "module:function".
+
+    The function gets the notes and a dict that the calls of one program share, and gives a context with `of(raw)`: the Tensor for an array.
+    """
+    _followers.append(place)
+
+
+class Enough(BaseException):
+    """Raised in a call whose first blocks are recorded; user code does not catch it."""
+
+
+def noted(
+    fn: Callable[..., Any],
+    *args: Any,
+    constants: dict[Any, Any] | None = None,
+    until: int | None = None,
+    model: Any = None,
+) -> tuple[Notes, Any]:
     """Call a function and record its computation.
 
+    Args:
+        model: The model whose modules give the paths of events, see `rf.record`.
+        constants: What the records of several calls share; see `follow_by`.
+        until: The index of the last block that is recorded; the call ends there. Default: all.
+
     Returns:
-        The notes, and the result of the function.
+        The notes, and the result of the function, with Tensors for arrays that it computed.
     """
-    notes = Notes()
-    with held_by(notes), Intercepted(notes.call), listen(notes.hear):
-        result = fn(*args)
-    return notes, result
-
-
-def outside_of_ops(fn: Callable[..., Any], *args: Any) -> list[tuple[str, str]]:
-    """Torch calls in user code outside of ops: (name, location)."""
-    found: list[tuple[str, str]] = []
-    inside: list[Op] = []
-
-    class Calls(list[RawCall]):
-        def append(self, call: RawCall) -> None:
-            frame = sys._getframe(2)  # the caller of torch
-            while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "torch":
-                frame = frame.f_back
-            if not inside and not in_package(frame.f_code) and call.kind not in (ASK, MADE) and _reads(call):
-                found.append((call.fn.__name__, place_text((frame.f_code, frame.f_lasti))))
-
-    def op_called(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        inside.append(op)
-        try:
-            return op.plain(*args, **kwargs)
-        finally:
-            inside.pop()
-
-    trace: Any = registry.selected().trace_calls()
-    if trace is None:
-        return []
-    trace.calls = Calls()
-    with stop_gradient_scope(), Intercepted(op_called), trace:
-        fn(*args)
-    return found
-
-
-def _reads(call: RawCall) -> bool:
-    """Whether a call receives arrays."""
-    return any(registry.is_raw_tensor_type(type(value)) for value in values_in((call.args, call.kwargs)))
+    notes, result = Notes(until), None
+    with held_by(notes), Intercepted(notes.call), listen(notes.hear, models_of(model)[0]), ExitStack() as stack:
+        for module, _, function in (place.partition(":") for place in _followers if "torch" in sys.modules):
+            notes.follower = stack.enter_context(
+                getattr(import_module(module), function)(notes, {} if constants is None else constants)
+            )
+        with suppress(Enough):
+            result = fn(*args)
+        known = map_nested(lambda leaf: leaf if (same := notes.same_as(leaf)) is None else same, result)
+    return notes, known
 
 
 def _stop_of(search: Any) -> dict[str, Any] | None:
@@ -444,6 +524,12 @@ def kind_of_value(value: Tensor) -> tuple[tuple[Dim, ...], Dim | None, bool]:
 
 def _dims(value: Any) -> dict[str, Dim]:
     return {path: leaf for path, leaf in leaves(value) if isinstance(leaf, Dim)}
+
+
+def _turned(dims: Sequence[Dim], given: Mapping[str, Any]) -> list[Dim]:
+    """The dims of attention weights with those of a map last."""
+    last: list[Dim] = [dim for dim in (given.get("target"), given.get("axis")) if isinstance(dim, Dim) and dim in dims]
+    return [*(dim for dim in dims if dim not in last), *last]
 
 
 def _tensors(value: Any) -> list[tuple[str, Tensor]]:

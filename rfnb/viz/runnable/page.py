@@ -193,7 +193,8 @@ def page_of(
     name, first = text
     others = {each: (value, low if value != low else high) for each, (value, (low, high, _)) in numbers.items()}
     given = {**fixed, name: first, **{each: value for each, (value, _) in others.items()}}
-    program = PageProgram.of(lambda one, **more: fn(**{**given, name: one, **more}), first, others)
+    model = record.get("model") if isinstance(record, Mapping) else None
+    program = PageProgram.of(lambda one, **more: fn(**{**given, name: one, **more}), first, others, model)
     coded = CodedWeights.of(program.weights, weights)
     run = started(fn, record=record, **given)
     run.wait()
@@ -266,7 +267,7 @@ def _bound(part: Spec, program: PageProgram, text: str) -> dict[str, Any] | None
         return None
     entries = head["maps"] if part.kind == "attention" else head["tracks"]
     paths = head.get("paths") or [path]
-    looks = [_look(part.kind, entry, paths, int(number), program) for entry in entries]
+    looks = [_look(part, entry, paths, int(number), program) for entry in entries]
     there = [(entry, look) for entry, look in zip(entries, looks, strict=True) if look is not None]
     if not there:
         return None
@@ -294,9 +295,10 @@ def _chooses(loop: Mapping[str, Any]) -> bool:
 
 
 def _look(
-    kind: str, entry: Mapping[str, Any], paths: list[str], number: int, program: PageProgram
+    part: Spec, entry: Mapping[str, Any], paths: list[str], number: int, program: PageProgram
 ) -> dict[str, Any] | None:
     """The reference to the values of a map or a track; None unless exactly one value matches."""
+    kind = part.kind
     if kind == "attention":
         of_layer = paths[entry["at"][0]] if len(paths) > 1 else paths[0]
         wanted = {(entry.get("held", {}).get("attention", of_layer), "weights")}
@@ -316,8 +318,18 @@ def _look(
         if kind == "states":
             found += [{"loop": loops, "state": name} for name in block["initial"] if (block["path"], name) in wanted]
         loops += 1
+    if kind == "attention" and any(look["loop"] is None and look["op"] in program.weights_seen for look in found):
+        same = [look for look in found if _has_map(program.weights_seen.get(look["op"]), part.blocks[entry["block"]])]
+        return found[number] if any(look in same for look in found[number : number + 1]) else next(iter(same), None)
     known = kind == "attention" or number or len(found) == 1  # of a state the name may be that of another one
     return found[number] if number < len(found) and known else None
+
+
+def _has_map(weights: np.ndarray | None, shown: np.ndarray) -> bool:
+    """Whether some of the weights are those of a map: a module has several softmaxes, not all of which are attention."""
+    if weights is None or weights.size % shown.size:
+        return False
+    return any(np.allclose(each, shown[0], atol=1e-4) for each in weights.reshape(-1, *shown.shape[1:]))
 
 
 def _starts(label: str) -> Iterator[int]:

@@ -9,20 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim, single_step_dim
-from rfnb.core.errors import type_error, value_error
+from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.viz.axes import Axis
 from rfnb.viz.runnable.lowered import DECIDES
-from rfnb.viz.runnable.noted import LoopNote, Notes, OpNote, StepNote, kind_of_value, noted, outside_of_ops
+from rfnb.viz.runnable.noted import LoopNote, Notes, OpNote, StepNote, kind_of_value, noted
 
 _FORMAT = 1
 
@@ -34,10 +34,12 @@ class PageProgram:
     Attributes:
         spec: Dims, inputs, ops and loops, as JSON data.
         tensors: The constants by number, such as parameters.
+        weights_seen: By the number of a block that only attends, its weights for the first text: (..., rows, columns).
     """
 
     spec: dict[str, Any]
     tensors: list[Tensor]
+    weights_seen: Mapping[int, np.ndarray] = field(default_factory=dict)
 
     @property
     def weights(self) -> list[np.ndarray]:
@@ -45,12 +47,15 @@ class PageProgram:
         return [each.numpy() for each in self.tensors]
 
     @staticmethod
-    def of(fn: Callable[..., Any], text: str, numbers: Mapping[str, tuple[float, float]] | None = None) -> PageProgram:
+    def of(
+        fn: Callable[..., Any], text: str, numbers: Mapping[str, tuple[float, float]] | None = None, model: Any = None
+    ) -> PageProgram:
         """The program of a function's computation for a text.
 
         Args:
             fn: Called with the text and with variations: other lengths, other order.
             numbers: Further arguments that the page may change, by name: the value, and another value.
+            model: The model whose modules give the paths of events, see `rf.record`.
 
         Raises:
             TypeError: If it calls an op that a page does not support.
@@ -60,18 +65,24 @@ class PageProgram:
         texts = [PageCall(each, first) for each in _like(text)]
         texts += [PageCall(texts[0].text, {**first, name: other}) for name, (_, other) in (numbers or {}).items()]
         with stop_gradient_scope():
-            calls = [_Encoded(*noted(lambda each=each: fn(each.text, **each.numbers))) for each in texts]
+            constants: dict[Any, Any] = {}
+            calls = [
+                _Encoded(*noted(lambda each=each: fn(each.text, **each.numbers), constants=constants, model=model))
+                for each in texts
+            ]
         try:
-            return _program(calls, texts)
+            made = _program(calls, texts)
         except ValueError:
             words = [each._replace(by="word") for each in texts]
             with suppress(ValueError):
                 if any(map(str.isspace, text)):
                     return _program(calls, words)
-            beside = outside_of_ops(lambda: fn(texts[0].text, **first))
-            if beside:
-                raise _of_torch(beside) from None
             raise
+        for number, block in enumerate(made.spec["blocks"]):
+            value = block.get("given", {}).get("value")
+            if isinstance(value, dict) and "letters" in value and block["as"][0]["sparse"] is None:
+                _further_letters(value, number, fn, texts[0])
+        return made
 
 
 def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgram:
@@ -86,6 +97,9 @@ def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgra
             [("called with", str(texts[0]))],
             "A page repeats the ops that the function calls.",
         )
+    counts = [len(each.spec["blocks"]) for each in calls]
+    if len(set(counts)) > 1:
+        raise _other_steps([f"{count} ops" for count in counts], texts)
     made = _together([each.spec for each in calls], texts, "")
     by = texts[0].by
     for block in made["blocks"]:
@@ -96,7 +110,7 @@ def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgra
             value = _array([each.numpy() for each in tensors], texts, "an array that no op has made")
             if "values" not in value:
                 constant["value"] = value
-    return PageProgram({"format": _FORMAT, "unit": by, **made}, calls[0].tensors)
+    return PageProgram({"format": _FORMAT, "unit": by, **made}, calls[0].tensors, calls[0].weights_seen)
 
 
 class PageCall(NamedTuple):
@@ -151,6 +165,11 @@ class _Encoded:
         for block in notes.blocks:  # as many labels as were found
             if isinstance(block, OpNote) and block.name in DECIDES:
                 self._open |= {dim for dims, _, _ in block.kinds for dim in dims if dim.is_dynamic()}
+        self.weights_seen = {
+            at: block.weights.numpy()
+            for at, block in enumerate(notes.blocks)
+            if isinstance(block, OpNote) and block.weights is not None
+        }
         blocks = [self._block(block) for block in notes.blocks]
         found = [self._value(notes.ref(leaf)) for leaf in values_in(result) if isinstance(leaf, Tensor)]
         constants = [self._constant(number) for number in self._numbers]
@@ -187,6 +206,7 @@ class _Encoded:
         steps = []
         for step, own in zip(noted, seen, strict=True):
             others = {dim for each in seen if each is not own for dim in each}
+            own = [dim for dim in own if not is_beam(dim)]
             self._same = {dim: each for dim, each in before.items() if dim not in step.dims.values()}
             for dims, when in ((step.dims, "before"), (step.next_dims, "after")):
                 for path in grows:
@@ -275,16 +295,19 @@ class _Encoded:
         return self._dims.setdefault(dim, len(self._dims))
 
     def _dim(self, key: Dim | _Each) -> dict[str, Any]:
-        dim = self._alike[key][0] if isinstance(key, _Each) else key
-        sizes = {each.extent for each in self._alike[key]} if isinstance(key, _Each) else ()
+        dims = self._alike[key] if isinstance(key, _Each) else [key]
+        dim, sizes = dims[0], {each.extent for each in dims} if isinstance(key, _Each) else ()
+        limits = [self._notes.limits[each] for each in dims if each in self._notes.limits]
+        limit = {"limit": limits[-1]} if limits else {}  # of a later step, as later steps are what is repeated
         if len(sizes) > 1 or (isinstance(key, _Each) and key.when != "made"):
-            return {"name": dim.name or "", "kind": dim.kind, "size": None, "vocab": None}
+            return {"name": dim.name or "", "kind": dim.kind, "size": None, "vocab": None, **limit}
         vocab = None if dim.vocab is None else list(dim.vocab)
         return {
             "name": dim.name or "",
             "kind": Axis(dim.name, 1, dim).kind,
             "size": dim.extent if dim.is_dim_known() and dim not in self._open else None,
             "vocab": vocab,
+            **limit,
         }
 
     def _constant(self, number: int) -> dict[str, Any]:
@@ -343,6 +366,16 @@ def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> An
     if all(isinstance(each, int) for each in found):
         return _affine(found, texts, where)
     raise _differs(where, [str(each)[:40] for each in found], texts)
+
+
+def _other_steps(found: Sequence[str], texts: Sequence[PageCall]) -> ValueError:
+    return value_error(
+        "A page cannot run this: the number of ops depends on the text.",
+        [(str(given)[:30], each) for given, each in zip(texts, found, strict=True)],
+        "A page repeats one computation: `torch.where` chooses by values. A loop of Python over the text is one call over its axis, or a\n"
+        "loop of rfnb:",
+        "for _ in (loop := rf.Loop(axis=time)): ...",
+    )
 
 
 def _affine(found: Sequence[int], texts: Sequence[PageCall], where: str) -> dict[str, Any]:
@@ -426,6 +459,30 @@ def _whole_alphabet(block: Any, dims: Sequence[Any], by: str) -> None:
             value["letters"] = {letter: label for label, letter in enumerate(vocab) if units_of(letter, by) == [letter]}
 
 
+# What a letter may be, where no vocabulary says it: ASCII, Latin-1, Greek, Cyrillic.
+_LETTERS = [*map(chr, (*range(0x20, 0x7F), *range(0xA1, 0x100), *range(0x391, 0x3CA), *range(0x410, 0x450)))]
+
+
+def _further_letters(value: dict[str, Any], number: int, fn: Callable[..., Any], call: PageCall) -> None:
+    """Find the labels of letters that are not in the text.
+
+    Args:
+        value: The labels that are known; further ones are added.
+        number: The block that reads the text. The function is called for each letter in place of the last one, as far as this block.
+    """
+    known, units = value["letters"], call.units
+    begin = [*value["before"], *(known[unit] for unit in units[:-1])]
+    for letter in _LETTERS:
+        if letter in known:
+            continue
+        with stop_gradient_scope(), suppress(Exception):  # the function does not know it
+            notes, _ = noted(lambda text: fn(text, **call.numbers), "".join([*units[:-1], letter]), until=number)
+            block: Any = notes.blocks[number]
+            labels = np.asarray(block.given["value"]).ravel().tolist()
+            if labels[: len(begin)] == begin and labels[len(begin) + 1 :] == value["after"]:
+                known[letter] = labels[len(begin)]
+
+
 def _spells(values: Sequence[int], units: Sequence[str], labels: dict[str, int]) -> bool:
     """Whether these are labels of the letters or words, consistent over all texts."""
     trial = dict(labels)
@@ -443,17 +500,4 @@ def _differs(where: str, found: Sequence[Any], texts: Sequence[PageCall]) -> Val
         f"A page cannot run this: {where.strip('.')} depends on the text in a way that is not known.",
         rows,
         "A page knows the letters or words of a text, and numbers that grow with how many there are.",
-    )
-
-
-def _of_torch(found: Sequence[tuple[str, str]]) -> TypeError:
-    name, place = found[0]
-    others = list(dict.fromkeys(each for each, _ in found if each != name))
-    rows = [("called in", place), *([("and", ", ".join(others)[:60])] if others else [])]
-    return type_error(
-        f"A page cannot run {name} of torch.",
-        rows,
-        "A page repeats ops of rfnb, whose axes have names: for a torch array it is unknown which axis grows with the text.\n"
-        "A module of rfnb takes the weights of one of torch:",
-        "linear = rf.Linear(in_dim, out_dim)\nlinear.weight.assign(module.weight.T.detach())      # rfnb: {in, out}",
     )

@@ -10,6 +10,7 @@ import type { Call } from "./ops";
 import { OPS, stacked, without } from "./ops";
 import type {
   Counted,
+  DimSpec,
   Given,
   Kind,
   Letters,
@@ -136,6 +137,14 @@ export class Engine {
 const sizeIn = (size: Size, length: number, inputs: Inputs): number =>
   typeof size === "number" ? size : "input" in size ? inputs[size.input]! : size.times * length + size.plus;
 const MOST_LETTERS = 500;
+function checkLimit(length: number, { least, most, but }: NonNullable<DimSpec["limit"]>): void {
+  if (most !== null && length > most)
+    throw new Error(`This is too long for the model: it reads at most ${most}, and here there are ${length}.`);
+  if (length < least)
+    throw new Error(`This is too short for the model: it reads at least ${least}, and here there are ${length}.`);
+  if (but.includes(length))
+    throw new Error(`The model does something else for a length of ${length}, which was not recorded.`);
+}
 
 /** One run for one text. */
 class Run {
@@ -171,7 +180,12 @@ class Run {
   }
 
   private note({ dims, shape }: Named): void {
-    for (let at = 0; at < dims.length; at++) this.found.set(dims[at]!, shape[at]!);
+    for (let at = 0; at < dims.length; at++) {
+      const axis = dims[at]!,
+        limit = typeof axis === "number" ? this.engine.spec.dims[axis]!.limit : undefined;
+      if (limit) checkLimit(shape[at]!, limit);
+      this.found.set(axis, shape[at]!);
+    }
   }
 
   private op(spec: OpSpec, into: Named[], number: number, offers: Offers): void {
@@ -214,7 +228,7 @@ class Run {
     if (!Array.isArray(source) || source[0] !== "constant" || read === undefined || (indices as Ref)[0] !== "value")
       return rows;
     const table = this.at(source),
-      axis = this.at(indices as Ref).sparse!,
+      axis = ((given["axis"] as { dim: Axis } | undefined)?.dim ?? this.at(indices as Ref).sparse)!,
       { values: all, shape } = ordered(table, [axis, ...table.dims.filter((one) => one !== axis)]),
       width = all.length / shape[0]!,
       values = rows.values.slice(),
@@ -241,6 +255,7 @@ class Run {
       if ("dim" in value) return value.dim;
       if ("input" in value) return this.inputs[value.input];
       if ("number" in value) return Number(value.number);
+      if ("times" in value) return sizeIn(value, this.text.length, this.inputs);
       if ("list" in value) return value.list.map((one) => this.value(one));
       if ("map" in value)
         return Object.fromEntries(Object.entries(value.map).map(([name, one]) => [name, this.value(one)]));

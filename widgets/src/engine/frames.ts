@@ -197,6 +197,7 @@ export class Frames {
         along = own.loop === null ? (over?.dim ?? this.axis(map["row_dim"].name, cols)) : null,
         cut: Cut = (row) => [[...(along === null ? [] : [along]), cols], this.fixed(part, number, row, [along, cols])];
       const table = values.of(cut, best && best.before);
+      if (own.loop === null && along === null) table.shape = [1, table.data.length]; // of one query
       for (const value of table.data) if (value > most) most = value;
       shapes.push(table.shape);
       const held = map["held"] && { ...map["held"], widths: table.shape[1] }; // of this text

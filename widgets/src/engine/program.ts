@@ -16,6 +16,8 @@ export interface DimSpec {
   kind: string | null; // "batch", ...
   size: Size | null;
   vocab: string[] | null;
+  /** Sizes for which the recorded code holds, where it decided by them. */
+  limit?: { least: number; most: number | null; but: number[] };
 }
 export type Ref = (string | number | Ref)[]; // ["value", 3], ["outer", 3], ["constant", 0], ["state", path], ["frame", ref], ["index"]
 export type Given =
@@ -31,7 +33,7 @@ export type Given =
   | Literal
   | Sizes
   | Counted
-  | { input: string }
+  | Size
   | { number: string }; // that JSON does not have
 /** The labels of a text: one for each letter or word, between others. */
 export interface Letters {
