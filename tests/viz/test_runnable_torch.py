@@ -378,6 +378,27 @@ def test_letters_that_are_not_in_the_text_are_found_by_calling_the_function(answ
     assert value["letters"] == {letter: label for label, letter in enumerate(LETTERS)}
 
 
+@pytest.mark.parametrize("name", ["GPT", "the whole text in each step"])
+def test_the_effect_of_fewer_bits_is_that_on_the_weights_of_torch_which_are_as_before(name):
+    model = MODELS["GPT"]
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    about = page_of(CALLS[name], ("text", "abcd"), {}, {}, record={"model": model}, weights="int8")[1]
+    assert "numbers change by at most" in about["said"] or "other labels" in about["said"]
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_a_model_of_torch_reads_words(tmp_path):
+    words = ["the", "cat", "sat", "on", "a", "mat"]
+
+    def fn(text):
+        return MODELS["GPT"](torch.tensor([[words.index(word) for word in text.split()]]))
+
+    program = PageProgram.of(fn, "the cat sat on a mat")
+    (answer,) = run_in_node({"it": program}, ["a cat sat"], tmp_path)["it"]["answers"]
+    ((got, _),) = numbers(answer)
+    np.testing.assert_allclose(got, fn("a cat sat").detach().numpy().ravel(), atol=1e-4)
+
+
 def test_a_text_that_the_code_asserts_to_be_too_long_is_said(answers, tmp_path):
     (answer,) = run_in_node({"GPT": answers["GPT"][0]}, ["a" * 33], tmp_path)["GPT"]["answers"]
     assert "at most 32" in answer["error"]

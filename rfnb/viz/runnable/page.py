@@ -23,6 +23,7 @@ import numpy as np
 from rfnb.control.run import Run
 from rfnb.control.start import run as started
 from rfnb.core.errors import missing_key_error, type_error, value_error
+from rfnb.core.foreign import is_array
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
 from rfnb.ops.gradient import stop_gradient_scope
@@ -36,7 +37,7 @@ from rfnb.viz.page.output import held
 from rfnb.viz.runnable.program import PageProgram, units_of
 from rfnb.viz.runnable.weights import CodedWeights
 from rfnb.viz.save import write_page
-from rfnb.viz.spec import Spec, pack
+from rfnb.viz.spec import Spec, host, pack
 from rfnb.viz.view import View
 from rfnb.viz.visible import line
 
@@ -229,10 +230,10 @@ def _lost(program: PageProgram, coded: CodedWeights, call: Callable[[], Any]) ->
         with stop_gradient_scope(), recording(kinds="beams") as trace:
             found = values_in(call())
         told = [event.values[name] for event in trace.events for name in ("tokens", "scores")]  # if it returns text
-        return [leaf.numpy() for leaf in (*found, *told) if isinstance(leaf, Tensor)]
+        return [host(leaf) for leaf in (*found, *told) if isinstance(leaf, Tensor) or is_array(leaf)]
 
     exact = results()
-    with coded.in_place_of(program.tensors):
+    with coded.in_place_of(program.tensors, program.shared):
         about = results()
     if not exact:
         return "what that changes is not known: the function gives no Tensor"

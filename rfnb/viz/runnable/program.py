@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,11 +35,13 @@ class PageProgram:
         spec: Dims, inputs, ops and loops, as JSON data.
         tensors: The constants by number, such as parameters.
         weights_seen: By the number of a block that only attends, its weights for the first text: (..., rows, columns).
+        shared: The constants that share the memory of arrays of another library.
     """
 
     spec: dict[str, Any]
     tensors: list[Tensor]
     weights_seen: Mapping[int, np.ndarray] = field(default_factory=dict)
+    shared: Sequence[Tensor] = ()
 
     @property
     def weights(self) -> list[np.ndarray]:
@@ -73,14 +75,23 @@ class PageProgram:
         try:
             made = _program(calls, texts)
         except ValueError:
-            words = [each._replace(by="word") for each in texts]
+            found = None
             with suppress(ValueError):
                 if any(map(str.isspace, text)):
-                    return _program(calls, words)
-            raise
+                    found = _program(calls, [each._replace(by="word") for each in texts])
+            if found is None:
+                raise
+            made = found
+        ids = {id(value) for _, value in constants.values()}
+        made = replace(made, shared=[value for value in made.tensors if id(value) in ids])
         for number, block in enumerate(made.spec["blocks"]):
             value = block.get("given", {}).get("value")
-            if isinstance(value, dict) and "letters" in value and block["as"][0]["sparse"] is None:
+            if (
+                isinstance(value, dict)
+                and "letters" in value
+                and block["as"][0]["sparse"] is None
+                and texts[0].by == made.spec["unit"]
+            ):
                 _further_letters(value, number, fn, texts[0])
         return made
 

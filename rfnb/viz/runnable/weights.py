@@ -64,17 +64,31 @@ class CodedWeights:
         return CodedWeights(blocks, specs, values, f"{count:,} weights in {_WORDS[coded]}")
 
     @contextmanager
-    def in_place_of(self, tensors: Sequence[Tensor]) -> Iterator[None]:
-        """In a with-block, replace the values of Tensors by the decoded ones."""
+    def in_place_of(self, tensors: Sequence[Tensor], shared: Sequence[Tensor] = ()) -> Iterator[None]:
+        """In a with-block, replace the values of Tensors by the decoded ones.
+
+        Args:
+            shared: Those that share the memory of arrays that the function reads; values are copied into it.
+        """
         before = [tensor.raw_tensor for tensor in tensors]
+        values = {id(tensor): tensor.numpy().copy() for tensor in shared}
         try:
             for tensor, array, raw in zip(tensors, self.values, before, strict=True):
                 backend = tensor.backend
-                tensor.raw_tensor = backend.from_numpy(
+                decoded = backend.from_numpy(
                     array.astype(tensor.numpy().dtype), dtype=tensor.dtype, device=backend.get_device_raw(raw)
                 )
+                if id(tensor) in values:
+                    backend.assign_raw(raw, decoded)
+                else:
+                    tensor.raw_tensor = decoded
             yield
         finally:
+            for tensor in shared:
+                tensor.backend.assign_raw(
+                    tensor.raw_tensor,
+                    tensor.backend.from_numpy(values[id(tensor)], dtype=tensor.dtype, device=tensor.device),
+                )
             for tensor, raw in zip(tensors, before, strict=True):
                 tensor.raw_tensor = raw
 
