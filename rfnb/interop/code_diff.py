@@ -300,7 +300,7 @@ class _Codes:
 @contextlib.contextmanager
 def _values(model: torch.nn.Module, values: Any) -> Iterator[None]:
     """In a with-block, a model with other values of parameters and buffers."""
-    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    own = {**dict(model.named_parameters()), **dict(model.named_buffers())} if values else {}
     before = {name: own[name].data for name in values}
     try:
         for name, value in values.items():
@@ -313,7 +313,7 @@ def _values(model: torch.nn.Module, values: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _training(model: torch.nn.Module, flag: bool | None) -> Iterator[None]:
-    before = [(module, module.training) for module in model.modules()]
+    before = [] if flag is None else [(module, module.training) for module in model.modules()]
     try:
         if flag is not None:
             model.train(flag)
