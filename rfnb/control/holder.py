@@ -75,7 +75,9 @@ class Trunk:
         return self._steps[tick]
 
     def difference(self, tick: int, path: str, step: int, held: Held) -> str | None:
-        """The first difference before any change, as text; None if none is known."""
+        """The first difference before any change, as text; None if none is known, as in a step that is not begun there yet."""
+        if tick >= len(self._steps):
+            return None
         if (path, step) != self._steps[tick]:
             loop, index = self._steps[tick]
             return f'step {index} of "{loop}" came here, now it is step {step} of "{path}"'

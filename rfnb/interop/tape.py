@@ -84,7 +84,7 @@ def copied(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     for own in () if of_rfnb else itertools.chain(model.parameters(), model.buffers()):
         if type(own) in (torch.Tensor, torch.nn.Parameter) and (raw := wide(own.detach())).dtype != own.dtype:
             memo[id(own)] = torch.nn.Parameter(raw, own.requires_grad) if isinstance(own, torch.nn.Parameter) else raw
-    modules = [each for each in model.modules() if _is_plain(type(each))]
+    modules = [each for each in model.modules() if _is_plain(type(each))]  # type: ignore[arg-type]
     for each in modules:
         memo[id(each)] = type(each).__new__(type(each))
     # As deepcopy does, but without a call for what is most of a module: numbers, and dicts with nothing in them.

@@ -65,7 +65,7 @@ class _InModule:
         self._place: Place | None = None
         self._call = 0
         self.in_step: bool = (
-            outer.in_step if outer.__class__ is _InModule else outer[1] is not None or outer[2] is not None
+            outer.in_step if isinstance(outer, _InModule) else outer[1] is not None or outer[2] is not None
         )
 
     def place(self) -> Place:

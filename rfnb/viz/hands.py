@@ -94,7 +94,7 @@ class Hands:
         if held is None:
             return None
         if all(_is_own(event, held["path"]) for event in there):
-            own = {"state": name}
+            own: dict[str, Any] = {"state": name}
         elif self._edits and last == GATES and OF_UNITS.fullmatch(name) and there[0].path == there[0].module:
             own = {"gate": f"{unit}.{name}"}
         elif self._edits and _is_linear(there[0]) and name in (*OF_STATES, "norm"):

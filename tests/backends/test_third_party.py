@@ -152,6 +152,6 @@ def test_the_how_to_names_methods_that_there_are():
     names = set(re.findall(r"`(\w+)(?:\(.*?\))?`", text)) & set(re.findall(r"\w+_(?:raw|fn|numpy)\b", text))
     assert len(names) > 15
     assert [name for name in sorted(names) if not hasattr(rf.Backend, name)] == []
-    least = text[text.index("## The least") : text.index("## Faster")]
+    least = text[text.index("## The minimum") : text.index("## Faster")]
     own = {name for name, method in vars(ListBackend).items() if isinstance(method, classmethod)}
     assert own == set(re.findall(r"^- `(\w+)", least, re.M))

@@ -2,6 +2,7 @@
 
 import random
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from control.held_models import BATCH, FEAT, TIME, growing, plain_sums, sums
 from waiting import LONG, wait_until
 
 import rfnb as rf
+from rfnb.control.holder import Trunk
+from rfnb.control.run_steps import StepLog
+from rfnb.control.state_history import StateHistory
 
 
 def noisy():
@@ -304,3 +308,14 @@ def test_a_branch_that_ends_before_its_step_says_so():
     assert (
         branch.drifted == 'it was over after 3 steps, before step 5 of "counts"; changed since: "steps[0]" (6, now 3)'
     )
+
+
+def test_a_rerun_may_overtake_the_run_that_it_is_compared_with():
+    """As where somebody asks why before a run has begun its first step: what is not begun there differs in nothing."""
+    steps = StepLog()
+    trunk = Trunk(steps, StateHistory(), -1)
+    held = SimpleNamespace(states_now=dict)
+    assert trunk.difference(0, "search", 0, held) is None
+    steps.append("search", 0)
+    assert trunk.difference(0, "search", 0, held) is None and trunk.difference(1, "search", 1, held) is None
+    assert 'step 0 of "search" came here' in trunk.difference(0, "other", 0, held)

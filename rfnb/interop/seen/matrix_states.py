@@ -158,7 +158,8 @@ def _made(runs: Sequence[_KernelRun]) -> list[Recurrence] | None:
     """The recurrences of runs, with the rows of the hypotheses in the last one; None if a run does not begin with the state that the
     one before it left in these rows: then the model has not put its states in their order.
     """
-    made, last = [], runs[-1]
+    made: list[Recurrence] = []
+    last = runs[-1]
     for run in runs:
         each = run.made()
         if run is not last and run.ids is not None and last.ids is not None:

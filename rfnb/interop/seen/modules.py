@@ -196,7 +196,8 @@ def tell_call(
         return
     names, kind, given, dims_given = call.names, call.facts.kind, call.tensors(), call.named()
     kept: list[Any] = [names]
-    size, usual, about = 0, True, [kind, raised, len(given)]
+    about: list[Any] = [kind, raised, len(given)]
+    size, usual = 0, True
     for (name, raw), dims in zip(given, dims_given):
         dtype = raw.dtype
         about += name, dtype, dims, dims[-1].kind if dims else None
