@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from viz.runnable import run_in_node, views_in_node
 
 import rfnb as rf
 from rfnb.core.errors import parts_of as parts_of_error
+from rfnb.interop.torch_page_calls import ROWS
 from rfnb.viz import of_trace
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.runnable.page import page_of
@@ -466,3 +468,8 @@ def test_a_refused_call_of_torch_has_its_line_and_the_list_of_calls():
     what, rows, rule, _ = parts_of_error(refused.value)
     assert dict(rows) == {"called in": f"test_runnable_torch.py:{fn.__code__.co_firstlineno + 2}"}
     assert "scaled_dot_product_attention" in rule and "topk" not in rule
+
+
+def test_the_docs_count_the_calls():
+    text = (Path(__file__).parents[2] / "docs" / "pages.md").read_text()
+    assert f"{len(ROWS)} names of calls" in text
