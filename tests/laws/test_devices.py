@@ -3,6 +3,7 @@
 import pytest
 import torch
 from on_device import check_same_values, second_call
+from seed import part_of
 from simulated import NAME, watched
 from table import CASES, read_entries
 from two_devices import MADE_INSIDE, MAY_MOVE, SIM, check_two_devices, checked
@@ -58,7 +59,7 @@ def check_nobody_waits(name):
         assert len(to_host) <= often, to_host
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", part_of(CASES, 2))
 def test_devices(name, subtests):
     case = CASES[name]
     with subtests.test("values and gradients of the CPU"):
