@@ -10,6 +10,7 @@ from waiting import LONG
 
 from rfnb.site.slides import slides
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 MIME = "application/vnd.rfnb.lesson+json"
 VIEW = """import rfnb as rf
 rf.viz.attention([[0.9, 0.1], [0.25, 0.75]], source=["a", "b"], target=["x", "y"]).show()"""
@@ -115,11 +116,21 @@ def test_on_paper_each_slide_is_a_page(opened):
     assert pdf.count(b"/Type /Page\n") == 3
 
 
+def without_a_run(lesson: Path, **options):
+    """A notebook whose cells have all made a picture."""
+    made = nbformat.read(lesson, as_version=4)
+    for cell in made.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [nbformat.v4.new_output("display_data", data={"image/png": PIXEL})]
+    return made
+
+
 def test_no_formula_of_a_page_of_theory_is_wider_than_its_slide(browser, tmp_path):
     context = browser.new_context(viewport={"width": 900, "height": 560})
     page, formulas = context.new_page(), 0
     for name in ("07_search", "15_pretraining"):
-        path = slides(Path(__file__).parents[2] / f"docs/theory/{name}.md", tmp_path / f"{name}.html")
+        page_of = Path(__file__).parents[2] / f"docs/theory/{name}.md"
+        path = slides(page_of, tmp_path / f"{name}.html", run=without_a_run)
         page.goto(path.as_uri(), wait_until="load")
         for number in range(1, page.locator(".slide").count() + 1):
             page.evaluate(f"location.hash = '#{number}'")

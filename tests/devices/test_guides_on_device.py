@@ -60,7 +60,7 @@ def test_the_seq2seq_tutorial_waits_for_the_last_loss_of_a_training_only():
 
 
 def test_a_step_of_the_guide_of_training_waits_for_nothing():
-    found = run("training.md", until="## In code of torch")
+    found = run("training.md", until="## In torch code")
     losses = found.names["run"].losses
     assert losses["ce"].loss.device.startswith(NAME)
     assert len(found.waits("for step in range(30):")) == len(losses)  # that are printed after the last step

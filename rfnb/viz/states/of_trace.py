@@ -121,8 +121,15 @@ def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> 
 
 
 def _is_shown(page: Any, followed: Followed) -> bool:
-    """Whether values have a track: of several dims (a matrix) only if they are not too many, since norms and gates are beside them."""
+    """Whether values have a track: of several dims only if it is a matrix of one size (not keys and values, of which each step has more),
+    and not too large, since norms and gates are beside it.
+    """
     sizes = [dim.extent for dim in followed.inner]
+    steps = [followed.history.inner_dims(each) for each in followed.steps if each is not None]
+    if len(sizes) > 1 and any(
+        dim.is_dynamic() or dim.extent != size for dims in steps for dim, size in zip(dims, sizes)
+    ):
+        return False
     cells = math.prod([len(followed.steps), followed.history.num_seqs, *sizes])
     return len(sizes) == 1 or len(sizes) > 1 and cells <= (MOST_LIVE if page.live else _MOST_CELLS)
 
