@@ -11,7 +11,7 @@ from viz.bad_specs import bad, good
 from rfnb.viz.page.output import STATIC
 from rfnb.viz.spec import Spec, pack
 
-_SOME = 60  # of a kind
+_SOME = 20  # of a kind
 
 # Shows a frame, and does all that a person can do with it; gives what is on the page, and the errors.
 _TRY = """async (frames) => {

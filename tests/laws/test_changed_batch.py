@@ -113,7 +113,7 @@ def _changed(batch, change):
     return dataclasses.replace(batch, **change)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(changes=st.lists(_changes, min_size=1, max_size=6))
 def test_one_thing_changed_between_two_batches(changes):
     batches = [Batch()]
