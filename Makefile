@@ -50,7 +50,7 @@ test-widgets: setup ## TypeScript: format, types and tests
 # Files are not split: the notebook of a file is run once, and what takes it from the cache comes later. Other files are not even imported.
 test-notebooks: setup ## execute the notebooks, offline
 	$(call say,pytest: notebooks)
-	@OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile -m notebook -o testpaths="$$(grep -rl mark.notebook tests --include='*.py' | sort | tr '\n' ' ')" $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile --no-loadscope-reorder -m notebook -o testpaths="$$(grep -rl mark.notebook tests --include='*.py' | sort | tr '\n' ' ')" $(PYTEST_ARGS)
 
 # Two at a time, each with a JupyterLab of its own: most of a test is waiting.
 test-browser: setup ## JupyterLab in Chromium
