@@ -1,6 +1,6 @@
 """No wrong answer that a machine makes of a solution passes its check, but those that are right: each of them has its reason here.
 
-All of them take minutes, so a part is tried by default, another one with RFNB_SEED=1 to 11. RFNB_MUTANTS=all tries them all,
+All of them take minutes, so a part is tried by default, another one with RFNB_SEED=1 to 23. RFNB_MUTANTS=all tries them all,
 and looks that each reason is still needed.
 
     PYTHONPATH=.:tests python tests/course/test_mutants.py 07_search     # figures: of these lessons, default all
@@ -30,7 +30,7 @@ import rfnb as rf
 from rfnb.teaching.sources import source_with_needs
 
 ALL = os.environ.get("RFNB_MUTANTS", "") == "all"
-PARTS = 12
+PARTS = 24
 _MOST_LINES = 20_000  # of a mutant, which may never end
 
 # By lesson and exercise: what was changed, and why that is right, too.

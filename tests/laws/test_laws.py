@@ -110,7 +110,7 @@ def test_numbers(name, subtests):
         check_all(GRADIENTS, [Run(name, case, make) for make in worlds], subtests)
 
 
-@of_each_case
+@pytest.mark.parametrize("name", part_of(CASES, 2), scope="module")
 def test_again(name, subtests):
     """Both faces of a loop, and what is computed by plans that are there."""
     case = CASES[name]
