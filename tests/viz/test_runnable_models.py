@@ -180,6 +180,9 @@ def test_the_views_of_a_page_have_the_values_that_python_draws(name, tmp_path):
     for text, group in zip(texts, views_in_node(page, [(text, {}) for text in texts], tmp_path), strict=True):
         own = parts_here(fn, text)
         search = next((part.head["seqs"][0] for part in parts_of(group) if part.kind == "beams"), None)
+        if len(text) > 1:
+            of_attention = {key for key, part in own.items() if part.kind == "attention"}
+            assert of_attention <= {str(part.head["key"]) for part in parts_of(group)}
         for part in parts_of(group):
             wanted, (seq,) = own.get(part.head["key"]), part.head["seqs"]
             entries = "maps" if part.kind == "attention" else "tracks"

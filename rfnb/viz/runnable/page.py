@@ -319,7 +319,14 @@ def _look(
         if kind == "states":
             found += [{"loop": loops, "state": name} for name in block["initial"] if (block["path"], name) in wanted]
         loops += 1
-    if kind == "attention" and any(look["loop"] is None and look["op"] in program.weights_seen for look in found):
+    in_loop = (
+        number < len(found) and found[number]["loop"] is not None
+    )  # only maps outside of loops are told apart by their values
+    if (
+        kind == "attention"
+        and not in_loop
+        and any(look["op"] in program.weights_seen for look in found if look["loop"] is None)
+    ):
         same = [look for look in found if _has_map(program.weights_seen.get(look["op"]), part.blocks[entry["block"]])]
         return found[number] if any(look in same for look in found[number : number + 1]) else next(iter(same), None)
     known = kind == "attention" or number or len(found) == 1  # of a state the name may be that of another one
