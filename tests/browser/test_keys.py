@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 
+from playwright.sync_api import expect
 from waiting import ms
 
 from rfnb.viz.kinds import KINDS
@@ -139,9 +140,9 @@ def test_arrows_work_in_choosers_sliders_and_tables(lab):
     for select in selects.all():
         select.focus()
         page.keyboard.press("ArrowDown")
-        assert select.evaluate("select => select.selectedIndex") == 1
+        expect(select).to_have_js_property("selectedIndex", 1)
         page.keyboard.press("ArrowUp")
-        assert select.evaluate("select => select.selectedIndex") == 0
+        expect(select).to_have_js_property("selectedIndex", 0)
     slider = page.get_by_role("slider", name="length exponent of the n-best list")
     slider.focus()
     for key, value in (("ArrowRight", "0.1"), ("ArrowUp", "0.2"), ("ArrowLeft", "0.1")):
