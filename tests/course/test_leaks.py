@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from course.harness import NOTEBOOKS, Course, Executed
-from seed import SEED
+from seed import part_of
 from waiting import SLOWNESS
 
 from rfnb.cli import course as course_files
@@ -22,11 +22,7 @@ LESSONS = sorted(path.stem for path in (NOTEBOOKS / "checks").glob("[0-9]*.py"))
 GIVEN = {"01-planted", "02-trap-model"}  # code with a mistake, which is to be found; its other lines are right
 # Run All without an answer, of one lesson that takes seconds, with RFNB_SEED=1 to 14 of another one. RFNB_LEAKS=all: of all, which
 # takes as long as all notebooks do.
-RUN = (
-    LESSONS
-    if os.environ.get("RFNB_LEAKS") == "all"
-    else [LESSONS[(LESSONS.index("13_measures") + SEED) % len(LESSONS)]]
-)
+RUN = part_of(LESSONS, 1 if os.environ.get("RFNB_LEAKS") == "all" else len(LESSONS), LESSONS.index("13_measures"))
 LEAST = 32  # letters of a line that is nobody's by chance
 
 

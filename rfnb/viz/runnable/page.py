@@ -319,18 +319,15 @@ def _look(
         if kind == "states":
             found += [{"loop": loops, "state": name} for name in block["initial"] if (block["path"], name) in wanted]
         loops += 1
-    in_loop = (
-        number < len(found) and found[number]["loop"] is not None
-    )  # only maps outside of loops are told apart by their values
-    if (
-        kind == "attention"
-        and not in_loop
-        and any(look["op"] in program.weights_seen for look in found if look["loop"] is None)
-    ):
-        same = [look for look in found if _has_map(program.weights_seen.get(look["op"]), part.blocks[entry["block"]])]
-        return found[number] if any(look in same for look in found[number : number + 1]) else next(iter(same), None)
+    own = found[number] if number < len(found) else None
+    # Only maps outside of loops are told apart by their values.
+    if kind == "attention" and (own is None or own["loop"] is None):
+        seen, block = program.weights_seen, part.blocks[entry["block"]]
+        if any(look["op"] in seen for look in found if look["loop"] is None):
+            same = [look for look in found if _has_map(seen.get(look["op"]), block)]
+            return own if own in same else next(iter(same), None)
     known = kind == "attention" or number or len(found) == 1  # of a state the name may be that of another one
-    return found[number] if number < len(found) and known else None
+    return own if known else None
 
 
 def _has_map(weights: np.ndarray | None, shown: np.ndarray) -> bool:
