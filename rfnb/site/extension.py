@@ -34,6 +34,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_post_transform(LinkAnnotations)
     app.add_css_file("site.css")
     app.connect("html-page-context", _keep_text)
+    app.connect("html-page-context", _name_pages_by_titles, priority=400)  # the theme asks for the tree at 500
     app.connect("build-finished", _write_texts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -53,6 +54,42 @@ def _write_texts(app: Sphinx, exception: Exception | None) -> None:
     if exception is None:
         texts = json.dumps(app.env.__dict__.get("rfnb_texts", {}), ensure_ascii=False).replace("</", "<\\/")
         (Path(app.outdir) / "_static/texts.js").write_text(f"var RFNB_TEXTS = {texts};\n", "utf-8")
+
+
+def _name_pages_by_titles(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Make the tree of pages beside each page from titles: Sphinx copies every heading of every page and then drops it."""
+    resolve = context.get("toctree")
+    if resolve is None:
+        return
+    env = app.env
+    titles = env.__dict__.setdefault("rfnb_titles", {})
+    if not titles:
+        titles.update({name: _titles(contents) for name, contents in env.tocs.items()})
+
+    def toctree(**options: Any) -> str:
+        contents = env.tocs
+        env.tocs = titles if options.get("titles_only") else contents
+        try:
+            return str(resolve(**options))
+        finally:
+            env.tocs = contents
+
+    context["toctree"] = toctree
+
+
+def _titles(contents: nodes.bullet_list) -> nodes.bullet_list:
+    """The contents of a page without headings below its title, as `titles_only` leaves them."""
+    found = contents.deepcopy()
+    for entry in found.children:
+        if isinstance(entry, nodes.list_item) and len(entry) > 1:
+            below = list(entry.findall(addnodes.toctree))
+            if below:
+                entry[1][:] = below
+            else:
+                entry.pop(1)
+    return found
 
 
 def _shape(

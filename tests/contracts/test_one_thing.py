@@ -1,4 +1,4 @@
-"""A name of a class is one thing in the whole package, and so is that of a file; a function is no longer than one can read."""
+"""A name of a class is one thing in the whole package, and so is that of a file."""
 
 import ast
 from collections import defaultdict
@@ -55,24 +55,3 @@ def test_a_file_name_is_one_thing():
 
 def test_a_file_name_of_two_is_seen():
     assert list(file_names_of_several([PACKAGE / "rec" / "steps.py", PACKAGE / "control" / "steps.py"])) == ["steps"]
-
-
-def long_bodies(text, most=100):
-    """Functions whose body without docstring has more lines."""
-    found = []
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-            if body and body[-1].end_lineno - body[0].lineno >= most:
-                found.append(node.name)
-    return found
-
-
-def test_the_body_of_a_function_has_at_most_a_hundred_lines():
-    assert {str(path): found for path in PACKAGE.rglob("*.py") if (found := long_bodies(path.read_text()))} == {}
-
-
-def test_a_long_body_is_seen():
-    assert long_bodies(
-        'def short():\n    """Text.\n\n\n"""\n    pass\n\n\ndef long():\n    pass\n\n\n    pass\n', most=3
-    ) == ["long"]

@@ -8,6 +8,7 @@ import pytest
 from asserting import ragged
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "laws"))
+from seed import part_of
 from table import CASES, read_entries
 from world import LENGTHS, World
 from world import world as fixed
@@ -21,7 +22,7 @@ ACCUSED = {"last_frame_position_of_dim": "picks the padding of sequences without
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", part_of(CASES, 3))
 def test_right_inputs_are_not_accused(name):
     uneven = World([4, 0, 3], [0, 3, 2], [2, 3, 2, 4], 0), World([4, 2, 1], [3, 1, 2], [2, 3, 2, 4], 1)
     usual = "indices" if name in ACCUSED else "both"  # what each of two switches says they say together

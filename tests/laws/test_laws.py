@@ -96,7 +96,7 @@ def as_float16(x, change):
 
 
 @pytest.mark.filterwarnings("ignore")
-@of_each_case
+@pytest.mark.parametrize("name", part_of(CASES, 2, 1), scope="module")  # test_again has the others
 def test_numbers(name, subtests):
     """Gradients, and every dtype."""
     case = CASES[name]

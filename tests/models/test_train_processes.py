@@ -18,10 +18,11 @@ SCRIPT = Path(processes_script.__file__)
 STATE = "state.pt"
 
 
-def train(folder, count, *options, script=SCRIPT):
+def train(folder, count, *options, script=SCRIPT, torchrun=False):
     """The output of a training in so many processes."""
     folder.mkdir(exist_ok=True)
-    return run_in_processes(count, script, folder / "steps", "--out", folder / "out", *OPTIONS, *options)
+    words = [script, folder / "steps", "--out", folder / "out", *OPTIONS, *options]
+    return run_in_processes(count, *words, torchrun=torchrun)
 
 
 def steps(folder, rank=0):
@@ -33,7 +34,7 @@ def runs(tmp_path_factory):
     """The folders of a training without dropout in one process, and in two; what the two print."""
     folder = tmp_path_factory.mktemp("processes")
     train(folder / "one", 1, "--dropout", "0")
-    printed = train(folder / "two", 2, "--dropout", "0")
+    printed = train(folder / "two", 2, "--dropout", "0", torchrun=True)
     return folder / "one", folder / "two", printed
 
 
