@@ -13,7 +13,7 @@ import pytest
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.viz.control.live import RunView
+from rfnb.viz.control.run_view import RunView
 
 BATCH, FEAT, KEYS = Dim(8, name="batch"), Dim(128, name="feat"), Dim(30, name="keys")
 

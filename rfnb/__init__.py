@@ -9,7 +9,7 @@ documentation of the RETURNN frontend; what is not listed here is not promised.
 # fmt: off
 import typing as _typing
 
-from rfnb.places.no_collection import NoCollection as _NoCollection
+from rfnb.places.collection_pause import NoCollection as _NoCollection
 
 _loading = _NoCollection()
 
@@ -18,7 +18,7 @@ from rfnb.core.dim import Dim, batch_dim, ragged_dim, single_step_dim
 from rfnb.core.tensor import Tensor, VerifyOutShapeException
 from rfnb.core.tensor_dict import TensorDict
 from rfnb.core.errors import DimError, ShapeError
-from rfnb.core.named import named, unnamed
+from rfnb.core.named_arrays import named, unnamed
 from rfnb.core.tree import register_nested
 from rfnb.ops.dims import (
     dim_match_priority_when_needed, last_frame_position_of_dim, masked_fraction_of_shape, num_elements_of_shape,
@@ -72,7 +72,7 @@ from rfnb.ops.window import window
 # -- Indices, labels and masks -----------------------------------------------------------------------------------------
 from rfnb.ops.gather import gather
 from rfnb.ops.scatter import scatter, scatter_argmax, scatter_count, scatter_logmeanexp, scatter_logsumexp, scatter_mean
-from rfnb.ops.masked import masked_scatter, masked_select, pack_padded, pad_packed
+from rfnb.ops.mask_packing import masked_scatter, masked_select, pack_padded, pad_packed
 from rfnb.ops.one_hot import one_hot, smooth_one_hot, sparse_to_dense
 
 # -- Losses, alignments, edit distances --------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ from rfnb.ops.gradient import (
 from rfnb.ops.graph import get_tensor_consumers, get_tensor_dependencies, walk_tensor_consumers
 
 # -- Dtypes, devices, precision, backends ------------------------------------------------------------------------------
-from rfnb.ops.default import (
+from rfnb.ops.defaults import (
     copy_to_device, get_default_array_index_dtype, get_default_device, get_default_dim_size_device,
     get_default_float_dtype, get_default_int_dtype, is_float_dtype, set_default_device, set_default_device_ctx,
     set_default_float_dtype, set_default_float_dtype_ctx,
@@ -143,7 +143,7 @@ from rfnb.nn.run.run_ctx import (
 from rfnb import plot, tensor, viz
 from rfnb.nn import audio, init
 
-if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later.py`
+if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/lazy_names.py`
     # -- Over dims: reductions, products, orders ---------------------------------------------------------------------------
     from rfnb.ops.gating import gating
     from rfnb.ops.opt_logical import opt_logical_and, opt_logical_or
@@ -232,16 +232,16 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     # -- Loops, states, branches -------------------------------------------------------------------------------------------
     from rfnb.rec.cum_concat import cum_concat, cum_concat_initial_state
     from rfnb.rec.nested_packing import masked_scatter_nested, masked_select_nested
-    from rfnb.rec.compiled import compile_loops
+    from rfnb.rec.loop_compilation import compile_loops
 
     # -- Search ------------------------------------------------------------------------------------------------------------
     from rfnb.search.beam_search import beam_search
-    from rfnb.search.allowed import Constraint
+    from rfnb.search.label_rules import Constraint
     from rfnb.search.automata import Lexicon, RequiredPhrases
     from rfnb.search.choice import choice
     from rfnb.search.ctc_prefix import ctc_prefix_beam_search
     from rfnb.search.decide import decide, decide_keep_beam, get_beam_scores, get_src_beams, nbest, split_batch_beam
-    from rfnb.search.own_loop import backtrack, beam_search_step, gather_beams
+    from rfnb.search.search_functions import backtrack, beam_search_step, gather_beams
     from rfnb.search.transducer import transducer_beam_search, transducer_greedy_decode
     from rfnb.search.transducer_align import transducer_forced_align
 
@@ -290,7 +290,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/later
     from rfnb.interop.processes import mean_over_processes
     from rfnb.interop.sweep import patch_sweep
     from rfnb.interop.torch_checkpoint import load_torch_checkpoint
-    from rfnb.interop.watch.watching import watch
+    from rfnb.interop.watch.watch_function import watch
     from rfnb.interop.xarray_arrays import to_xarray
 
 # -- What is bound to these names --------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ import rfnb.interop.seen.registered as _door  # lets recordings see into torch m
 from rfnb.nn.backend import methods as _backend_methods
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.places import public_doors as _doors
-from rfnb.places import later as _later
+from rfnb.places import lazy_names as _later
 from rfnb.places import paths as _paths
 
 

@@ -6,13 +6,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rfnb.core.dim import Dim, single_step_dim
+from rfnb import Dim, convert_to_tensor, gather_beams, log_softmax, single_step_dim, zeros
 from rfnb.data import g2p
 from rfnb.models.g2p import G2P, label_dim
 from rfnb.models.g2p_search import encode_batch
-from rfnb.ops.const import convert_to_tensor, zeros
-from rfnb.ops.softmax import log_softmax
-from rfnb.search.own_loop import gather_beams
 
 _MOST_STEPS = 60
 

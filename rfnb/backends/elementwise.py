@@ -5,7 +5,7 @@
 A row and `log1p = unary("log1p")` in `ops/math.py` define an op: gradients in torch, values in NumPy, and its cases in the laws. Both
 libraries are searched for a function of this name; if theirs has another name, it is listed in `torch_functions.py`,
 `numpy_functions.py`. No fact has a default that would be wrong if it is forgotten: while gradients are tracked, padding is replaced
-before a function whose derivative would be NaN there (`core/finite.py`), and the laws try each row on its domain.
+before a function whose derivative would be NaN there (`core/finite_padding.py`), and the laws try each row on its domain.
 """
 
 from __future__ import annotations

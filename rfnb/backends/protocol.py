@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends.elementwise import BINARY, COMPARISONS, UNARY
-from rfnb.backends.missing import written_by_backend
+from rfnb.backends.missing_methods import written_by_backend
 from rfnb.backends.protocol_gradients import Gradients
 from rfnb.backends.protocol_kernels import Kernels
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rfnb.backends.missing import written_by_backend
+from rfnb.backends.missing_methods import written_by_backend
 
 
 class Gradients:

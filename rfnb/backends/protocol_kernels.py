@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends.missing import written_by_backend
+from rfnb.backends.missing_methods import written_by_backend
 
 
 class Kernels:

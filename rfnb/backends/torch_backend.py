@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from rfnb.backends import torch_conv, torch_devices, torch_functions, torch_index, torch_parameter
 from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
-from rfnb.backends.torch_ahead import JOIN, PRODUCTS, product_ahead
-from rfnb.backends.torch_compiled import compile_function
+from rfnb.backends.torch_compilation import compile_function
 from rfnb.backends.torch_devices import brought, check_name, refuse_device
+from rfnb.backends.torch_frame_products import JOIN, PRODUCTS, product_ahead
 from rfnb.backends.torch_functions import DTYPES, HALF, NAMES
 from rfnb.backends.torch_labels import ctc_best_path, ctc_loss, edit_distance, next_edit_distance_row
 from rfnb.backends.torch_lstm import lstm, lstm_step

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rfnb.cli.failed import Failed
+from rfnb.cli.command_error import Failed
 
 if TYPE_CHECKING:
     from rfnb.models.g2p import G2P

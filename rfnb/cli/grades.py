@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from rfnb.cli.failed import Failed
+from rfnb.cli.command_error import Failed
 
 NAME = "grades"
 HELP = "read the results of submitted notebooks"

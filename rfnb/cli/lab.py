@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from rfnb.cli import course
-from rfnb.cli.failed import Failed
+from rfnb.cli.command_error import Failed
 from rfnb.teaching.threads import VARIABLES, for_a_kernel
 
 NAME = "lab"

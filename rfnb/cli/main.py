@@ -14,8 +14,8 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from rfnb.cli import doctor, g2p, grades, lab, site, slides, view
+from rfnb.cli.command_error import Failed
 from rfnb.cli.doctor import version
-from rfnb.cli.failed import Failed
 
 COMMANDS = (lab, g2p, view, site, slides, grades, doctor)
 ABOUT = "See inside sequence models while they run: a course in notebooks, pronunciations, pages of recordings."

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from rfnb.cli.failed import Failed
+from rfnb.cli.command_error import Failed
 
 NAME = "slides"
 HELP = "make slides of a notebook"

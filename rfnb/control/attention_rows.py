@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rfnb.control.changes import as_given, entries_words, value_words
+from rfnb.control.live_runs import OfPosition
 from rfnb.control.named_entries import Chosen, by_name
-from rfnb.control.of_run import OfPosition
 from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, missing_key_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor

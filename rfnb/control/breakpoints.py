@@ -16,10 +16,10 @@ from typing import Any
 
 from rfnb.control.conditions import Asked, Missing
 from rfnb.control.expression import Expression
-from rfnb.control.made import Made
+from rfnb.control.live_runs import OfRun
 from rfnb.control.numbers import Numbers
-from rfnb.control.of_run import OfRun
 from rfnb.control.position import Position
+from rfnb.control.step_events import Made
 from rfnb.core.errors import message, type_error, value_error
 from rfnb.rec.hold import held_by
 from rfnb.trace.match import is_end_of

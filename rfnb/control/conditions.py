@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rfnb.control.made import ANY, ENDED, Made
 from rfnb.control.numbers import Numbers, place_words
+from rfnb.control.step_events import ANY, ENDED, Made
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.rec.selection import align_host

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from rfnb.control.conditions import CONDITIONS, Asked, Missing, Named, entropy, value_of
+from rfnb.control.live_runs import OfRun
 from rfnb.control.numbers import Numbers, place_words
-from rfnb.control.of_run import OfRun
 from rfnb.core.errors import type_error, value_error
 
 MOST_CHARACTERS = 300

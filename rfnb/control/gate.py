@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from rfnb.control.of_run import OfRun
+from rfnb.control.live_runs import OfRun
 from rfnb.control.turns import Turns
 from rfnb.core.errors import runtime_error
 from rfnb.core.place import warn_user

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rfnb.control.attention_edits import fewer_steps
 from rfnb.control.length_edits import change_length
-from rfnb.control.made import Ended
+from rfnb.control.step_events import Ended
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
-from rfnb.rec import running
+from rfnb.rec import loop_stack
 from rfnb.rec.loop_step import Step, StepAround
 from rfnb.rec.selections import Decided
 from rfnb.rec.while_loop import check_state
-from rfnb.search.forced import check, resolved
+from rfnb.search.forced_labels import check, resolved
 from rfnb.search.labels import hypothesis_index
 from rfnb.trace.probe import listening, trace_context
 
@@ -87,7 +87,7 @@ class HeldStep(StepAround):
         holder, loop = self._holder, self._loop
         if holder.attention:
             holder.attention.step_over(self)
-        self._path, self._index = ".".join(running.names()), index
+        self._path, self._index = ".".join(loop_stack.names()), index
         if not index:
             holder.lengths[self._path] = self._length()
         if holder.heard.kinds:

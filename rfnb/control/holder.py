@@ -12,14 +12,14 @@ from rfnb.control.breakpoints import Breakpoints
 from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
 from rfnb.control.held_step import Decide, HeldEnd, HeldState, HeldStep, HeldValues, Length
-from rfnb.control.made import Heard, Made
 from rfnb.control.model_edits import ModelEdits
 from rfnb.control.position import Change, Edit, Held, Position, gone_on
 from rfnb.control.run_steps import StepLog, StepPlaces, numbers
 from rfnb.control.state_history import StateHistory
+from rfnb.control.step_events import Heard, Made
 from rfnb.core.errors import index_error
 from rfnb.core.whole_number import whole
-from rfnb.rec import running
+from rfnb.rec import loop_stack
 from rfnb.rec.hold import Hold
 from rfnb.trace.match import is_end_of
 from rfnb.trace.probe import listen, listening
@@ -28,7 +28,7 @@ from rfnb.trace.trace import Trace
 
 if TYPE_CHECKING:
     from rfnb.control.attention_rows import RowEdit
-    from rfnb.control.rewound import Rewound
+    from rfnb.control.search_rewind import Rewound
     from rfnb.core.dim import Dim
     from rfnb.core.tensor import Tensor
     from rfnb.rec.loop import Loop
@@ -255,7 +255,7 @@ class Holder(Hold):
         """True if steps here are held: not in a thread that the function started in a copy of its context, nor where a loop body is
         being recorded, whose values belong to no step.
         """
-        return self._gate.is_worker and not running.are_recorded()
+        return self._gate.is_worker and not loop_stack.are_recorded()
 
     def refused(self, error: Exception) -> None:
         """Note that a change for a step could not be carried out: the run pauses before the next one and reports it."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from rfnb.control.attention_edits import Known
 from rfnb.control.attention_rows import PositionAttention, RowEdit
 from rfnb.control.changes import as_given
-from rfnb.control.of_run import OfPosition, OfRun
+from rfnb.control.live_runs import OfPosition, OfRun
 from rfnb.control.state_value import Make, StateValue
 from rfnb.core.errors import NearNames, missing_key_error, nearest, runtime_error, value_error
 from rfnb.core.tensor import Tensor

@@ -27,8 +27,9 @@ from rfnb.control.attention_edits import seen_paths
 from rfnb.control.branch_tree import free_name, runs_of, tree_of
 from rfnb.control.breakpoints import Breakpoint, Breakpoints
 from rfnb.control.gate import Gate, Stopped
+from rfnb.control.hold_errors import nothing_held
 from rfnb.control.holder import Holder, Trunk
-from rfnb.control.of_run import OfRun, note_begun
+from rfnb.control.live_runs import OfRun, note_begun
 from rfnb.control.poll import until_over
 from rfnb.control.position import Change, Position, PositionStates
 from rfnb.control.rerun import looked_at, once_more, states_at
@@ -36,7 +37,6 @@ from rfnb.control.run_steps import Counted, StepPlace
 from rfnb.control.state_history import KeptSpan, StateHistory
 from rfnb.control.surroundings import SurroundingChange, Surroundings, surroundings_of
 from rfnb.control.turns import Generators, Turn, Turns
-from rfnb.control.unheld import nothing_held
 from rfnb.core.errors import NearNames, message, missing_key_error, nearest, runtime_error, type_error, value_error
 from rfnb.core.place import warn_user
 from rfnb.core.whole_number import whole

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, overload
 
-from rfnb.control.of_run import OfRun
+from rfnb.control.live_runs import OfRun
 from rfnb.trace.match import is_end_of
 
 

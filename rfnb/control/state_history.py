@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rfnb.control.conditions import any_different, is_there
-from rfnb.control.of_run import OfRun
+from rfnb.control.live_runs import OfRun
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import leaves
 from rfnb.trace.event import EVENT_COST, bytes_of, keep, same_numbers

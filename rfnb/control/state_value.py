@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from rfnb.control.changes import as_given, entries_words, number_words, value_words
+from rfnb.control.live_runs import OfPosition
 from rfnb.control.named_entries import Chosen, by_name, under_names
 from rfnb.control.numbers import Numbers, Reduced
-from rfnb.control.of_run import OfPosition
 from rfnb.core.dim import Dim
 from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import dim_error, index_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.core.whole_number import whole
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.where import where
 from rfnb.search.labels import text_index
 

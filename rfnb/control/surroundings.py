@@ -14,7 +14,7 @@ from rfnb.backends import registry
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
-from rfnb.rec.outside import Contents, Slot, contents_of, reached
+from rfnb.rec.reachable_objects import Contents, Slot, contents_of, reached
 
 _SHOWN = 4  # changes in a message
 _MOST_BYTES = 1 << 24  # of tensors without a version, which are read to be compared

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.control.of_run import OfRun
+from rfnb.control.live_runs import OfRun
 from rfnb.core.block import block
 from rfnb.ops.random_state import get_random_state, put_back
 

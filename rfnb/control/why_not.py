@@ -22,9 +22,9 @@ import numpy as np
 
 from rfnb.control.ghosts import Around, history_at, last_place, once_only, plain_end, quiet
 from rfnb.control.position import Change, Position
-from rfnb.control.rewound import Found, Rewound
 from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
+from rfnb.control.search_rewind import Found, Rewound
 from rfnb.core.errors import index_error, runtime_error, type_error, value_error
 from rfnb.search.beam_search import SearchResult
 from rfnb.search.noted_searches import AlignedSearch, noted_searches

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core import algebra, dim_mask, dim_math, dim_relations, dim_sizes
-from rfnb.core.compat.absent import put_all_absent
+from rfnb.core.compat.attribute_hints import put_all_absent
 from rfnb.core.compat.old_dim_names import OldDimNames
 from rfnb.core.dim_math import DimOperators
 from rfnb.core.errors import DimError, dim_error

@@ -26,10 +26,10 @@ from typing import Any
 
 from rfnb.core.call_errors import FUNCTIONS
 from rfnb.core.dim_names import MAY_NAME, with_dims
+from rfnb.core.import_hooks import after_loading
 from rfnb.core.kept_signature import keep_signature
 from rfnb.core.op import Op, all_ops, op_of
 from rfnb.core.place import DOORS
-from rfnb.core.when_loaded import after_loading
 
 Handler = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rfnb.core.axis_names import name_of
 from rfnb.core.errors import DimError, dim_error, shape_error, type_error
-from rfnb.core.foreign import host_array
+from rfnb.core.foreign_arrays import host_array
 from rfnb.core.lengths import check_lengths
 from rfnb.core.tensor import Tensor
 

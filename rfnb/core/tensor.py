@@ -17,7 +17,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core import marked_dim, tensor_copies, tensor_mask
-from rfnb.core.compat.absent import old_options_error, put_all_absent
+from rfnb.core.compat.attribute_hints import old_options_error, put_all_absent
 from rfnb.core.compat.old_tensor_names import OldTensorNames
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, dim_error, message, shape_error, value_error
@@ -393,7 +393,7 @@ def new_tensor(raw: Any, dims: tuple[Dim, ...], like: Tensor | None = None, fini
     - `feature_dim` stays while the dim is there. What puts another dim in its place says so; what is no value per feature any
       more has no mark (reductions: documented).
     - Of several operands, the first one that has a mark gives it: `keep_marks`.
-    - `finite`, whether the padding is known to hold neither NaN nor infinity (`core/finite.py`), is up to the op: False is
+    - `finite`, whether the padding is known to hold neither NaN nor infinity (`core/finite_padding.py`), is up to the op: False is
       always right.
     """
     out = _make()

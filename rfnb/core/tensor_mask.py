@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.fill import check_entries_to_fill, number_to_fill
+from rfnb.core.fill_values import check_entries_to_fill, number_to_fill
 from rfnb.core.not_specified import NotSpecified
 from rfnb.core.op import op
 from rfnb.core.tensor_checks import check_lengths_here
@@ -55,7 +55,7 @@ def copy_masked(
             try:
                 raw = self.backend.where_raw(mask, raw, value)
             except RuntimeError:
-                from rfnb.core.two_devices import on_two_devices  # Tensor has this as method
+                from rfnb.core.device_errors import on_two_devices  # Tensor has this as method
 
                 operands: Any = [("x", self), *([("mask_value", mask_value)] if hasattr(mask_value, "dims") else [])]
                 error = on_two_devices("copy_masked", operands, numbers=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from rfnb.core.compat.absent import INSTEAD, filled
+from rfnb.core.compat.attribute_hints import INSTEAD, filled
 from rfnb.core.errors import type_error
 from rfnb.core.tensor_text import dims_text
 

@@ -19,13 +19,13 @@ import numpy as np
 
 from rfnb.control.commands import changes_of
 from rfnb.control.position import Change
-from rfnb.control.rewound import Rewound
 from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
+from rfnb.control.search_rewind import Rewound
 from rfnb.control.why_not import Tries, found_in, searched
 from rfnb.core.errors import index_error, type_error, value_error
 from rfnb.interop.atlas_columns import MAKERS, AtlasColumns, Command, chosen
-from rfnb.interop.measured import Measured
+from rfnb.interop.measurement import Measured
 from rfnb.trace.beams import BeamHistory, Hypothesis
 
 _MOST = 10_000

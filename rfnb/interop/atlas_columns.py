@@ -16,7 +16,7 @@ from rfnb.core.whole_number import whole
 from rfnb.trace.beam_analysis import verdicts
 from rfnb.trace.match import is_end_of
 from rfnb.viz.group.spec import parts_of
-from rfnb.viz.of_trace import spec as trace_spec
+from rfnb.viz.trace_page import spec as trace_spec
 
 _LABELS = 12
 Command = Mapping[str, Any]

@@ -15,7 +15,7 @@ import numpy as np
 
 from rfnb.interop.atlas import Atlas
 from rfnb.viz import display
-from rfnb.viz.control.live import RunView
+from rfnb.viz.control.run_view import RunView
 from rfnb.viz.parts.matrix import number
 from rfnb.viz.pump import pump
 from rfnb.viz.spec import Spec

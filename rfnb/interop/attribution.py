@@ -10,7 +10,7 @@ import torch
 
 from rfnb.core.errors import shape_error, value_error
 from rfnb.interop.edit import edit
-from rfnb.interop.measured import Measured
+from rfnb.interop.measurement import Measured
 from rfnb.interop.metrics import Metric, called, check_model, measured
 from rfnb.trace.record import record
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from rfnb.interop.beside import LaidAxis, Options, TapePair
-from rfnb.interop.padded import Padded, PaddedAxis
+from rfnb.interop.padded_inputs import Padded, PaddedAxis
 from rfnb.interop.tape import Tape, TapeCall
+from rfnb.interop.tape_comparison import LaidAxis, Options, TapePair
 
 
 def of_one_sequence(padded: Padded, row: int, side: str) -> Options:

@@ -11,8 +11,8 @@ import numpy as np
 
 from rfnb.core.errors import NearNames
 from rfnb.interop.leak_source import LeakSource
-from rfnb.interop.measured import Measured
-from rfnb.interop.measured import spec as spec_of_map
+from rfnb.interop.measurement import Measured
+from rfnb.interop.measurement import spec as spec_of_map
 from rfnb.viz.markup import table
 from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import aligned

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
+from rfnb.interop.code_comparison import ACTIVATION_NAMES, OneSide
 from rfnb.interop.tape import Edit, TapeCall, kind_of
-from rfnb.interop.two_codes import ACTIVATION_NAMES, OneSide
 
 
 class Try(NamedTuple):

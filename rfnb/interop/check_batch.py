@@ -5,7 +5,7 @@
 
 Each sequence runs alone and in the batch, in float64, where rounding is below 1e-12 and a leak keeps its size. Only results
 are kept until one differs. Then both runs are repeated, and each torch call of one is matched with that of the other
-(`tape.py`, `beside.py`): the leak begins in the first call with equal inputs in the real cells but a different result, if
+(`tape.py`, `tape_comparison.py`): the leak begins in the first call with equal inputs in the real cells but a different result, if
 that difference propagates to the output. Other differences (the tables of rotary positions, padded on the left) are not
 leaks.
 """
@@ -24,11 +24,11 @@ import torch
 from rfnb.core.errors import runtime_error, value_error
 from rfnb.interop.batch_axes import PaddingBeside, as_they_are, of_a_step, of_one_sequence
 from rfnb.interop.batch_report import BatchCheck, Leak, Way
-from rfnb.interop.beside import Apart, Options, TapePair, apart
 from rfnb.interop.leak_source import nan_birth, source_of
 from rfnb.interop.metrics import called, check_model
-from rfnb.interop.padded import Padded, padded_inputs
+from rfnb.interop.padded_inputs import Padded, padded_inputs
 from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, opened, raised, tensors_in
+from rfnb.interop.tape_comparison import Apart, Options, TapePair, apart
 
 _TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 _CACHES = ("past_key_values", "past_key_value", "cache", "past", "state", "states", "hidden", "hx")

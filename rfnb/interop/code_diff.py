@@ -19,13 +19,13 @@ import torch
 
 from rfnb.core.errors import NearNames, runtime_error, value_error
 from rfnb.core.place import place_text, source_line
-from rfnb.interop.beside import relative
 from rfnb.interop.causes import Parting, Try, tries
-from rfnb.interop.measured import Measured
-from rfnb.interop.measured import spec as spec_of_map
+from rfnb.interop.code_comparison import OneSide, Sums, begins, equal, place_of, result_of
+from rfnb.interop.measurement import Measured
+from rfnb.interop.measurement import spec as spec_of_map
 from rfnb.interop.metrics import called, check_model
 from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, raised
-from rfnb.interop.two_codes import OneSide, Sums, begins, equal, place_of, result_of
+from rfnb.interop.tape_comparison import relative
 from rfnb.viz.markup import table
 from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import aligned

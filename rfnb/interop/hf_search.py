@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.errors import type_error, value_error
-from rfnb.viz.dims.of_transformers import CACHE_NAMES, cache_in
+from rfnb.viz.dims.transformers_rows import CACHE_NAMES, cache_in
 
 Processor = Callable[[Any, Any], Any]
 

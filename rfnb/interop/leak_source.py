@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from rfnb.core.tree import map_nested
-from rfnb.interop.beside import Apart
 from rfnb.interop.tape import Tape, TapeCall
+from rfnb.interop.tape_comparison import Apart
 
 
 @dataclass(frozen=True)

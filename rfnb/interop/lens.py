@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rfnb.core.errors import shape_error, value_error
-from rfnb.interop.measured import Measured
+from rfnb.interop.measurement import Measured
 from rfnb.interop.metrics import called, check_model, layers_of, logits_of
 from rfnb.interop.seen.edited import swapped
 from rfnb.interop.seen.replaced import InPlaceHere, Replaced, asking

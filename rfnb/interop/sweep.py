@@ -12,7 +12,7 @@ import torch
 from rfnb.core.block import block
 from rfnb.core.errors import shape_error, value_error
 from rfnb.interop.edit import edited
-from rfnb.interop.measured import Measured, spec
+from rfnb.interop.measurement import Measured, spec
 from rfnb.interop.metrics import Metric, called, check_model, layers_of, measured
 from rfnb.interop.seen.edited import swapped
 from rfnb.interop.seen.replaced import InPlaceHere, Replaced, asking

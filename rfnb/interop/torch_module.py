@@ -19,7 +19,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import runtime_error, shape_error, type_error
 from rfnb.core.tensor_text import dims_text
 from rfnb.interop import torch_parts
-from rfnb.interop.lost_in_torch import warn_of_lost_modules
+from rfnb.interop.unregistered_modules import warn_of_lost_modules
 from rfnb.nn.module.checkpoint import LAYOUT, indented, layout_hint
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter

@@ -17,7 +17,7 @@ import rfnb.ops.math as own
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.nn.attention.attended import attended
+from rfnb.nn.attention.weight_hook import attended
 from rfnb.ops import reduce as reductions
 from rfnb.ops.cast import cast as cast_to
 from rfnb.ops.concat import concat, split

@@ -19,8 +19,8 @@ from rfnb.core.errors import runtime_error, type_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.core.tree import leaves, map_nested
+from rfnb.nn.module.call_override import Make, through
 from rfnb.nn.module.parameter import Parameter
-from rfnb.nn.module.through import Make, through
 from rfnb.nn.run.run_ctx import get_run_ctx
 from rfnb.rec.step_tensor import StepTensor
 

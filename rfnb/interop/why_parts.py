@@ -24,9 +24,9 @@ from rfnb.core.errors import value_error
 from rfnb.core.vocabulary import labels_by_index
 from rfnb.interop.attribution import integrated
 from rfnb.interop.batched_calls import BatchedCalls, CallsAgain
-from rfnb.interop.measured import Measured
+from rfnb.interop.generated_scores import GeneratedScores
+from rfnb.interop.measurement import Measured
 from rfnb.interop.seen.generate import generating
-from rfnb.interop.why_generated import GeneratedScores
 from rfnb.trace.event import Event
 
 _TOLERANCE, _CLEAR, _LITTLE = (

@@ -27,7 +27,7 @@ from rfnb.lm.arpa import is_kenlm_binary, read_arpa
 from rfnb.lm.kenlm_package import KenLmTable
 from rfnb.lm.ngram_table import LN10, Columns, NGramTable, Table
 from rfnb.ops.const import convert_to_tensor, full, zeros
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import maximum

@@ -13,13 +13,13 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from rfnb.core.atomic_file import write_whole
 from rfnb.core.formats import G2P_MODEL, RELEASE, numbered
 from rfnb.core.strict_json import read_json
-from rfnb.core.whole_file import write_whole
 from rfnb.data import g2p
 from rfnb.models.g2p import G2P, G2PConfig
 from rfnb.nn.module.checkpoint import CheckpointError, checkpoint_error, raise_problems, set_params
-from rfnb.ops.default import get_default_device, set_default_device_ctx
+from rfnb.ops.defaults import get_default_device, set_default_device_ctx
 
 _NAME = "rfnb-g2p-"  # name of the format, followed by its version
 SHIPPED = Path(__file__).with_name("g2p.safetensors")

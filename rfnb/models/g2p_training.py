@@ -32,10 +32,10 @@ from torch.utils._pytree import tree_map_only
 
 from rfnb.backends.torch_file import load_plain
 from rfnb.backends.torch_random import device_state, set_device_state
+from rfnb.core.atomic_file import write_whole
 from rfnb.core.dim import Dim
 from rfnb.core.formats import G2P_TRAINING, numbered
 from rfnb.core.tensor import Tensor
-from rfnb.core.whole_file import write_whole
 from rfnb.data.batching import Batch, Example, epoch_batches, make_batch
 from rfnb.models.g2p import G2P, label_dim, letter_dim
 from rfnb.models.processes import current

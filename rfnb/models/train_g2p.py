@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from rfnb.core.whole_file import remove_parts, write_whole
+from rfnb.core.atomic_file import remove_parts, write_whole
 from rfnb.data import cmudict
 from rfnb.data.batching import examples_of
 from rfnb.data.cmudict import Pronunciations, Split, load_cmudict

@@ -12,7 +12,7 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.module import Module
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.edit_distance_row import initial_edit_distance_row, next_edit_distance_row, optimal_completions
 from rfnb.ops.expand import expand_dims

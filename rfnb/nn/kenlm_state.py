@@ -19,7 +19,7 @@ from rfnb.lm.ngram_table import LN10
 from rfnb.lm.subword import Subwords
 from rfnb.nn.module.module import Module
 from rfnb.ops.const import zeros
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.math import compare
 from rfnb.ops.where import where
 from rfnb.rec.scan import scan

@@ -20,7 +20,7 @@ from rfnb.nn.attention.encoder_decoder import last_frame
 from rfnb.nn.module.module import Module
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
-from rfnb.ops.masked import masked_select
+from rfnb.ops.mask_packing import masked_select
 from rfnb.ops.reduce import reduce_sum
 from rfnb.ops.where import where
 from rfnb.rec.nested import where_nested

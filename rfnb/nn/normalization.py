@@ -10,7 +10,7 @@ from typing import Any, Never
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
-from rfnb.core.finite import finite_with
+from rfnb.core.finite_padding import finite_with
 from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -20,7 +20,7 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.amp import narrowed, widened
 from rfnb.ops.const import ones
-from rfnb.ops.default import is_float_dtype
+from rfnb.ops.defaults import is_float_dtype
 from rfnb.ops.gradient import stop_gradient
 from rfnb.ops.math import abs, maximum, rsqrt, square, squared_difference
 from rfnb.ops.merge import merge_dims, split_dims

@@ -13,7 +13,7 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.run import run_ctx
 from rfnb.ops.cast import cast
 from rfnb.ops.const import full
-from rfnb.ops.default import get_default_float_dtype, has_fractions
+from rfnb.ops.defaults import get_default_float_dtype, has_fractions
 from rfnb.ops.math import clip_by_value
 
 

@@ -24,7 +24,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.cast import cast
-from rfnb.ops.default import get_default_float_dtype
+from rfnb.ops.defaults import get_default_float_dtype
 
 _DTYPES = ("bfloat16", "float16")
 

@@ -13,7 +13,7 @@ from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.const import full
-from rfnb.ops.default import is_float_dtype
+from rfnb.ops.defaults import is_float_dtype
 from rfnb.ops.operands import check_devices, check_dtypes, common_backend, need_tensors
 from rfnb.ops.out_dim import settle_size
 

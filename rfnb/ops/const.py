@@ -8,16 +8,16 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.backends import registry
+from rfnb.core.device_errors import device_name
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error, type_error
-from rfnb.core.fill import plain_number
+from rfnb.core.fill_values import plain_number
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
-from rfnb.core.two_devices import device_name
-from rfnb.ops.default import (
+from rfnb.ops.defaults import (
     copy_to_device,
     device_of_new,
     get_default_float_dtype,

@@ -19,7 +19,7 @@ from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import operand_rows, shape_of
-from rfnb.ops.default import is_float_dtype
+from rfnb.ops.defaults import is_float_dtype
 from rfnb.ops.index_range import on_host
 from rfnb.ops.loss import warn_below_zero
 from rfnb.ops.operands import check_dtypes, common_backend, need_tensors

@@ -15,10 +15,10 @@ from rfnb.ops.assertion import assert_
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of, ctc_best_path
 from rfnb.ops.cumsum import cumsum
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.masked import masked_select
+from rfnb.ops.mask_packing import masked_select
 from rfnb.ops.math import clip_by_value, compare, logical_and
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.reduce import reduce_all, reduce_argmax, reduce_sum

@@ -16,7 +16,7 @@ from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import no_dim, shape_of
 from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops import math
-from rfnb.ops.default import device_of_new
+from rfnb.ops.defaults import device_of_new
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import dim_and_lengths
 

@@ -20,7 +20,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather

@@ -10,7 +10,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade, dim_among, looked_up
 from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import dim_error, index_error, message, type_error
-from rfnb.core.finite import _steps, picked
+from rfnb.core.finite_padding import _steps, picked
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
 from rfnb.core.memo import Memo

@@ -12,8 +12,8 @@ from rfnb.backends import protocol
 from rfnb.backends.elementwise import BINARY, UNARY
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
-from rfnb.core.fill import plain_number
-from rfnb.core.finite import (
+from rfnb.core.fill_values import plain_number
+from rfnb.core.finite_padding import (
     FROM_OPERANDS,
     KEEP_FINITE,
     LINEAR_IN_LEFT,
@@ -30,7 +30,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, _make, keep_marks, new_tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.ops.cast import cast
-from rfnb.ops.default import get_default_float_dtype, has_fractions
+from rfnb.ops.defaults import get_default_float_dtype, has_fractions
 from rfnb.ops.operands import (
     as_tensor,
     check_devices,

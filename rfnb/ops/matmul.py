@@ -8,7 +8,7 @@ from typing import Any, Never
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade, dim_among, looked_up_in_both
 from rfnb.core.errors import DimError, type_error
-from rfnb.core.finite import whole_padding
+from rfnb.core.finite_padding import whole_padding
 from rfnb.core.generations import aligned
 from rfnb.core.layout import Dims, PlanCache, composed, masks_for, to_order
 from rfnb.core.op import op

@@ -6,14 +6,14 @@ from typing import Any, Never
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
-from rfnb.core.fill import plain_number
+from rfnb.core.fill_values import plain_number
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.const import convert_to_tensor
-from rfnb.ops.default import get_default_float_dtype
+from rfnb.ops.defaults import get_default_float_dtype
 from rfnb.ops.index_range import check_integers, mended, on_host
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.where import where

@@ -8,11 +8,11 @@ from itertools import cycle
 from typing import Any
 
 from rfnb.backends import registry
+from rfnb.core.device_errors import about_devices, on_two_devices
 from rfnb.core.errors import runtime_error, type_error, value_error
-from rfnb.core.fill import plain_number
+from rfnb.core.fill_values import plain_number
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
-from rfnb.core.two_devices import about_devices, on_two_devices
 from rfnb.core.type_errors import not_a_tensor
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, not_one_of, type_error, value_error
-from rfnb.core.fill import check_entries_to_fill, number_to_fill
+from rfnb.core.fill_values import check_entries_to_fill, number_to_fill
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -18,7 +18,7 @@ from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_size, define_size, settle_size

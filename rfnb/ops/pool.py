@@ -18,7 +18,7 @@ from rfnb.ops.amp import HALF, in_float32
 from rfnb.ops.conv_dims import IntOrDim, Padding, Window, make_windows, settle_out_dims
 from rfnb.ops.conv_filter import hashable
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
-from rfnb.ops.default import get_default_float_dtype, has_fractions
+from rfnb.ops.defaults import get_default_float_dtype, has_fractions
 from rfnb.ops.operands import need_tensors
 
 _plans = PlanCache()

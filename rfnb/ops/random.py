@@ -15,7 +15,7 @@ from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.ops.cast import cast
-from rfnb.ops.default import (
+from rfnb.ops.defaults import (
     device_of_new,
     get_default_array_index_dtype,
     get_default_float_dtype,

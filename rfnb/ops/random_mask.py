@@ -12,7 +12,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_lengths_here, dims_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.random import random_uniform

@@ -11,7 +11,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.default import get_default_float_dtype
+from rfnb.ops.defaults import get_default_float_dtype
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.out_dim import settle_size
 

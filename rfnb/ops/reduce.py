@@ -9,7 +9,7 @@ from rfnb.backends import protocol, registry
 from rfnb.core.dim import Dim, new_dim
 from rfnb.core.dim_identity import looked_up
 from rfnb.core.errors import dim_error, not_implemented_error, not_one_of
-from rfnb.core.finite import finite_rest
+from rfnb.core.finite_padding import finite_rest
 from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
@@ -20,7 +20,7 @@ from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops.amp import in_float32, narrowed, widened
 from rfnb.ops.const import ones_like
-from rfnb.ops.default import FLOAT_DTYPES, get_default_float_dtype, has_fractions
+from rfnb.ops.defaults import FLOAT_DTYPES, get_default_float_dtype, has_fractions
 from rfnb.ops.math import combine, log, maximum
 from rfnb.ops.merge import split_dims
 from rfnb.ops.operands import check_dtypes, need_tensors, need_values
@@ -28,7 +28,7 @@ from rfnb.ops.operands import check_dtypes, need_tensors, need_values
 _plans = PlanCache()
 _FINITE = ("sum", "mean")  # not of frames without any part: their maximum is -inf
 _ORDERED = ("max", "min", "argmax", "argmin", "logsumexp")
-_FROM_OPERANDS = ("max", "min", "logsumexp")  # their derivative, see `core/finite.py`
+_FROM_OPERANDS = ("max", "min", "logsumexp")  # their derivative, see `core/finite_padding.py`
 
 
 class _DtypeOf(dict):

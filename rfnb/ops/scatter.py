@@ -8,8 +8,8 @@ from typing import Any, Never
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import check_remade, dim_among
 from rfnb.core.errors import dim_error, not_one_of
-from rfnb.core.fill import number_to_fill
-from rfnb.core.finite import finite_rest
+from rfnb.core.fill_values import number_to_fill
+from rfnb.core.finite_padding import finite_rest
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, masks_for, to_order
 from rfnb.core.op import op
@@ -21,7 +21,7 @@ from rfnb.ops import math
 from rfnb.ops.amp import narrowed, widened
 from rfnb.ops.cast import cast
 from rfnb.ops.const import ones_like
-from rfnb.ops.default import get_default_float_dtype, has_fractions
+from rfnb.ops.defaults import get_default_float_dtype, has_fractions
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather

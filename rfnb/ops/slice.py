@@ -16,7 +16,7 @@ from rfnb.core.tensor_checks import check_lengths_here, check_unique
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
 from rfnb.ops.cast import cast
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import clip_by_value, combine_bc, compare_bc

@@ -7,13 +7,13 @@ from typing import Any, Never
 from rfnb.core.dim import Dim
 from rfnb.core.dim_identity import looked_up
 from rfnb.core.errors import type_error
-from rfnb.core.finite import finite_rest
+from rfnb.core.finite_padding import finite_rest
 from rfnb.core.layout import PlanCache, masks_for
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import no_dim, shape_of
-from rfnb.ops.default import is_float_dtype
+from rfnb.ops.defaults import is_float_dtype
 from rfnb.ops.operands import need_values
 
 _make = Tensor.__new__

@@ -12,7 +12,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
-from rfnb.ops.default import is_float_dtype
+from rfnb.ops.defaults import is_float_dtype
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.operands import check_dtypes, common_backend, need_tensors
 from rfnb.ops.out_dim import check_movable

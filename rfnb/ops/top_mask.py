@@ -10,7 +10,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
 from rfnb.ops.cumsum import cumsum
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.dims import range_over_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import need_tensors

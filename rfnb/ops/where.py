@@ -7,7 +7,7 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.core.errors import type_error
-from rfnb.core.fill import plain_number
+from rfnb.core.fill_values import plain_number
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.op import op

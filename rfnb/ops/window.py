@@ -6,7 +6,7 @@ from typing import Never
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import not_one_of, value_error
-from rfnb.core.fill import number_to_fill
+from rfnb.core.fill_values import number_to_fill
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique

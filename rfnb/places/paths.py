@@ -2,7 +2,7 @@
 
 The documentation groups the frontend into modules that differ from the files here. `PATHS` lists them; `make_modules`
 creates each as a module without a file. It holds the same objects as `rfnb`, with the `__module__` of the defining
-file, so pickle and `inspect` are unaffected.
+file, so pickle and `inspect` are unaffected. `RENAMED` lists the modules that have another name since an earlier version.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from rfnb.places.later import LATER_NAMES, load
+from rfnb.places.lazy_names import LATER_NAMES, load
 from rfnb.places.unknown_names import DEPRECATED, deprecated, no_name
 
 # Documented module -> its public names.
@@ -130,6 +131,16 @@ PATHS = {
 }
 # Documented module -> its file, imported on first use, since it needs torch.
 FILES = {"conversions.torch_nn": "rfnb.interop.torch_nn"}
+# Earlier module of public names -> its module now: pickles, and copies of the course, name these.
+RENAMED = {
+    "core.named": "core.named_arrays",
+    "interop.watch.watching": "interop.watch.watch_function",
+    "ops.default": "ops.defaults",
+    "ops.masked": "ops.mask_packing",
+    "rec.compiled": "rec.loop_compilation",
+    "search.allowed": "search.label_rules",
+    "search.own_loop": "search.search_functions",
+}
 
 
 def make_modules(package: dict[str, Any]) -> None:
@@ -148,6 +159,19 @@ def make_modules(package: dict[str, Any]) -> None:
             _let_load(inside, later)
     for path, file in FILES.items():
         vars(_module_at(package, path))["__getattr__"] = _from_file(file)
+    sys.meta_path.append(_RenamedModules())
+
+
+class _RenamedModules(MetaPathFinder, Loader):
+    """Imports an earlier module of `RENAMED` as an empty one that looks its names up in the present one."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """The spec of an earlier module; None for all others."""
+        return ModuleSpec(fullname, self) if fullname.removeprefix("rfnb.") in RENAMED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Let the module look its names up."""
+        vars(module)["__getattr__"] = _from_file(f"rfnb.{RENAMED[module.__name__.removeprefix('rfnb.')]}")
 
 
 def all_paths() -> list[str]:

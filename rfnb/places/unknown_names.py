@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rfnb.core.errors import message
 from rfnb.core.place import warn_user
-from rfnb.places.later import LATER_NAMES, load
+from rfnb.places.lazy_names import LATER_NAMES, load
 
 # Documented names that do not exist here, by reason.
 ABSENT = {

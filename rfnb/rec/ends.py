@@ -14,9 +14,9 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.dim_sizes import keep_lengths
-from rfnb.core.finite import StepWithEnded
+from rfnb.core.finite_padding import StepWithEnded
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.rec.ended import active_in_steps
+from rfnb.rec.ended_states import active_in_steps
 from rfnb.rec.selection import Selection, align_host
 
 

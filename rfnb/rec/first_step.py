@@ -18,12 +18,12 @@ from rfnb.core.tree import leaves
 from rfnb.rec.ends import Ends, EndsOfAxis
 from rfnb.rec.lowering import NotLowered
 from rfnb.rec.program import Program
+from rfnb.rec.raw_trace import Circumstances, SeenOps, guard, input_names, own_array
 from rfnb.rec.recorder import Node
 from rfnb.rec.recording import Recording
 from rfnb.rec.shared_code import program_of
 from rfnb.rec.states import States
 from rfnb.rec.step_tensor import StepTensor
-from rfnb.rec.watched import Circumstances, SeenOps, guard, input_names, own_array
 
 FEWEST = 5  # steps of a kind, for which a program is worth to be made
 _APART = 16  # steps before the first sequence has ended, for which a program of their own is worth to be made

@@ -23,13 +23,12 @@ import numpy as np
 from rfnb.core.block import Exit, block_of
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, NearNames, dim_error, runtime_error, type_error, value_error
-from rfnb.core.finite import around_step
+from rfnb.core.finite_padding import around_step
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, shape_of
-from rfnb.rec import running
-from rfnb.rec.before import Before
-from rfnb.rec.carried import CarriedByFor, CarriedByWith, caller
+from rfnb.rec import loop_stack
+from rfnb.rec.carried_variables import CarriedByFor, CarriedByWith, caller
 from rfnb.rec.ends import Ends, EndsByCondition, EndsOfAxis
 from rfnb.rec.hold import ValuesBeside, holding
 from rfnb.rec.loop_state import LoopState
@@ -38,6 +37,7 @@ from rfnb.rec.output import handle_of
 from rfnb.rec.outputs import Outputs
 from rfnb.rec.selections import Selections
 from rfnb.rec.states import States
+from rfnb.rec.thread_snapshot import Before
 from rfnb.trace.probe import _open, listening, probe, trace_context
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Loop(NotPicklable, NearNames):
     @staticmethod
     def current() -> Loop | None:
         """The innermost loop running in this context, or None."""
-        return running.innermost()
+        return loop_stack.innermost()
 
     @property
     def state(self) -> LoopState:
@@ -356,7 +356,7 @@ class Loop(NotPicklable, NearNames):
         self._states.step = step = self.step
         try:
             try:
-                running.enter(self)
+                loop_stack.enter(self)
                 while step.no_steps or step.goes_on(self._goes_on()):
                     made = step.run_on(self._index + 1, self._ends, self._max_steps)
                     if made:
@@ -364,7 +364,7 @@ class Loop(NotPicklable, NearNames):
                         continue
                     self._index += 1
                     if self._index == 0:
-                        running.check_frames(f'Loop "{self.name}"', self.given_axis)
+                        loop_stack.check_frames(f'Loop "{self.name}"', self.given_axis)
                     self._ends.begin_step(self._index)
                     with self._around():
                         step.begin(self._index)
@@ -377,7 +377,7 @@ class Loop(NotPicklable, NearNames):
                     if carried is not None:
                         carried.check(self.axis)
                         carried = None
-                running.leave(self)
+                loop_stack.leave(self)
                 if isinstance(self._ends, EndsByCondition):
                     self._ends.set_lengths(self.axis)
                 if self.search is not None:
@@ -394,7 +394,7 @@ class Loop(NotPicklable, NearNames):
 
     def _close(self, step: Step, before: Before) -> None:
         """Leave the loop. An interrupt may strike here too, so this runs twice."""
-        running.leave(self)
+        loop_stack.leave(self)
         self._phase = "after"
         step.close()
         before.restore()

@@ -12,7 +12,7 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.ops.amp import get_amp_policy, set_amp_policy_ctx
-from rfnb.ops.default import (
+from rfnb.ops.defaults import (
     get_default_device,
     get_default_float_dtype,
     set_default_device_ctx,

@@ -10,12 +10,12 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import agree, is_container, items_of, leaves, map_nested, same_structure, values_in
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 from rfnb.ops.where import where
-from rfnb.rec.ended import kept
+from rfnb.rec.ended_states import kept
 
 
 def structure_text(value: Any) -> str:

@@ -10,10 +10,10 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
 from rfnb.core.tree import leaves, map_nested, same_structure, values_in
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
-from rfnb.ops.masked import masked_scatter, masked_select
+from rfnb.ops.mask_packing import masked_scatter, masked_select
 from rfnb.ops.where import where
 
 

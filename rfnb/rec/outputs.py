@@ -9,19 +9,19 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.beam_dim import is_beam
+from rfnb.core.device_errors import of_devices, rows_of, target_of
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, dim_error, value_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor, same_dtype
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import shape_of
-from rfnb.core.two_devices import of_devices, rows_of, target_of
 from rfnb.ops.const import zeros_like
 from rfnb.ops.dims import replace_dim_v2
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.frames import from_frames
 from rfnb.ops.pad import pad
-from rfnb.rec.ended import kept
+from rfnb.rec.ended_states import kept
 from rfnb.rec.ends import Ends
 from rfnb.rec.output import Output, end_handle
 from rfnb.rec.selection import align_host, pick

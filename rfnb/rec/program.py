@@ -28,7 +28,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from rfnb.core.pickling import NotPicklable
-from rfnb.rec.compiled import compiled_how, compiled_step, maker
+from rfnb.rec.loop_compilation import compiled_how, compiled_step, maker
 from rfnb.rec.lowering import LoweredCall, needed
 
 
@@ -115,7 +115,7 @@ class Program(NotPicklable):
     Args:
         bound: Values of the names from outside the step: functions, constants.
         note: Maps the number of an op to the comment above its lines.
-        backend: The backend of the arrays, which may compile it (`rfnb/rec/compiled.py`).
+        backend: The backend of the arrays, which may compile it (`rfnb/rec/loop_compilation.py`).
     """
 
     def __init__(self, code: ProgramCode, bound: Mapping[str, Any], note: Callable[[int], str], backend: Any = None):

@@ -19,17 +19,17 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import in_order_of, is_container, values_in
 from rfnb.ops.random_state import get_random_state, set_random_state
-from rfnb.rec.carried import CarriedByWith
+from rfnb.rec.carried_variables import CarriedByWith
 from rfnb.rec.ends import Ends, EndsByCondition, EndsOfAxis
 from rfnb.rec.first_step import FirstStep
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_step import PlainStep, Step, StepAround
+from rfnb.rec.raw_trace import own_array
 from rfnb.rec.recorder import copied
 from rfnb.rec.recording import Recording
 from rfnb.rec.replay import Replay
 from rfnb.rec.selections import bring
 from rfnb.rec.step_tensor import RecordingError, begin_growing, end_growing, recording_error
-from rfnb.rec.watched import own_array
 from rfnb.trace.probe import offer_again
 
 

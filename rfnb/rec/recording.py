@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import leaves, map_nested
-from rfnb.rec.quiet import Quiet
+from rfnb.rec.dry_run import Quiet
 from rfnb.rec.recorder import Recorder
 from rfnb.rec.step_tensor import StepTensor, recording_error
 

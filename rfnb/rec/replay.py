@@ -14,17 +14,17 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tree import items_of, made_of, map_nested, values_in
 from rfnb.ops.concat import stack
 from rfnb.ops.frames import frames
-from rfnb.rec.chosen import Body, ChosenSteps
 from rfnb.rec.first_step import FirstStep
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_plan_text import value_names
 from rfnb.rec.modes import modes_again
 from rfnb.rec.output import Output
+from rfnb.rec.raw_trace import Circumstances, Op, Run
 from rfnb.rec.recorder import Masked, Node, Recorder, dims_of_leaf
+from rfnb.rec.search_steps import Body, ChosenSteps
 from rfnb.rec.segment import Alone, Segment, segments
 from rfnb.rec.step_tensor import StepTensor
 from rfnb.rec.stretch import Stretch
-from rfnb.rec.watched import Circumstances, Op, Run
 from rfnb.trace.probe import probe, trace_context
 
 if TYPE_CHECKING:

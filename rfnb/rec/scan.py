@@ -10,18 +10,18 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
-from rfnb.core.finite import around_step
+from rfnb.core.finite_padding import around_step
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import agree, map_nested, values_in
 from rfnb.ops.frames import frames
-from rfnb.rec.before import Before
 from rfnb.rec.ends import EndsOfAxis
 from rfnb.rec.hold import holding
+from rfnb.rec.loop_stack import check_frames
 from rfnb.rec.nested import structure_text, where_nested
-from rfnb.rec.running import check_frames
 from rfnb.rec.selection import align_host
 from rfnb.rec.tensor_array import TensorArray, check_like
+from rfnb.rec.thread_snapshot import Before
 from rfnb.rec.while_loop import check_state
 
 

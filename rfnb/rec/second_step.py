@@ -22,11 +22,11 @@ from rfnb.core.op import Op
 from rfnb.core.place import in_package, place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import map_nested, values_in
-from rfnb.rec import running
+from rfnb.rec import loop_stack
 from rfnb.rec.draws import DrawWatch
+from rfnb.rec.dry_run import NotKnown
 from rfnb.rec.loop_step import StepAround
 from rfnb.rec.modes import modes_now
-from rfnb.rec.quiet import NotKnown
 from rfnb.rec.recorder import Node
 from rfnb.rec.step_tensor import StepTensor
 from rfnb.trace.probe import probe
@@ -53,7 +53,7 @@ def difference(body: Callable[[], Any], loop: Any, recording: Recording) -> str 
     """
     recorder, outputs, step = recording.recorder, loop._outputs, loop.step
     owner = recorder.owner
-    if running.are_recorded():
+    if loop_stack.are_recorded():
         raise NotKnown("a loop around it is recorded too")
     try:
         for index in range(1, 1 + _STEPS):

@@ -17,8 +17,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, with_raw
 from rfnb.rec.lowering import NotLowered
 from rfnb.rec.program import Listing, Program
-from rfnb.rec.shared_code import program_of
-from rfnb.rec.watched import (
+from rfnb.rec.raw_trace import (
     Circumstances,
     Op,
     Registers,
@@ -30,6 +29,7 @@ from rfnb.rec.watched import (
     note,
     own_array,
 )
+from rfnb.rec.shared_code import program_of
 
 _VARIANTS = 6  # for so many kinds of steps a segment has programs; whatever else comes runs op by op
 _TRIES = 3  # how often a segment is watched, until what it makes once is there

@@ -21,8 +21,8 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.gather import gather
+from rfnb.rec.device_reads import Value, Wanted, host_value
 from rfnb.rec.state_changes import check_same_device
-from rfnb.rec.wanted import Value, Wanted, host_value
 
 _plans = PlanCache(by_structure=False)
 _ways = PlanCache(by_structure=False)

@@ -16,8 +16,8 @@ from rfnb.core.op import op
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tree import map_nested
+from rfnb.rec.device_reads import Wanted
 from rfnb.rec.selection import Selection, align_host, pick, rename, take_host
-from rfnb.rec.wanted import Wanted
 
 
 class Selections(NotPicklable):

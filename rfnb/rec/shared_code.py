@@ -27,7 +27,7 @@ from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
 from rfnb.core.plan_parts import Shape
 from rfnb.rec.lowering import WORDS, Lowering
 from rfnb.rec.program import Program, ProgramCode
-from rfnb.rec.watched import SeenOps
+from rfnb.rec.raw_trace import SeenOps
 
 LIMIT = 1 << 19  # parts of all keys that are kept: some 4 MB
 

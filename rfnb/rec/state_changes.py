@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rfnb.core.device_errors import of_devices, rows_of, target_of
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.core.tree import leaves
-from rfnb.core.two_devices import of_devices, rows_of, target_of
 from rfnb.rec.nested import structure_text
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.beam_dim import is_beam
+from rfnb.core.device_errors import is_of_devices
 from rfnb.core.dim import Dim
 from rfnb.core.errors import attribute_error, value_error
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tree import agree, leaves, map_nested, same_structure
-from rfnb.core.two_devices import is_of_devices
-from rfnb.rec.ended import kept
+from rfnb.rec.ended_states import kept
 from rfnb.rec.nested import structure_text
 from rfnb.rec.selections import Selections
 from rfnb.rec.state_changes import changed_leaf, changed_structure, other_device

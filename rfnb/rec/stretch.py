@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.finite import StepWithEnded, steps_now
+from rfnb.core.finite_padding import StepWithEnded, steps_now
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor, with_raw
 from rfnb.core.tree import leaves, values_in
@@ -21,8 +21,7 @@ from rfnb.rec.first_step import FEWEST, FirstStep, are_together
 from rfnb.rec.lowering import NotLowered
 from rfnb.rec.output import Output
 from rfnb.rec.program import Listing, Program
-from rfnb.rec.shared_code import program_of
-from rfnb.rec.watched import (
+from rfnb.rec.raw_trace import (
     Circumstances,
     Registers,
     Watched,
@@ -32,6 +31,7 @@ from rfnb.rec.watched import (
     note,
     own_array,
 )
+from rfnb.rec.shared_code import program_of
 
 if TYPE_CHECKING:
     from rfnb.rec.loop_step import PlainStep, Step

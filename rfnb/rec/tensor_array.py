@@ -7,13 +7,13 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, message, value_error
-from rfnb.core.fill import kind_of_dtype
+from rfnb.core.fill_values import kind_of_dtype
 from rfnb.core.layout import full_shape
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tensor_checks import check_unique
 from rfnb.ops.concat import stack
-from rfnb.ops.default import is_float_dtype
+from rfnb.ops.defaults import is_float_dtype
 from rfnb.ops.frames import frames, marked_like
 from rfnb.ops.out_dim import define_size
 

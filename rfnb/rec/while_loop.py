@@ -7,7 +7,7 @@ from typing import Any, Never
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, type_error, value_error
-from rfnb.core.fill import kind_of_dtype
+from rfnb.core.fill_values import kind_of_dtype
 from rfnb.core.tensor import Tensor, same_dtype
 from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import agree, leaves, same_structure

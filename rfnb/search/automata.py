@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rfnb.core.errors import value_error
-from rfnb.search.allowed import MOST_STATES, Constraint
+from rfnb.search.label_rules import MOST_STATES, Constraint
 from rfnb.trace.beam_labels import numbers_of
 
 Labels = tuple[int, ...]

@@ -29,12 +29,12 @@ from rfnb.core.tensor import Tensor
 from rfnb.lm.ngram import NGramLM
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.rec.loop import Loop
-from rfnb.search.allowed import check_allowed
 from rfnb.search.choice import choice
 from rfnb.search.coverage import Coverage
 from rfnb.search.decide import Found, NBest, get_src_beams
 from rfnb.search.early_stop import RULES, EarlyStop, scores_only_fall
-from rfnb.search.leaving import leaves
+from rfnb.search.finished_hypotheses import leaves
+from rfnb.search.label_rules import check_allowed
 from rfnb.search.operand_checks import no_labels_dim
 from rfnb.search.options import ChoiceOptions
 from rfnb.search.progress import Bar, SearchProgress

@@ -27,10 +27,10 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops import reduce
 from rfnb.ops.random import random_uniform
 from rfnb.ops.where import where
+from rfnb.rec.device_reads import host_value
 from rfnb.rec.hold import holding
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
-from rfnb.rec.wanted import host_value
 from rfnb.search import rank
 from rfnb.search.choose import choose, follow, parts_of, tell_at_end
 from rfnb.search.choose_plain import choose_plain
@@ -39,7 +39,7 @@ from rfnb.search.options import ChoiceOptions
 from rfnb.search.rank import Ranked, flat_of
 from rfnb.search.score import Fusion, combined, filtered, fused, gumbel, log_prob_of, only_end_label
 from rfnb.search.search_state import Search, host_of, on_backend, place_of
-from rfnb.search.several import choose_several
+from rfnb.search.several_sources import choose_several
 
 
 @overload

@@ -12,14 +12,14 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
 from rfnb.ops.where import where
+from rfnb.rec.device_reads import host_value
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
 from rfnb.rec.selections import Decided
-from rfnb.rec.wanted import host_value
 from rfnb.search import rank
 from rfnb.search.constraints import NODES, allowed_labels, limit_of, note_nodes, note_written, rule_of
-from rfnb.search.forced import banned, decisions_for, followed, forced
-from rfnb.search.leaving import rank_unfinished, tell_with_left
+from rfnb.search.finished_hypotheses import rank_unfinished, tell_with_left
+from rfnb.search.forced_labels import banned, decisions_for, followed, forced
 from rfnb.search.options import ChoiceOptions
 from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
 from rfnb.search.report import ChoiceRecord, ScoreParts, num_candidates, tell

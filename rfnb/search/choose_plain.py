@@ -17,16 +17,16 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.layout import full_shape, to_order
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.rec.device_reads import Value
 from rfnb.rec.loop import Loop
 from rfnb.rec.lowering import LoweredCall
 from rfnb.rec.program import Listing, Program, ProgramCode
 from rfnb.rec.selection import align_host
-from rfnb.rec.wanted import Value
 from rfnb.search import rank
-from rfnb.search.allowed import Allowed
 from rfnb.search.choose import choose, follow, parts_of, tell_at_end
 from rfnb.search.constraints import NODES, rule_of
 from rfnb.search.decision import Decision
+from rfnb.search.label_rules import Allowed
 from rfnb.search.options import ChoiceOptions
 from rfnb.search.report import num_candidates
 from rfnb.search.score import check_log_probs, only_end_label, stay_row

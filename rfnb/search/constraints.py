@@ -14,9 +14,9 @@ from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
 from rfnb.ops.gather import gather
 from rfnb.ops.where import where
+from rfnb.rec.device_reads import Value, host_value
 from rfnb.rec.loop import Loop
-from rfnb.rec.wanted import Value, host_value
-from rfnb.search.allowed import Allowed
+from rfnb.search.label_rules import Allowed
 from rfnb.search.operand_checks import check_mask
 from rfnb.search.search_state import Link, Search, on_backend
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.tensor import Tensor
+from rfnb.rec.device_reads import Value, Wanted, host_value
 from rfnb.rec.selection import align_host
-from rfnb.rec.wanted import Value, Wanted, host_value
 from rfnb.trace.beams import Hypothesis
 
 

@@ -25,9 +25,9 @@ from rfnb.ops.ctc import blank_of
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.sequence_pairs import flat_batch, flat_lengths
 from rfnb.ops.softmax import log_softmax
-from rfnb.search.allowed import Allowed, AllowedPrefixes
 from rfnb.search.ctc_prefix_tree import pays, search_each
 from rfnb.search.fused_lm import FusedLM
+from rfnb.search.label_rules import Allowed, AllowedPrefixes
 from rfnb.search.noted_searches import AlignedSearch, note_search
 from rfnb.search.prefix_beam import NEVER, PrefixStep
 from rfnb.search.prefix_events import Report

@@ -9,7 +9,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.layout import Dims
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.search.allowed import AllowedPrefixes
+from rfnb.search.label_rules import AllowedPrefixes
 from rfnb.search.prefix_beam import PrefixStep, trace_back
 from rfnb.trace.probe import probe
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rfnb.search.allowed import AllowedPrefixes
 from rfnb.search.fused_lm import FusedLM
+from rfnb.search.label_rules import AllowedPrefixes
 from rfnb.search.prefix_beam import NEVER, PrefixBeam, PrefixStep, best, best_labels
 from rfnb.trace.beam_fields import NUM_NEXT
 

@@ -18,7 +18,7 @@ from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
-from rfnb.rec.wanted import Value, Wanted, host_value
+from rfnb.rec.device_reads import Value, Wanted, host_value
 from rfnb.search.score import refuse_above
 from rfnb.search.search_state import first_of
 

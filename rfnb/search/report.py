@@ -16,9 +16,9 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.rec.device_reads import Value, Wanted
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host, take_host
-from rfnb.rec.wanted import Value, Wanted
 from rfnb.search.decision import Decision
 from rfnb.search.rank import Flat, Ranked, best_of_each_row, split_index, take
 from rfnb.search.search_state import Link

@@ -15,10 +15,10 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import zeros_like
+from rfnb.rec.device_reads import Wanted
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
 from rfnb.rec.selections import Selections
-from rfnb.rec.wanted import Wanted
 from rfnb.search.decision import Decision
 from rfnb.search.early_stop import EarlyStop
 from rfnb.trace.probe import Later, listening
@@ -36,7 +36,7 @@ class Link:
         cheats: Whether its last hypothesis is the reference path.
         sources: The labels of each source, for a choice of several.
         stay: (dims, dtype, label) -> row of log probabilities after the end.
-        rule: The rule for hypotheses, see `allowed.py`.
+        rule: The rule for hypotheses, see `label_rules.py`.
         plain: The preparation of the ordinary choice for the next steps, see `choose_plain.py`.
     """
 
@@ -77,7 +77,7 @@ class Search:
     Attributes:
         links: One link for each choice of a step.
         final: The scores of the final hypotheses, once the loop is done.
-        leave: Whether ended hypotheses leave the beam, see leaving.py.
+        leave: Whether ended hypotheses leave the beam, see finished_hypotheses.py.
         left: {batch dims}: whether any has left.
         stop: The early stopping rule, or None.
         keep: Receives the full decision of each choice at the end of its step, even without listeners; or None.

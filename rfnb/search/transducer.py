@@ -35,9 +35,9 @@ from rfnb.ops.sequence_pairs import flat_batch, flat_lengths, volume
 from rfnb.ops.softmax import log_softmax
 from rfnb.ops.where import where
 from rfnb.rec.selection import pick
-from rfnb.search.allowed import Allowed, AllowedPrefixes
 from rfnb.search.ctc_prefix import check_alignment_sums, check_beam_size, output_labels
 from rfnb.search.fused_lm import FusedLM
+from rfnb.search.label_rules import Allowed, AllowedPrefixes
 from rfnb.search.noted_searches import AlignedSearch, note_search
 from rfnb.search.prefix_beam import NEVER, PrefixStep
 from rfnb.search.prefix_events import Report

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.foreign import host_array, is_array
+from rfnb.core.foreign_arrays import host_array, is_array
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import operand_rows
 from rfnb.rec.state import State

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from rfnb.viz.visible import safe
+from rfnb.viz.visible_text import safe
 
 MIME = "application/vnd.rfnb.lesson+json"  # read by a grader
 

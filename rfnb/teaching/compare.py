@@ -17,7 +17,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import value_error
-from rfnb.core.foreign import is_array
+from rfnb.core.foreign_arrays import is_array
 from rfnb.core.place import in_package
 from rfnb.core.tensor import Tensor
 from rfnb.ops.const import convert_to_tensor

@@ -22,7 +22,7 @@ from rfnb.teaching import course
 from rfnb.teaching.lesson import Lesson
 from rfnb.teaching.notebook import records_in
 from rfnb.viz.terminal import aligned
-from rfnb.viz.visible import line
+from rfnb.viz.visible_text import line
 
 _MARKS = {"passed": "✓", "wrong": "✗", "error": "✗", "unsolved": "○", "not run": "–"}
 _COLUMNS = ["student", "lesson", "kind", "exercise", "status", "points", "of", "answer", "truth", "message"]

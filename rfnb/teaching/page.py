@@ -8,7 +8,7 @@ from typing import Any
 
 import ipywidgets
 
-from rfnb.viz.visible import safe
+from rfnb.viz.visible_text import safe
 from rfnb.viz.widget import view_data
 
 

@@ -2,7 +2,7 @@
 
 history.verdicts(seq=0, step=3)                # each candidate: kept, cut by rank with its margin, blocked, ...
 history.fate(seq=0, k=1, step=3).kind          # what became of it
-history.smaller(seq=0, beam_size=2).best       # "with a beam of 2 you would have got ...", see beam_smaller.py
+history.smaller(seq=0, beam_size=2).best       # "with a beam of 2 you would have got ...", see smaller_beam.py
 history.diagnose(seq=0, reference=[5, 2, 0])   # search error or model error, at which step, by how much, see beam_diagnosis.py
 """
 

@@ -13,10 +13,10 @@ import numpy as np
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
-from rfnb.core.foreign import host_array
+from rfnb.core.foreign_arrays import host_array
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_labels import combine_sources
-from rfnb.trace.on_host import on_host
+from rfnb.trace.host_copies import on_host
 
 FIELDS = ("tokens", "parents", "scores", "ended")
 CANDIDATES = ("cand_tokens", "cand_parents", "cand_scores", "cand_kept")

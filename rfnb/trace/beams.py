@@ -19,15 +19,15 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import NearNames, index_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.whole_number import is_place, whole
-from rfnb.trace import beam_analysis, beam_diagnosis, beam_smaller
+from rfnb.trace import beam_analysis, beam_diagnosis, smaller_beam
 from rfnb.trace.beam_analysis import Fate, Verdict
 from rfnb.trace.beam_diagnosis import Diagnosis
 from rfnb.trace.beam_fields import FIELDS, BeamDims, check_steps, host_fields
 from rfnb.trace.beam_labels import Combined, Labels, labels_of, num_labels
-from rfnb.trace.beam_smaller import SmallerBeam
 from rfnb.trace.event_fields import MOST_EXPONENT
-from rfnb.trace.on_host import on_host
+from rfnb.trace.host_copies import on_host
 from rfnb.trace.probe import Later
+from rfnb.trace.smaller_beam import SmallerBeam
 
 
 @dataclass(frozen=True)
@@ -329,7 +329,7 @@ class BeamHistory(NearNames):
         """The hypotheses that a smaller beam would have kept in each step, as far as this search can tell."""
         if self.steps:
             self._check(seq, 0, 0)
-        return beam_smaller.smaller(self, seq, beam_size)
+        return smaller_beam.smaller(self, seq, beam_size)
 
     def diagnose(
         self,

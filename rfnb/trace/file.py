@@ -12,10 +12,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rfnb.core.atomic_file import whole_file
 from rfnb.core.errors import file_not_found_error, os_error, parts_of, value_error
 from rfnb.core.formats import RECORDING, RELEASE, Format
 from rfnb.core.strict_json import read_json
-from rfnb.core.whole_file import whole_file
 from rfnb.trace import training_file, training_journal, tree_file
 from rfnb.trace.event_fields import check_calls, misfit
 from rfnb.trace.file_values import Reader, Writer, of_type

@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from types import EllipsisType
 from typing import Any
 
-from rfnb.core import foreign
+from rfnb.core import foreign_arrays
 from rfnb.core.axis_names import fitted, kind_of, name_of, parse
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
-from rfnb.core.named import named
+from rfnb.core.named_arrays import named
 from rfnb.core.named_lengths import RawAxis, possible_axes
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
@@ -41,7 +41,7 @@ def named_values(kind: str, values: Mapping[str, Any], dims: Any, lengths: Any) 
             "Names go by the values, or are one text for all arrays.",
             f'rf.probe("{kind}", ..., dims={{"{next(iter(values), "weights")}": "batch time"}})',
         )
-    many = [name for name, value in values.items() if _wanted(name, dims) and foreign.is_many(value)]
+    many = [name for name, value in values.items() if _wanted(name, dims) and foreign_arrays.is_many(value)]
     if not many:
         return [("", _one(kind, values, dims, lengths))]
     out, shared = [], dict[str, Dim]()
@@ -58,7 +58,7 @@ def _one(
     named_by = {
         name: dims[name] if isinstance(dims, Mapping) else dims
         for name, value in values.items()
-        if foreign.is_array(value) and _wanted(name, dims)
+        if foreign_arrays.is_array(value) and _wanted(name, dims)
     }
     axes = {name: _axes(names, values[name]) for name, names in named_by.items()}
     by_dim = _by_dim(kind, lengths, axes)
@@ -112,8 +112,8 @@ def _by_dim(kind: str, lengths: Any, axes: Mapping[str, list[RawAxis]]) -> dict[
 
 def _axes(names: Any, value: Any) -> list[RawAxis]:
     """The axes of an array by name; an axis of several dims is split into these, with size 0."""
-    own = foreign.knows_axes(value)  # what is packed or nested has no shape
-    shape = tuple(foreign.array_of(value, "probe").raw.shape if own else value.shape)
+    own = foreign_arrays.knows_axes(value)  # what is packed or nested has no shape
+    shape = tuple(foreign_arrays.array_of(value, "probe").raw.shape if own else value.shape)
     entries = parse(names, "probe")
     if ... in entries:
         entries = [*fitted(entries, shape, "probe", _CALL)]

@@ -21,7 +21,7 @@ from rfnb.trace.event import EVENT_COST, MADE_LATER, Event, Templates, bytes_of
 from rfnb.trace.lookup import AttentionLookup, BeamsLookup, ModulesLookup, StatesLookup
 from rfnb.trace.match import Steps, kind_filter, path_filter, step_filter, warn_of_kinds, warn_of_paths
 from rfnb.trace.probe import Later, Place
-from rfnb.trace.resized import RecordedSizes
+from rfnb.trace.recorded_sizes import RecordedSizes
 from rfnb.trace.stacked_events import loop_dim_of, step_dim_of
 
 if TYPE_CHECKING:

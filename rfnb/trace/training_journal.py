@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.atomic_file import write_whole
 from rfnb.core.errors import message
 from rfnb.core.formats import RECORDING, RELEASE
 from rfnb.core.place import warn_user
 from rfnb.core.strict_json import read_json
-from rfnb.core.whole_file import write_whole
 from rfnb.trace.file_values import of_type
 from rfnb.trace.training import ExampleRecording, Training
 

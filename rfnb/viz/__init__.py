@@ -58,7 +58,7 @@ def beams(history: Any = None, **options: Any) -> View:
 
 def control(run: Any, *, budget: int | None = None) -> View:
     """View only the buttons of a run of `rf.run`; `rf.show(run)` shows its recordings below them."""
-    from rfnb.viz.control.live import RunView
+    from rfnb.viz.control.run_view import RunView
 
     return RunView(run, budget=budget, alone=True).view
 

@@ -16,8 +16,8 @@ import numpy as np
 from rfnb.core.axis_names import kind_of, simple_names
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, shape_error
-from rfnb.core.foreign import is_array, knows_axes
-from rfnb.core.named import named
+from rfnb.core.foreign_arrays import is_array, knows_axes
+from rfnb.core.named_arrays import named
 from rfnb.core.tensor import Tensor
 from rfnb.viz.spec import host
 

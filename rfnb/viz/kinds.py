@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rfnb.core.door import called_with
 from rfnb.core.errors import value_error
 from rfnb.viz.terminal import fit
-from rfnb.viz.visible import safe
+from rfnb.viz.visible_text import safe
 
 if TYPE_CHECKING:
     from rfnb.viz.drawing.shapes import Drawing

@@ -12,8 +12,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from rfnb.core.atomic_file import write_whole
 from rfnb.core.errors import value_error
-from rfnb.core.whole_file import write_whole
 from rfnb.viz.drawing import labels
 from rfnb.viz.drawing.shapes import Drawing, Text, padded, pooled_note
 from rfnb.viz.drawing.theme import theme as theme_of

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError, ShapeError
+from rfnb.core.import_hooks import when_loaded
 from rfnb.core.tensor import Tensor
-from rfnb.core.when_loaded import when_loaded
 from rfnb.viz import display
 from rfnb.viz.kinds import html_of, spec_of
-from rfnb.viz.visible import safe
+from rfnb.viz.visible_text import safe
 
 if TYPE_CHECKING:
     from rfnb.control.run import Run
@@ -46,7 +46,7 @@ def bind() -> None:
 
 def _display_run(run: Run) -> None:
     """Display a run that is the last line of a cell: plain HTML could not control it."""
-    from rfnb.viz.control.live import display_run
+    from rfnb.viz.control.run_view import display_run
 
     display_run(run)
 

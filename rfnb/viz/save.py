@@ -10,12 +10,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from rfnb.core.atomic_file import write_whole
 from rfnb.core.errors import type_error, value_error
-from rfnb.core.whole_file import write_whole
 from rfnb.viz.page.budget import MOST, Room
 from rfnb.viz.page.output import STATIC, held
 from rfnb.viz.show import view_of
-from rfnb.viz.visible import line
+from rfnb.viz.visible_text import line
 
 _PAGE_STYLE = (
     ":root{color-scheme:light dark}body{margin:0 auto;padding:16px;max-width:1100px;background:#fff}"
@@ -144,7 +144,7 @@ def _policy(script: str, runs: bool) -> str:
 
 def _section(view: Any, name: str) -> str:
     label = escape(name, quote=True)
-    from rfnb.viz.page.thin import frame_of  # imported at the first page
+    from rfnb.viz.page.page_spec import frame_of  # imported at the first page
 
     frame = base64.b64encode(frame_of(view.spec, Room(MOST, MOST).frame_beside(0))).decode()
     return (

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rfnb.core.door import called_with
 from rfnb.core.errors import DimError, ShapeError, type_error, value_error
-from rfnb.core.foreign import is_array, knows_axes
+from rfnb.core.foreign_arrays import is_array, knows_axes
 from rfnb.core.kept_signature import keep_signature
-from rfnb.viz.dims.of_transformers import is_encoding
+from rfnb.viz.dims.transformers_rows import is_encoding
 from rfnb.viz.kinds import kind_showing, maker_of, spec_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
@@ -60,7 +60,7 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
 keep_signature(
     show,
     without=("hands", "expected", "failure", "epochs", "smaller", "ids"),
-    options_of=[f"rfnb.viz.{each}:spec" for each in "of_trace of_training dims.spec beams.spec branches.spec".split()],
+    options_of=[f"rfnb.viz.{each}:spec" for each in "trace_page training_page dims.spec beams.spec branches.spec".split()],
 )
 
 
@@ -78,7 +78,7 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
     if isinstance(value, (Trace, Training)):
         return _followed(value, live, options, is_training=isinstance(value, Training))
     if isinstance(value, Run):
-        from rfnb.viz.control.live import RunView
+        from rfnb.viz.control.run_view import RunView
 
         return RunView(value, **options).view
     if (own := getattr(type(value), "__rfnb_view__", None)) is not None:  # live objects of a layer above
@@ -142,10 +142,10 @@ def _of_error(error: DimError | ShapeError) -> Spec:
 
 def _followed(value: Trace | Training, live: bool | None, options: dict[str, Any], *, is_training: bool) -> View:
     """The live view of something that is still running."""
-    from rfnb.viz import of_trace, of_training  # imported with all views that they need, at first use
+    from rfnb.viz import trace_page, training_page  # imported with all views that they need, at first use
 
-    epochs = {"epochs": of_training.Epochs()} if is_training else {}
-    of = cast(FunctionType, (of_training if is_training else of_trace).spec)
+    epochs = {"epochs": training_page.Epochs()} if is_training else {}
+    of = cast(FunctionType, (training_page if is_training else trace_page).spec)
     more = not value.closed if live is None else live and not value.closed
 
     def make(live: bool) -> Spec:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import parts_of, type_error, value_error
-from rfnb.core.foreign import host_array
+from rfnb.core.foreign_arrays import host_array
 from rfnb.core.formats import FRAME
 from rfnb.core.place import warn_user
 from rfnb.core.strict_json import read_json
@@ -253,7 +253,7 @@ _HUGE, _TINY = float(np.finfo(np.float32).max), float(np.finfo(np.float32).small
 
 
 def _block(array: Any, kind: str) -> np.ndarray:
-    if getattr(array, "by_rows", False):  # a value that is computed on access: `attention/long.py`
+    if getattr(array, "by_rows", False):  # a value that is computed on access: `attention/long_maps.py`
         return array
     array = host(array)
     if array.dtype.name not in _DTYPES or (array.dtype == np.float64 and not (kind in KINDS and KINDS[kind].double)):

@@ -10,7 +10,7 @@ import numpy as np
 
 from rfnb.viz.pool import largest
 from rfnb.viz.pool import pooled as blocks
-from rfnb.viz.visible import visible
+from rfnb.viz.visible_text import visible
 
 WIDTH = 80  # columns of a terminal
 _SHADES = "·░▒▓█"

@@ -18,14 +18,14 @@ from typing import Any
 
 from rfnb.core.errors import NearNames
 from rfnb.viz import display
-from rfnb.viz.exact import Source
+from rfnb.viz.exact_values import Source
 from rfnb.viz.kinds import check_kind, html_of, text_of
 from rfnb.viz.page.budget import Room, checked, live_room, room_of
 from rfnb.viz.page.output import alive, room_beside
 from rfnb.viz.pump import pump
 from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import brief, say
-from rfnb.viz.visible import safe
+from rfnb.viz.visible_text import safe
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -230,7 +230,7 @@ class View(NearNames):
 
     def _page(self) -> tuple[str, bytes]:
         """The picture and the frame of a page, thinned if it is large. Requests of the page are answered from the exact spec."""
-        from rfnb.viz.page.thin import frame_of  # imported at the first displayed view
+        from rfnb.viz.page.page_spec import frame_of  # imported at the first displayed view
 
         spec, number = self._spec, self._source.publish(self._spec)
         if spec.live:

@@ -18,8 +18,8 @@ from warm import warm
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.backends import torch_compiled
-from rfnb.backends.torch_compiled import Captured
+from rfnb.backends import torch_compilation
+from rfnb.backends.torch_compilation import Captured
 
 
 def step(weight, factor, x, h):
@@ -254,7 +254,7 @@ class Driver:
         monkeypatch.setattr(
             torch._C, "_cuda_endAllocateToPool", lambda *which: self.asked.append(("end", *which)), raising=False
         )
-        monkeypatch.setattr(torch_compiled, "_kept", torch_compiled._CapturesOfThread())
+        monkeypatch.setattr(torch_compilation, "_kept", torch_compilation._CapturesOfThread())
 
     class stream:
         def __init__(self, driver, name):
@@ -288,7 +288,7 @@ class Driver:
 def test_a_capture_is_on_one_stream_beside_the_current_one(monkeypatch):
     driver, runs = Driver(monkeypatch), []
     for _ in range(2):
-        torch_compiled.capture_on_gpu(lambda: runs.append((driver.current, driver.capturing)))
+        torch_compilation.capture_on_gpu(lambda: runs.append((driver.current, driver.capturing)))
     assert [capturing for _, capturing in runs] == [False, False, True] * 2
     assert len({stream for stream, _ in runs}) == 1 and runs[0][0].name == "side"
     assert driver.asked == [("side", "waits for", "current"), ("current", "waits for", "side")] * 2
@@ -298,7 +298,7 @@ def test_a_capture_is_on_one_stream_beside_the_current_one(monkeypatch):
 def test_after_a_first_call_that_fails_the_stream_waits_for_what_it_has_begun(monkeypatch):
     driver = Driver(monkeypatch)
     with pytest.raises(ZeroDivisionError):
-        torch_compiled.capture_on_gpu(lambda: 1 / 0)
+        torch_compilation.capture_on_gpu(lambda: 1 / 0)
     assert driver.asked[-1] == ("current", "waits for", "side") and driver.current.name == "current"
 
 
@@ -308,7 +308,7 @@ def test_after_a_capture_that_cannot_be_ended_all_is_as_before(monkeypatch):
     expected = torch.rand(2)
     torch.manual_seed(3)
     with pytest.raises(RuntimeError, match="previous error during capture"):
-        torch_compiled.capture_on_gpu(lambda: None)
+        torch_compilation.capture_on_gpu(lambda: None)
     assert driver.current.name == "current" and driver.asked[-1] == ("end", 0, (0, 7))
     assert torch.equal(torch.rand(2), expected)
 
@@ -316,16 +316,16 @@ def test_after_a_capture_that_cannot_be_ended_all_is_as_before(monkeypatch):
 def test_arrays_of_vmap_are_not_captured(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(torch_compiled, "_is_plain", lambda x: True)
+    monkeypatch.setattr(torch_compilation, "_is_plain", lambda x: True)
     array = SimpleNamespace(device=torch.device("cuda", 0))
     asked = []
 
     def fn(x):
-        asked.append(torch_compiled.may_be_captured([array]))
+        asked.append(torch_compilation.may_be_captured([array]))
         return x
 
     with torch.no_grad():
-        assert torch_compiled.may_be_captured([array])
+        assert torch_compilation.may_be_captured([array])
         torch.vmap(fn)(torch.ones(3))
     assert asked == [False]
 
@@ -334,9 +334,9 @@ def test_arrays_of_vmap_are_not_captured(monkeypatch):
 def test_arrays_elsewhere_are_not_captured(monkeypatch, devices):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(torch_compiled, "_is_plain", lambda x: True)
+    monkeypatch.setattr(torch_compilation, "_is_plain", lambda x: True)
     with torch.no_grad():
-        assert not torch_compiled.may_be_captured([SimpleNamespace(device=torch.device(each)) for each in devices])
+        assert not torch_compilation.may_be_captured([SimpleNamespace(device=torch.device(each)) for each in devices])
 
 
 def test_sizes_that_change_in_each_step_are_not_captured_for_ever():

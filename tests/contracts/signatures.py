@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import rfnb as rf
-from rfnb.core.compat.absent import Absent
+from rfnb.core.compat.attribute_hints import Absent
 
 DOCUMENTED = Path(__file__).with_name("documented_signatures.txt")
 

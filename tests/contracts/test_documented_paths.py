@@ -15,6 +15,7 @@ from warm import warm
 
 import rfnb as rf
 from rfnb.places import unknown_names
+from rfnb.places.paths import RENAMED
 
 DOCUMENTED = {
     path: names.split()
@@ -86,6 +87,19 @@ def test_the_folders_of_the_package_stay_folders():
     assert rf.rec.__file__.endswith("__init__.py") and rf.rec.LSTM is rf.LSTM
     assert importlib.import_module("rfnb.init") is rf.init and importlib.import_module("rfnb.audio") is rf.audio
     assert rf.init.__spec__.name == "rfnb.nn.init"
+
+
+def test_an_earlier_module_has_the_public_names_of_its_present_one():
+    for earlier, present in RENAMED.items():
+        names = [name for name in rf.__all__ if getattr(rf, name).__module__ == f"rfnb.{present}"]
+        assert names, f"{present} has no public names"
+        module = importlib.import_module(f"rfnb.{earlier}")
+        assert all(getattr(module, name) is getattr(rf, name) for name in names)
+
+
+def test_a_pickle_that_names_an_earlier_module_is_read():
+    now = pickle.dumps(rf.masked_select, protocol=0)
+    assert pickle.loads(now.replace(b"rfnb.ops.mask_packing", b"rfnb.ops.masked")) is rf.masked_select
 
 
 # -- names that there are not ------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 INIT = ROOT / "rfnb" / "__init__.py"
-LATER = ROOT / "rfnb" / "places" / "later.py"
+LATER = ROOT / "rfnb" / "places" / "lazy_names.py"
 LIST = re.compile(r"(?<=^__all__ = \[\n).*?(?=^\]$)", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"(?<=^LATER = \{\n).*?(?=^\}$)", re.MULTILINE | re.DOTALL)
 
@@ -61,7 +61,7 @@ def table_of(source: str) -> str:
 
 
 def test_the_names_that_are_loaded_later_are_those_of_the_block_for_type_checkers():
-    from rfnb.places.later import LATER as table
+    from rfnb.places.lazy_names import LATER as table
 
     found = {}
     exec("found.update({" + table_of(INIT.read_text()) + "})", {"found": found})

@@ -1,6 +1,6 @@
 import pytest
 
-from rfnb.control.of_run import stop_all
+from rfnb.control.live_runs import stop_all
 
 
 @pytest.fixture(autouse=True)

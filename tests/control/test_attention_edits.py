@@ -522,7 +522,7 @@ def test_only_one_function_offers_attention():
         for path in pathlib.Path(rf.__file__).parent.rglob("*.py")
         if re.search(r'(?<!rf\.)probe\("attention", w', path.read_text())  # with rf. it is what a user types
     ]
-    assert [name for name in places if name != "probe.py"] == ["attended.py"]
+    assert [name for name in places if name != "probe.py"] == ["weight_hook.py"]
 
 
 # -- numbers ---------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from rfnb.models import load_g2p, pronounce
 from rfnb.models.g2p_checkpoint import SHIPPED
 from rfnb.trace.run_tree import Outcome
 from rfnb.viz.control.ghost_rows import rows_of
-from rfnb.viz.control.live import Ghosts
+from rfnb.viz.control.run_view import Ghosts
 
 WORDS = ["parachute", "phonetics", "knight", "chaos", "colonel", "queue", "rhythm", "lieutenant", "yacht", "choir"]
 BEAM, MOST = 4, 28

@@ -18,14 +18,14 @@ import rfnb as rf
 from rfnb.control.commands import obey
 from rfnb.models import load_g2p, pronounce
 from rfnb.trace.editing import BESIDE
-from rfnb.viz import of_trace
-from rfnb.viz.control.live import hands_of
+from rfnb.viz import trace_page
+from rfnb.viz.control.run_view import hands_of
 from rfnb.viz.group import spec as group
 
 
 def views(run):
     """The parts of the view of a held run by kind."""
-    parts = group.parts_of(of_trace.spec(run.trace, hands=hands_of(run)))
+    parts = group.parts_of(trace_page.spec(run.trace, hands=hands_of(run)))
     return {kind: [part for part in parts if part.kind == kind] for kind in ("beams", "attention", "states")}
 
 
@@ -368,7 +368,7 @@ def test_a_page_finds_the_same_steps_and_entries():
 def test_without_a_run_nothing_of_this_is_in_a_view():
     with rf.record() as trace:
         search()()
-    for part in group.parts_of(of_trace.spec(trace)):
+    for part in group.parts_of(trace_page.spec(trace)):
         assert not {"held", "hands", "vocab", "slots_of_best"} & set(part.head)
         entries_ = [*part.head.get("maps", []), *part.head.get("tracks", [])]
         assert not any("held" in entry for entry in entries_)

@@ -11,9 +11,9 @@ from waiting import LONG
 
 import rfnb as rf
 from rfnb.control.commands import COMMANDS, obey
-from rfnb.control.of_run import stop_all
+from rfnb.control.live_runs import stop_all
 from rfnb.viz import View
-from rfnb.viz.exact import Source
+from rfnb.viz.exact_values import Source
 
 BAD = {
     "below 0": -1, "beyond the end": 1000, "half": 1.5, "whole as a float": 1.0, "NaN": math.nan, "infinite": math.inf, "True": True,

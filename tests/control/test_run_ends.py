@@ -19,7 +19,7 @@ from control.watched_threads import is_gone, result_of, stacks, stands
 from waiting import LONG, wait_until
 
 import rfnb as rf
-from rfnb.control.of_run import _begun
+from rfnb.control.live_runs import _begun
 
 
 @pytest.fixture(autouse=True)

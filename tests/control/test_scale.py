@@ -12,8 +12,8 @@ import rfnb as rf
 from rfnb import Dim
 from rfnb.control import state_history
 from rfnb.trace.event import EVENT_COST
-from rfnb.viz import of_trace
-from rfnb.viz.control.live import RunView
+from rfnb.viz import trace_page
+from rfnb.viz.control.run_view import RunView
 from rfnb.viz.pump import Pump, pump
 from rfnb.viz.view import View
 
@@ -131,10 +131,10 @@ def test_a_screen_that_hangs_holds_up_no_run(how):
     if how == "a view of the run":
         pages = watched(run, blocked=True)
     else:
-        view = View(of_trace.spec(run.trace))
+        view = View(trace_page.spec(run.trace))
         pages = [Page(blocked=True)]
         view._widget = pages[0]
-        view.follow(run.trace, lambda live: of_trace.spec(run.trace))
+        view.follow(run.trace, lambda live: trace_page.spec(run.trace))
     try:
         run.step(10)
         assert any(page.begun.wait(LONG) for page in pages[:1]), stacks()

@@ -12,7 +12,7 @@ from asserting import ragged, randn, with_nan_padding
 import rfnb as rf
 from rfnb import Dim, Tensor
 from rfnb.backends.torch_backend import TorchBackend
-from rfnb.core import finite, layout
+from rfnb.core import finite_padding, layout
 
 batch, feat = Dim(2, name="batch"), Dim(3, name="feat")
 time = ragged([5, 2], batch, "time")
@@ -123,7 +123,7 @@ def stop() -> None:
 def test_an_error_in_a_step_leaves_no_mask_behind(face):
     with stopped():
         ended_steps(face, stop)
-    assert finite._steps == []
+    assert finite_padding._steps == []
 
 
 def test_a_break_leaves_no_mask_behind():
@@ -133,7 +133,7 @@ def test_a_break_leaves_no_mask_behind():
         loop.stack(rf.log(rf.abs(loop.unstack(x) * scale)))
         if index == 3:
             break
-    assert finite._steps == []
+    assert finite_padding._steps == []
 
 
 @pytest.mark.parametrize("face", ["for", "scan"])
@@ -145,7 +145,7 @@ def test_the_step_of_a_loop_masks_nothing_in_another_thread(face):
         found.append(rf.exp(value * scale).raw_tensor.detach())
 
     def beside() -> None:
-        assert finite._steps
+        assert finite_padding._steps
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()

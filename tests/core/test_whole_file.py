@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
+from rfnb.core.atomic_file import remove_parts, whole_file, write_whole
 from rfnb.core.errors import message, parts_of
-from rfnb.core.whole_file import remove_parts, whole_file, write_whole
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from simulated import NAME, watched
 
 import rfnb as rf
 from rfnb.control.conditions import any_different, any_not_finite
-from rfnb.control.of_run import stop_all
+from rfnb.control.live_runs import stop_all
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import rfnb as rf
 from rfnb import Dim
 from rfnb.backends.numpy_backend import NumpyBackend
 from rfnb.backends.torch_backend import TorchBackend
-from rfnb.rec.wanted import Value, Wanted
+from rfnb.rec.device_reads import Value, Wanted
 
 MANY = [
     torch.tensor([True, False, True]),

@@ -9,7 +9,7 @@ from torch import nn
 
 import rfnb as rf
 from rfnb.interop.watch.example import untouched
-from rfnb.interop.watch.late import Late
+from rfnb.interop.watch.scalar_reads import Late
 
 ALL = {"activations": 1, "updates": 1}
 
@@ -165,7 +165,7 @@ def test_numbers_are_read_when_the_device_has_them_and_in_the_order_of_their_ste
         Event.come = True
         late.fetch()
     assert [each.tolist() for each in got] == [[1], [2, 3, 4], [5, 6, 7], [8]]
-    assert all("late.py" not in wait for wait in seen.waits)
+    assert all("scalar_reads.py" not in wait for wait in seen.waits)
 
 
 def test_the_end_waits_for_what_has_not_come(monkeypatch):

@@ -15,7 +15,7 @@ from waiting import LONG, wait_until
 import rfnb as rf
 from rfnb.control.why_not import Tries
 from rfnb.models import load_g2p
-from rfnb.viz.control.live import RunView
+from rfnb.viz.control.run_view import RunView
 
 VOCAB, SIZE = ["</s>", "a", "b", "c"], 3
 STEPS = 3

@@ -9,7 +9,7 @@ from loop_faces import gradients, run_face, run_steps
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.backends import torch_ahead
+from rfnb.backends import torch_frame_products
 from rfnb.backends.torch_backend import TorchBackend as TORCH
 from rfnb.rec import shared_code
 from rfnb.rec.lowering import LoweredCall
@@ -159,8 +159,10 @@ NOT = {
     "mixed precision": lambda patch: both(
         Cell("lstm", "xh"), modes=lambda: torch.autocast("cpu", dtype=torch.bfloat16)
     ),
-    "large": lambda patch: patch.setattr(torch_ahead, "_LARGEST", 319) or both(Cell("lstm", "xh")),
-    "cell": lambda patch: patch.setattr(torch_ahead, "_cell_takes_rows", lambda: False) or both(Cell("lstm", "xh")),
+    "large": lambda patch: patch.setattr(torch_frame_products, "_LARGEST", 319) or both(Cell("lstm", "xh")),
+    "cell": lambda patch: (
+        patch.setattr(torch_frame_products, "_cell_takes_rows", lambda: False) or both(Cell("lstm", "xh"))
+    ),
 }
 
 
@@ -170,7 +172,7 @@ def test_steps_make_their_products_themselves(why, monkeypatch):
 
 
 def test_as_many_elements_as_may_be(monkeypatch):
-    monkeypatch.setattr(torch_ahead, "_LARGEST", 320)  # 10 steps, 2 sequences, 4 gates of 4 units
+    monkeypatch.setattr(torch_frame_products, "_LARGEST", 320)  # 10 steps, 2 sequences, 4 gates of 4 units
     assert "ahead0" in both(Cell("lstm", "xh"))
 
 
@@ -219,9 +221,9 @@ def test_side_by_side_is_along_the_last_axis():
 @pytest.mark.parametrize("width, fits", [(3, True), (2, False), (4, False)])
 def test_widths_that_do_not_fit(width, fits):
     frames, h = [torch.ones(2, width)] * 9, torch.ones(2, 4)
-    made = torch_ahead.product_ahead(torch.addmm, [frames, h], torch.ones(7, 5), torch.ones(5))
+    made = torch_frame_products.product_ahead(torch.addmm, [frames, h], torch.ones(7, 5), torch.ones(5))
     assert (made is not None) == fits
 
 
 def test_a_cell_of_torch_takes_rows_as_bias():
-    assert torch_ahead._cell_takes_rows()
+    assert torch_frame_products._cell_takes_rows()

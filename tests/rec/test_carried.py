@@ -15,7 +15,7 @@ from asserting import assert_same, ragged
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.rec import outside
+from rfnb.rec import reachable_objects
 from rfnb.rec.step_tensor import RecordingError
 
 BATCH, FEAT = Dim(2, name="batch"), Dim(3, name="feat")
@@ -417,10 +417,10 @@ def test_one_entry_of_a_table_that_changes_under_inference_mode_is_seen(dtype):
 
 
 def test_no_more_than_a_share_of_a_model_that_was_loaded_under_inference_mode_is_copied(monkeypatch):
-    monkeypatch.setattr(outside, "_MOST_OF_TENSORS", 100)
+    monkeypatch.setattr(reachable_objects, "_MOST_OF_TENSORS", 100)
     with torch.inference_mode():
         weights = [torch.zeros(1 << 20), *(torch.zeros(5) for _ in range(9))]  # the first is too large by itself
-        slots = outside.reached({"weights": weights})
+        slots = reachable_objects.reached({"weights": weights})
         for weight in weights:
             weight += 1
         seen = [slot.path for slot in slots if slot.change(lambda value: False) is not None]

@@ -770,11 +770,11 @@ def test_a_draw_of_an_op_is_made_once_in_each_step():
 
 
 def test_it_is_asked_once_and_then_known(monkeypatch):
-    from rfnb.rec import carried
+    from rfnb.rec import carried_variables
 
     asked = []
-    real = carried.difference
-    monkeypatch.setattr(carried, "difference", lambda *args: asked.append(args) or real(*args))
+    real = carried_variables.difference
+    monkeypatch.setattr(carried_variables, "difference", lambda *args: asked.append(args) or real(*args))
 
     def step(loop, h, x, holder):
         holder.outs["x"] = loop.stack(x)

@@ -11,7 +11,7 @@ from asserting import assert_same, ragged, raises_message, randn, using_backend
 from loop_faces import gradients, run_face
 
 import rfnb as rf
-import rfnb.rec.compiled
+import rfnb.rec.loop_compilation
 from rfnb import Dim
 from rfnb.backends.torch_backend import TorchBackend
 from rfnb.trace.probe import listen, probe
@@ -30,7 +30,7 @@ def compiled(monkeypatch):
         graphs.append(graph)
         return graph.forward
 
-    monkeypatch.setattr("rfnb.rec.compiled.WAYS", ("inductor", "aot_eager", count))
+    monkeypatch.setattr("rfnb.rec.loop_compilation.WAYS", ("inductor", "aot_eager", count))
     return count, graphs
 
 

@@ -8,7 +8,7 @@ import torch
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.rec.ended import kept
+from rfnb.rec.ended_states import kept
 from rfnb.rec.nested import mask_nested, where_nested
 
 BATCH, FEAT, OTHER = Dim(3, name="batch"), Dim(2, name="feat"), Dim(3, name="other")

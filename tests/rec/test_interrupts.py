@@ -22,12 +22,12 @@ from seed import SEED
 import rfnb as rf
 from rfnb import Dim
 from rfnb.backends import torch_modes
-from rfnb.core import finite, intercept
+from rfnb.core import finite_padding, intercept
 from rfnb.core.generations import are_steps_apart
 from rfnb.core.op import all_ops
 from rfnb.debugging import poison
 from rfnb.rec import draws
-from rfnb.rec.carried import _bodies
+from rfnb.rec.carried_variables import _bodies
 from rfnb.trace import probe
 
 BATCH, TIME = Dim(2, name="batch"), Dim(3, name="time")
@@ -43,7 +43,7 @@ def state_of_the_library():
         "watches": list(draws._watches), "random": random.random, "numpy": np.random.randn, "generator": set(vars(draws._generator)),
         "run": rf.get_run_ctx(), "dtype": rf.get_default_float_dtype(), "listening": probe.listening(), "recordings": len(probe._open),
         "gradients": torch.is_grad_enabled(), "place": probe.trace_context.place, "listeners": probe._listeners.get(),
-        "ended": finite.steps_now(), "modes": len(torch_modes.modes()), "seed": torch.manual_seed, "collecting": gc.isenabled(),
+        "ended": finite_padding.steps_now(), "modes": len(torch_modes.modes()), "seed": torch.manual_seed, "collecting": gc.isenabled(),
         "class of a dim": type(BATCH), "profile": sys.getprofile(), "stdout": sys.stdout, "stderr": sys.stderr,
         "logging": logging.root.manager.disable, "warnings": warnings.showwarning,
         "indices": rf.get_default_array_index_dtype(), "lock": np.random.mtrand._rand._bit_generator.lock._is_owned(),
@@ -154,8 +154,8 @@ RUNS = {
 # What puts things back: every instruction of these counts. Of all others a part does.
 CRITICAL = (
     "rec/loop.py",
-    "rec/quiet.py",
-    "rec/before.py",
+    "rec/dry_run.py",
+    "rec/thread_snapshot.py",
     "core/intercept.py",
     "rec/draws.py",
     "backends/torch_modes.py",

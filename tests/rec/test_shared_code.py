@@ -210,7 +210,7 @@ def test_compiling_is_switched_on_and_off_between_two_runs(kind, gradients, monk
         graphs.append(graph)
         return graph.forward
 
-    monkeypatch.setattr("rfnb.rec.compiled.WAYS", (count,))
+    monkeypatch.setattr("rfnb.rec.loop_compilation.WAYS", (count,))
     torch._dynamo.reset()
     rf.rec.compiled._compiled.cache_clear()
     model, now = Model(kind), FIRST | {"gradients": gradients}

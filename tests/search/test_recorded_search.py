@@ -7,7 +7,7 @@ import pytest
 from recorded_searches import BASE, CHANGES, search
 
 import rfnb as rf
-from rfnb.rec.chosen import ChosenSteps
+from rfnb.rec.search_steps import ChosenSteps
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
 from markov import Markov
 
 import rfnb as rf
-from rfnb.trace.beam_smaller import kept_by
 from rfnb.trace.beams import BeamHistory
+from rfnb.trace.smaller_beam import kept_by
 
 OPTIONS = {
     "plain": {},

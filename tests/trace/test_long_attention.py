@@ -11,10 +11,10 @@ from torch.nn import functional as F
 import rfnb as rf
 from rfnb.trace import long_attention
 from rfnb.viz.attention.content import text as text_of
-from rfnb.viz.exact import part
+from rfnb.viz.exact_values import part
 from rfnb.viz.kinds import drawing_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import page_spec
+from rfnb.viz.page.page_spec import page_spec
 from rfnb.viz.spec import pack, unpack
 
 SEQS, HEADS, WIDTH = 2, 4, 8

@@ -22,7 +22,7 @@ from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.beams.tree import grow, rank_of, verdict_of
 from rfnb.viz.kinds import html_of, problem_of, text_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import page_spec
+from rfnb.viz.page.page_spec import page_spec
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec, pack, to_json, unpack
 

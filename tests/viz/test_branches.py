@@ -18,7 +18,7 @@ from rfnb.viz.branches.spec import spec as branches_spec
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.kinds import html_of, problem_of, text_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import page_spec
+from rfnb.viz.page.page_spec import page_spec
 from rfnb.viz.spec import Spec, pack, to_json
 
 LABELS = ["#", "a", "b", "c"]

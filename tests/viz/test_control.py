@@ -14,9 +14,9 @@ from viz.stored_files import assert_stored
 from waiting import LONG, wait_until
 
 import rfnb as rf
-from rfnb.control.of_run import stop_all
+from rfnb.control.live_runs import stop_all
 from rfnb.viz.control import spec as spec_of_control
-from rfnb.viz.control.live import RunView
+from rfnb.viz.control.run_view import RunView
 from rfnb.viz.control.spec import spec
 from rfnb.viz.kinds import html_of, text_of
 from rfnb.viz.spec import to_json

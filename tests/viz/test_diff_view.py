@@ -12,10 +12,10 @@ from rfnb import Dim
 from rfnb.trace.probe import trace_context
 from rfnb.viz.diff.content import problem
 from rfnb.viz.diff.pairs import asked, source_of
-from rfnb.viz.exact import part
+from rfnb.viz.exact_values import part
 from rfnb.viz.kinds import drawing_of, html_of, text_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import page_spec
+from rfnb.viz.page.page_spec import page_spec
 from rfnb.viz.spec import Spec, pack, to_json
 
 LABELS = ["the", "cat", "sat"]

@@ -11,7 +11,7 @@ import rfnb as rf
 from rfnb.core.errors import DimError, ShapeError
 from rfnb.viz.kinds import drawing_of, html_of, text_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import page_spec
+from rfnb.viz.page.page_spec import page_spec
 from rfnb.viz.spec import Spec, pack, to_json
 
 LABELS = ["T", "AH", " a", "a ", "a", "", "</s>"]

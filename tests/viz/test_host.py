@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from rfnb.viz.control import live
+from rfnb.viz.control import run_view
 
 OLD = (
     "This ipykernel hears buttons when no cell runs: end the cell with `run`, or wait with run.wait(poll=True). "
@@ -21,9 +21,9 @@ COLAB = (
 
 @pytest.fixture(autouse=True)
 def looked_at_anew():
-    live._note.cache_clear()
+    run_view._note.cache_clear()
     yield
-    live._note.cache_clear()
+    run_view._note.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,15 @@ def test_an_old_ipykernel_is_said_with_what_works(monkeypatch, version, said):
     monkeypatch.setitem(sys.modules, "ipykernel", package)
     monkeypatch.setitem(sys.modules, "ipykernel.kernelapp", ModuleType("ipykernel.kernelapp"))
     monkeypatch.delitem(sys.modules, "google.colab", raising=False)
-    assert live._note() == said
+    assert run_view._note() == said
 
 
 def test_colab_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
-    assert live._note() == COLAB
+    assert run_view._note() == COLAB
 
 
 def test_without_a_kernel_nothing_is_said(monkeypatch):
     monkeypatch.delitem(sys.modules, "ipykernel.kernelapp", raising=False)
     monkeypatch.delitem(sys.modules, "google.colab", raising=False)
-    assert live._note() == ""
+    assert run_view._note() == ""

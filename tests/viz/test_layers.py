@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rfnb.viz.attention.of_trace import layers_of, pattern_of
+from rfnb.viz.attention.trace_part import layers_of, pattern_of
 
 
 @pytest.mark.parametrize(

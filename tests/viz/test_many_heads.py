@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from rfnb.viz import attention
+from rfnb.viz.page.array_coding import fit
 from rfnb.viz.page.budget import USUAL
-from rfnb.viz.page.coded import fit
 from rfnb.viz.page.output import MARK
-from rfnb.viz.page.thin import finest
+from rfnb.viz.page.page_spec import finest
 from rfnb.viz.pool import largest
 from rfnb.viz.spec import Spec, pack
 
@@ -24,14 +24,16 @@ def test_a_view_of_many_heads_is_alive_within_the_budget(layers, heads):
 
 
 def test_without_room_nothing_is_tried_but_the_last(monkeypatch):
-    from rfnb.viz.page import coded
+    from rfnb.viz.page import array_coding
 
     tried = []
-    monkeypatch.setattr(coded, "coded", lambda grid, rung, real=coded.coded: tried.append(rung) or real(grid, rung))
+    monkeypatch.setattr(
+        array_coding, "coded", lambda grid, rung, real=array_coding.coded: tried.append(rung) or real(grid, rung)
+    )
     values = np.random.default_rng(0).random((1, 8, 8), dtype=np.float32)
-    grid = coded.Grid("map", values, [(8, 8)], "sqrt", largest, coded.square(8, 8))
+    grid = array_coding.Grid("map", values, [(8, 8)], "sqrt", largest, array_coding.square(8, 8))
     rung, made = fit([grid], 0)
-    assert rung == list(coded.ladder())[-1] and tried == [rung] and made["map"].levels.size == 1
+    assert rung == list(array_coding.ladder())[-1] and tried == [rung] and made["map"].levels.size == 1
 
 
 @pytest.mark.parametrize("room", [10**6, 20_000, 2_100, 500, 0])

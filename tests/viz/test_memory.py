@@ -14,11 +14,11 @@ from waiting import LONG, wait_until
 
 import rfnb as rf
 from rfnb.trace.long_attention import LARGE
-from rfnb.viz.attention import remade
-from rfnb.viz.exact import part
+from rfnb.viz.attention import recomputed_maps
+from rfnb.viz.exact_values import part
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import page_spec
+from rfnb.viz.page.page_spec import page_spec
 from rfnb.viz.pump import Pump, pump
 from rfnb.viz.show import view_of
 
@@ -57,8 +57,8 @@ def trace():
 
 @pytest.fixture
 def little_room(monkeypatch):
-    monkeypatch.setattr(remade, "MOST", 1 << 16)
-    monkeypatch.setattr(remade, "_OVERVIEWS", 1 << 15)
+    monkeypatch.setattr(recomputed_maps, "MOST", 1 << 16)
+    monkeypatch.setattr(recomputed_maps, "_OVERVIEWS", 1 << 15)
 
 
 def attention_of(view):
@@ -67,8 +67,8 @@ def attention_of(view):
 
 def test_what_is_said_of_heads_is_that_of_the_exact_weights(trace, monkeypatch):
     whole = attention_of(view_of(trace))
-    monkeypatch.setattr(remade, "MOST", 1 << 16)
-    monkeypatch.setattr(remade, "_OVERVIEWS", 1 << 15)
+    monkeypatch.setattr(recomputed_maps, "MOST", 1 << 16)
+    monkeypatch.setattr(recomputed_maps, "_OVERVIEWS", 1 << 15)
     few = attention_of(view_of(trace))
     assert few.head["layers"] == whole.head["layers"] and few.head["range"] == whole.head["range"]
     assert [each["looks"] for each in few.head["maps"]] == [each["looks"] for each in whole.head["maps"]]

@@ -9,10 +9,10 @@ import torch
 import rfnb as rf
 from rfnb.models import beam_search, load_g2p
 from rfnb.trace.probe import Later, probe, probe_later, trace_context
-from rfnb.viz import of_trace
+from rfnb.viz import trace_page
 from rfnb.viz.group import spec as group
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import page_spec
+from rfnb.viz.page.page_spec import page_spec
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import pack, unpack
 
@@ -403,7 +403,7 @@ def test_a_page_with_too_little_room_for_every_hypothesis_has_the_best_one_exact
 
 
 def test_a_running_search_has_the_rows_of_the_best_hypothesis_only():
-    spec = of_trace.spec(with_state_and_heads(), live=True)
+    spec = trace_page.spec(with_state_and_heads(), live=True)
     assert not any("slots" in name for name in spec.blocks)
 
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import rfnb as rf
-from rfnb.viz import exact
+from rfnb.viz import exact_values
 from rfnb.viz.beams.tree import grow, rank_of
 from rfnb.viz.code import LEVELS, decode
-from rfnb.viz.exact import Source
+from rfnb.viz.exact_values import Source
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.group.spec import spec as group
 from rfnb.viz.page.budget import LIVE, Room
-from rfnb.viz.page.thin import page_spec
+from rfnb.viz.page.page_spec import page_spec
 from rfnb.viz.pool import extreme, largest, pooled
 from rfnb.viz.spec import Spec, pack, unpack
 from rfnb.viz.view import View
@@ -277,8 +277,8 @@ def test_a_question_that_has_no_answer_gets_none(asked):
 
 
 def test_old_specs_are_forgotten_when_all_of_them_are_too_large(monkeypatch):
-    kept = exact._Sources(3 * sum(block.nbytes for block in attention(30, 30).blocks.values()))
-    monkeypatch.setattr(exact, "_kept", kept)
+    kept = exact_values._Sources(3 * sum(block.nbytes for block in attention(30, 30).blocks.values()))
+    monkeypatch.setattr(exact_values, "_kept", kept)
     sources = [Source() for _ in range(4)]
     for source in sources:
         source.publish(attention(30, 30))

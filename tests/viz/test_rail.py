@@ -9,7 +9,7 @@ from rfnb.search.label_alignment import LabelAlignment, Span
 from rfnb.viz.attention.alignments import spec as spec_of
 from rfnb.viz.kinds import drawing_of, text_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import page_spec
+from rfnb.viz.page.page_spec import page_spec
 from rfnb.viz.spec import to_json
 
 RATE = 8000

@@ -15,7 +15,7 @@ from viz.runnable import run_in_node, views_in_node
 import rfnb as rf
 from rfnb.core.errors import parts_of as parts_of_error
 from rfnb.interop.torch_page_calls import ROWS
-from rfnb.viz import of_trace
+from rfnb.viz import trace_page
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.runnable.page import page_of
 from rfnb.viz.runnable.program import PageProgram
@@ -353,7 +353,7 @@ def test_the_views_of_a_model_of_torch_have_the_values_that_python_draws(name, t
     for text, group in zip(TEXTS, views_in_node(page, [(text, {}) for text in TEXTS], tmp_path), strict=True):
         run = rf.run(CALLS[name], text=text, record=record)
         run.wait()
-        recorded = of_trace.spec(run.trace)
+        recorded = trace_page.spec(run.trace)
         own = {
             str(part.head.get("key")): part for part in (parts_of(recorded) if recorded.kind == "group" else [recorded])
         }

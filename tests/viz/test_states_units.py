@@ -7,11 +7,11 @@ import pytest
 
 import rfnb as rf
 from rfnb.viz.drawing.shapes import Cells
-from rfnb.viz.exact import part
+from rfnb.viz.exact_values import part
 from rfnb.viz.group.spec import spec as group
 from rfnb.viz.kinds import drawing_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import page_spec
+from rfnb.viz.page.page_spec import page_spec
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.check import AFTER_END, DEAD, INFINITY, NAN, SATURATED, UNCHANGED
 from rfnb.viz.states.orders import Brush, clustered, counts, derived, elsewhere, ends_of_words, order_of

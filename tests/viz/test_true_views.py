@@ -18,10 +18,10 @@ from rfnb.viz.code import LEVELS, decode
 from rfnb.viz.curves.content import number
 from rfnb.viz.drawing.img import lighter
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, pooled_note
-from rfnb.viz.exact import Source
+from rfnb.viz.exact_values import Source
 from rfnb.viz.kinds import drawing_of, html_of, text_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import page_spec
+from rfnb.viz.page.page_spec import page_spec
 from rfnb.viz.spec import Spec, pack, single, unpack
 
 ROOMS = (2_500, 6_000, 20_000, 200_000)

@@ -14,7 +14,7 @@ from rfnb.viz.drawing.shapes import Text
 from rfnb.viz.drawing.svg import svg
 from rfnb.viz.drawing.theme import theme
 from rfnb.viz.kinds import drawing_of
-from rfnb.viz.visible import line, safe, visible
+from rfnb.viz.visible_text import line, safe, visible
 
 CASES = json.loads((Path(__file__).parent / "fixtures" / "visible.json").read_text(encoding="utf-8"))
 ODD = ["".join(map(chr, case["codes"])) for case in CASES]  # as numbers: half a letter is no JSON for all readers

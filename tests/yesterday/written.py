@@ -26,7 +26,7 @@ from rfnb.interop.torch_module import rf_module_to_pt_module
 from rfnb.models.g2p import G2P, G2PConfig
 from rfnb.models.g2p_checkpoint import save_g2p
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import frame_of
+from rfnb.viz.page.page_spec import frame_of
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import pack, to_json
 

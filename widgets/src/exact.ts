@@ -1,4 +1,4 @@
-// Exact values of a page whose blocks are rounded or pooled: asked of the kernel, kept for a while. The other end is rfnb/viz/exact.py.
+// Exact values of a page whose blocks are rounded or pooled: asked of the kernel, kept for a while. The other end is rfnb/viz/exact_values.py.
 
 import type { Block } from "./block";
 import type { Frame } from "./frame";

@@ -1,5 +1,5 @@
 // What a person changes by hand in a run that is held: where that is, what may be done there, and what became of it. One for all views;
-// what a cell is in the run is said by rfnb/viz/hands.py.
+// what a cell is in the run is said by rfnb/viz/edit_handles.py.
 
 import type { Context } from "./context";
 import { button, h, select, setOptions, status } from "./dom";

@@ -1,4 +1,4 @@
-// A run that a kernel holds: its state, and what a page asks of it. The other end is rfnb/viz/control/live.py.
+// A run that a kernel holds: its state, and what a page asks of it. The other end is rfnb/viz/control/run_view.py.
 
 import type { Wire } from "./exact";
 import type { AnyHead } from "./frame";

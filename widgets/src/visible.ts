@@ -1,4 +1,4 @@
-// Text of tokens so that everything in it is seen and nothing in it acts. The same as rfnb/viz/visible.py, tested with the same file.
+// Text of tokens so that everything in it is seen and nothing in it acts. The same as rfnb/viz/visible_text.py, tested with the same file.
 
 const UNSEEN =
   /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\p{Cs}\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\u{e0000}-\u{e007f}]/gu;

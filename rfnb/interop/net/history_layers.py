@@ -9,8 +9,8 @@ from rfnb.core.errors import dim_error, not_implemented_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.call_dims import attended_dim, axis_of, marked, time_dim, with_feature
+from rfnb.interop.net.dependencies import makers_of_dims
 from rfnb.interop.net.layer import Layer, Unknown, layer_class
-from rfnb.interop.net.needs import makers_of_dims
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.attention.positional_layers import PositionalEncoding, RelativePositionalEncoding
 from rfnb.nn.attention.qkv import QKVSelfAttention

@@ -17,7 +17,7 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.concat import concat_features
 from rfnb.ops.const import zeros
-from rfnb.ops.default import get_default_float_dtype
+from rfnb.ops.defaults import get_default_float_dtype
 from rfnb.ops.one_hot import one_hot
 from rfnb.rec.state import State
 

@@ -15,7 +15,7 @@ from rfnb.interop.net.scope import Scope, UnitScope, frame_zeros
 from rfnb.interop.net.wrapper_layers import StepUnitScope, Wrapper
 from rfnb.nn.masked_computation import masked_computation
 from rfnb.nn.unmask import unmask, unmask_initial_state
-from rfnb.ops.masked import masked_select
+from rfnb.ops.mask_packing import masked_select
 from rfnb.rec.state import State
 
 

@@ -35,15 +35,15 @@ from rfnb.interop.net import (  # noqa: F401  they register their classes
     wrapper_layers,
 )
 from rfnb.interop.net.call_dims import CallDims, DeclaredDims
+from rfnb.interop.net.dependencies import Needs
 from rfnb.interop.net.extern_data import bind_all, declare
 from rfnb.interop.net.layer import LayerDict
-from rfnb.interop.net.needs import Needs
 from rfnb.interop.net.scope import NetCall, Scope
 from rfnb.interop.net.step_network import StepNetworkLayer
 from rfnb.nn.attention.encoder_decoder import last_frame
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
-from rfnb.ops.default import set_default_device_ctx
+from rfnb.ops.defaults import set_default_device_ctx
 from rfnb.rec.state import State
 from rfnb.trace.probe import held_back
 

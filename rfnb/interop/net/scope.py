@@ -10,8 +10,8 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.call_dims import CallDims
+from rfnb.interop.net.dependencies import in_step_order, is_deep
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown, owner_in
-from rfnb.interop.net.needs import in_step_order, is_deep
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
 from rfnb.rec.state import State

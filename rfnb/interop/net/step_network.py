@@ -10,10 +10,10 @@ from rfnb.core.errors import message, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.body_scope import StepScope, TemplateScope, like_before
 from rfnb.interop.net.choice_layers import ChoiceLayer
+from rfnb.interop.net.dependencies import Needs, reads_in_step
 from rfnb.interop.net.initial_output import initial_of
 from rfnb.interop.net.layer import Layer, LayerDict
 from rfnb.interop.net.loop_length import loop_axis, step_limit
-from rfnb.interop.net.needs import Needs, reads_in_step
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.const import zeros

@@ -7,9 +7,9 @@ from typing import Any
 
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.body_scope import like_before
+from rfnb.interop.net.dependencies import Needs
 from rfnb.interop.net.initial_output import initial_of
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown, layer_class, owner_in
-from rfnb.interop.net.needs import Needs
 from rfnb.interop.net.scope import Scope, UnitScope
 from rfnb.nn.module.parameter import Parameter
 from rfnb.rec.state import State

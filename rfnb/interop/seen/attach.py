@@ -18,7 +18,6 @@ from torch.compiler import is_compiling
 
 from rfnb.core.block import Among, Setting, all_of, block
 from rfnb.core.errors import ShapeError
-from rfnb.interop.lost_in_torch import warn_of_lost_modules
 from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
     attention,
     distributions,
@@ -50,6 +49,7 @@ from rfnb.interop.seen.snapshot import attached, refuse_without_graph
 from rfnb.interop.seen.token_labels import Labels, own_tokenizer
 from rfnb.interop.seen.user_axis_names import UserAxisNames
 from rfnb.interop.seen.why import Why
+from rfnb.interop.unregistered_modules import warn_of_lost_modules
 from rfnb.rec.hold import holding
 from rfnb.trace.attach import AttachOptions
 from rfnb.trace.editing import editing, edits_of

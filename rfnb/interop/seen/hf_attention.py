@@ -40,7 +40,7 @@ from rfnb.interop.seen.streams import attention_dims, is_cross
 from rfnb.trace.editing import editing
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later
-from rfnb.viz.dims.of_transformers import CACHE_NAMES
+from rfnb.viz.dims.transformers_rows import CACHE_NAMES
 
 _EAGER = re.compile(r"(^|_)eager_attention_forward$")
 _MOST_CELLS = 1 << 22

@@ -24,7 +24,7 @@ from rfnb.interop.seen.function_calls import opens
 from rfnb.interop.seen.replaced import Replaced
 from rfnb.interop.seen.streams import attention_dims, is_cross, source_size
 from rfnb.trace.probe import listening
-from rfnb.viz.dims.of_transformers import CACHE_NAMES, cache_in
+from rfnb.viz.dims.transformers_rows import CACHE_NAMES, cache_in
 
 _PAST, _KEYS, _TOLD = "past", "keys of a cache", "attentions"
 _ids: weakref.WeakKeyDictionary[Any, torch.Tensor] = weakref.WeakKeyDictionary()  # of a cache, {batch, positions}

@@ -36,7 +36,7 @@ from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.interop.seen.streams import attention_dims, head_dim
 from rfnb.trace.editing import EFFECTIVE, OF_STATES, ValueEdit, editing
 from rfnb.trace.probe import Later, LaterStates, listening, probe_later, trace_context
-from rfnb.viz.dims.of_transformers import cache_in
+from rfnb.viz.dims.transformers_rows import cache_in
 
 _MOST_KEPT, _MOST_WEIGHTS, _MOST_HEADS = 1 << 20, 1 << 22, 64
 _replaced = Replaced()

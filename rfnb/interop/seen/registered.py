@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rfnb.core.when_loaded import when_loaded
+from rfnb.core.import_hooks import when_loaded
 from rfnb.nn.module.module import adopt_by
 from rfnb.trace.attach import attach_by
 from rfnb.trace.editing import edits_by
@@ -11,7 +11,7 @@ from rfnb.viz.kinds import show_by
 when_loaded(
     "rfnb.control.why_not",
     lambda module: module.answers_by(
-        parts="rfnb.interop.why_parts:parts_of", aligned="rfnb.interop.speech.why_aligned:of_search"
+        parts="rfnb.interop.why_parts:parts_of", aligned="rfnb.interop.speech.missed_alignment:of_search"
     ),
 )
 when_loaded("rfnb.viz.runnable.noted", lambda module: module.follow_by("rfnb.interop.torch_page:counterparts"))
@@ -21,7 +21,7 @@ for _kind in ("Generate", "GenerateBeam"):
     for _model in ("DecoderOnly", "EncoderDecoder"):
         show_by(f"transformers.generation.utils.{_kind}{_model}Output", "rfnb.interop.seen.generate_output:spec")
 adopt_by("rfnb.interop.doors:adopted_module")
-show_by("rfnb.interop.measured.Measured", "rfnb.interop.measured:spec")
+show_by("rfnb.interop.measurement.Measured", "rfnb.interop.measurement:spec")
 show_by("rfnb.interop.batch_report.BatchCheck", "rfnb.interop.batch_report:spec")
 show_by("rfnb.interop.code_diff.CodeDiff", "rfnb.interop.code_diff:spec")
 show_by("rfnb.interop.atlas.Atlas", "rfnb.interop.atlas_view:whole")

@@ -22,8 +22,8 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.speech.encoder_output import FrameBatch, check_scores, references_for, references_of
 from rfnb.interop.speech.label_texts import LabelSet, sampling_rate_of
+from rfnb.interop.speech.missed_alignment import why_not
 from rfnb.interop.speech.sound import Sound, frame_lengths
-from rfnb.interop.speech.why_aligned import why_not
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.ctc import ctc_best_path, ctc_loss
 from rfnb.ops.gradient import stop_gradient

@@ -18,8 +18,8 @@ from rfnb.core.errors import shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.speech.encoder_output import FrameBatch, check_finite, references_for, references_of
 from rfnb.interop.speech.label_texts import LabelSet, sampling_rate_of
+from rfnb.interop.speech.missed_alignment import transducer_sum, why_not
 from rfnb.interop.speech.sound import Sound
-from rfnb.interop.speech.why_aligned import transducer_sum, why_not
 from rfnb.ops.const import convert_to_tensor
 from rfnb.search.decide import Found, NBest
 from rfnb.search.label_alignment import Alignments, LabelAlignment, Span, words_of

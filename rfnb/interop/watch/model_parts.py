@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import torch
 
 from rfnb.core.errors import type_error, value_error
-from rfnb.interop.lost_in_torch import warn_of_lost_modules
 from rfnb.interop.torch_module import PTModuleAsRFModule, RFModuleAsPTModule
+from rfnb.interop.unregistered_modules import warn_of_lost_modules
 from rfnb.nn.module.module import Module
 
 

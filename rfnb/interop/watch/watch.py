@@ -22,7 +22,6 @@ from rfnb.interop.watch.callbacks import event_files
 from rfnb.interop.watch.example import ExampleRun, fewer
 from rfnb.interop.watch.failed_batch import KeptCall, do_again, kept
 from rfnb.interop.watch.forward import Forward, see, see_no_more
-from rfnb.interop.watch.late import Late
 from rfnb.interop.watch.model_parts import (
     check,
     check_optimizers,
@@ -31,8 +30,9 @@ from rfnb.interop.watch.model_parts import (
     parameters_of,
     shared_of,
 )
-from rfnb.interop.watch.not_finite import NotFinite
+from rfnb.interop.watch.nonfinite_values import NotFinite
 from rfnb.interop.watch.optimizer_steps import OptimizerSteps, Pace, StepTimes
+from rfnb.interop.watch.scalar_reads import Late
 from rfnb.nn.module.module import Module
 from rfnb.trace.trace import Trace
 from rfnb.trace.training import ACTIVATIONS, ExampleRecording, Training

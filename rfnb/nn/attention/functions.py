@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Never
 
 from rfnb.core.dim import Dim
-from rfnb.core.finite import finite_with
+from rfnb.core.finite_padding import finite_with
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.nn.attention.attended import are_edited, attended, attending_dim, note_fused, offer
 from rfnb.nn.attention.attention_kernel import fused_attention
 from rfnb.nn.attention.causal_mask import causal_mask, unseen
+from rfnb.nn.attention.weight_hook import are_edited, attended, attending_dim, note_fused, offer
 from rfnb.nn.dropout import dropout
 from rfnb.nn.run import run_ctx
 from rfnb.ops.amp import narrowed, widened
-from rfnb.ops.default import has_fractions
+from rfnb.ops.defaults import has_fractions
 from rfnb.ops.gather import gather
 from rfnb.ops.math import combine_bc, tanh
 from rfnb.ops.matmul import matmul

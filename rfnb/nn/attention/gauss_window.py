@@ -11,7 +11,7 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import shape_of
-from rfnb.nn.attention.attended import are_edited, attended, note_fused
+from rfnb.nn.attention.weight_hook import are_edited, attended, note_fused
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.cast import cast
 from rfnb.ops.gather import gather

@@ -18,7 +18,7 @@ from rfnb.ops import dims as dim_ops
 from rfnb.ops.cast import cast
 from rfnb.ops.concat import concat
 from rfnb.ops.const import convert_to_tensor, zeros
-from rfnb.ops.default import device_of_new, get_default_float_dtype
+from rfnb.ops.defaults import device_of_new, get_default_float_dtype
 from rfnb.ops.math import combine_bc, cos, sin
 from rfnb.ops.operands import need_tensors
 

@@ -17,7 +17,7 @@ from rfnb.nn.init import Glorot
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.const import full
-from rfnb.ops.default import get_default_device, get_default_float_dtype
+from rfnb.ops.defaults import get_default_device, get_default_float_dtype
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
 from rfnb.ops.math import clip_by_value, combine_bc

@@ -14,7 +14,7 @@ from rfnb.nn.attention.causal import CausalSelfAttentionState, appended, empty_h
 from rfnb.nn.attention.functions import _attend, _energy
 from rfnb.nn.attention.self_attention import SelfAttentionBase
 from rfnb.ops import dims as dim_ops
-from rfnb.ops.default import copy_to_device
+from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import combine_bc

@@ -56,9 +56,9 @@ def scaled_dot_product_attention(
     Probes:
         attention: weights {..., query_spatial_dim, kv_spatial_dim}.
     """
-    from rfnb.nn.attention.attended import attended  # layers are imported lazily
     from rfnb.nn.attention.causal_mask import causal_mask, unseen
     from rfnb.nn.attention.functions import _energy, dot_attention
+    from rfnb.nn.attention.weight_hook import attended  # layers are imported lazily
     from rfnb.nn.dropout import dropout
 
     causal_dim = query_spatial_dim if is_causal else None

@@ -13,13 +13,7 @@ from typing import Any
 
 from rfnb.core.argument_types import hints_of
 from rfnb.core.call_errors import explain_call
-from rfnb.core.dim import Dim
-from rfnb.core.dim_names import with_dims
-from rfnb.core.door import is_raw
-from rfnb.core.errors import DimError, parts_of, type_error
-from rfnb.core.place import in_package, user_frame
-from rfnb.core.tensor import Tensor
-from rfnb.core.two_devices import (
+from rfnb.core.device_errors import (
     ONE_DEVICE,
     Operand,
     about_devices,
@@ -33,9 +27,15 @@ from rfnb.core.two_devices import (
     rows_of,
     target_of,
 )
+from rfnb.core.dim import Dim
+from rfnb.core.dim_names import with_dims
+from rfnb.core.door import is_raw
+from rfnb.core.errors import DimError, parts_of, type_error
+from rfnb.core.place import in_package, user_frame
+from rfnb.core.tensor import Tensor
 from rfnb.core.type_errors import explain_types
 from rfnb.nn.module.parameter import Parameter
-from rfnb.ops.default import is_float_dtype
+from rfnb.ops.defaults import is_float_dtype
 from rfnb.ops.operands import check_dtypes
 
 

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rfnb.core.call_errors import failed_inside
-from rfnb.core.compat.absent import put_absent
+from rfnb.core.compat.attribute_hints import put_absent
 from rfnb.core.dim import Dim
 from rfnb.core.dim_names import MAY_NAME
 from rfnb.core.door import called_inside, is_raw
@@ -36,10 +36,10 @@ from rfnb.nn.module.argument_errors import (
     init_type_error,
     initial_state_error,
 )
+from rfnb.nn.module.call_override import made_through
 from rfnb.nn.module.hooks import RemovableHandle
-from rfnb.nn.module.lost_parts import check_replaced, warn_of_lost_parts
 from rfnb.nn.module.parameter import Parameter
-from rfnb.nn.module.through import made_through
+from rfnb.nn.module.unregistered_parts import check_replaced, warn_of_lost_parts
 from rfnb.rec.state import State
 from rfnb.trace.editing import edited_result, editing
 from rfnb.trace.event import named_tensors

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends.zip_directory import members_of
-from rfnb.core.whole_file import write_whole
+from rfnb.core.atomic_file import write_whole
 
 _SUFFIX = ".npy"
 _HEADER = 1 << 16  # bytes; the header of a numeric array has 128

@@ -11,20 +11,20 @@ from typing import Any
 
 from rfnb.backends import registry
 from rfnb.core.block import Setting, block
+from rfnb.core.device_errors import device_name
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, not_one_of, type_error, value_error
-from rfnb.core.fill import plain_number
+from rfnb.core.fill_values import plain_number
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
 from rfnb.core.tensor_text import shape_of
-from rfnb.core.two_devices import device_name
 from rfnb.nn.init import ParamInit, ParamInitType
 from rfnb.nn.module.assign_key import EntryPlaces
 from rfnb.nn.module.types import ItemKeyType, RawTensorTypes
 from rfnb.ops.const import convert_to_tensor
-from rfnb.ops.default import device_of_new, get_default_float_dtype, is_float_dtype
+from rfnb.ops.defaults import device_of_new, get_default_float_dtype, is_float_dtype
 from rfnb.ops.operands import check_devices
 
 

@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
-from rfnb.nn.recurrent.fused import gru_sequence
+from rfnb.nn.recurrent.fused_kernels import gru_sequence
 from rfnb.nn.recurrent.unit import RecUnit
 from rfnb.nn.recurrent.unit_parts import gated, kernel_parts, matrix, product
 from rfnb.ops.concat import concat, split

@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import type_error, value_error
-from rfnb.core.finite import finite_with, padding_mask, whole_padding
+from rfnb.core.finite_padding import finite_with, padding_mask, whole_padding
 from rfnb.core.generations import aligned
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.op import op

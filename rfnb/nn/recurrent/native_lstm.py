@@ -10,7 +10,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.nn.module.parameter import Parameter
-from rfnb.nn.recurrent.fused import lstm_sequence
+from rfnb.nn.recurrent.fused_kernels import lstm_sequence
 from rfnb.nn.recurrent.unit import RecUnit, check_size, is_training
 from rfnb.nn.recurrent.unit_parts import lstm_update, matrix, product
 from rfnb.ops.const import ones_like

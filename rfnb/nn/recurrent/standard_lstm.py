@@ -7,7 +7,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.module.parameter import Parameter
-from rfnb.nn.recurrent.fused import lstm_sequence, rnn_sequence
+from rfnb.nn.recurrent.fused_kernels import lstm_sequence, rnn_sequence
 from rfnb.nn.recurrent.unit import RecUnit
 from rfnb.nn.recurrent.unit_parts import kernel_parts, lstm_update, matrix, product
 from rfnb.ops.cast import cast

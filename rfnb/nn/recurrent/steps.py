@@ -9,7 +9,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.ops.const import zeros
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.frames import frames, from_frames
-from rfnb.rec.ended import active_in_steps, kept
+from rfnb.rec.ended_states import active_in_steps, kept
 from rfnb.rec.state import State
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tensor_text import missing_dim, shape_of
-from rfnb.nn.attention.attended import attended
 from rfnb.nn.attention.encoder_decoder import last_frame
+from rfnb.nn.attention.weight_hook import attended
 from rfnb.nn.init import Glorot
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter

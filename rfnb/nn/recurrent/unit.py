@@ -36,7 +36,7 @@ from rfnb.nn.recurrent.steps import Series, run_steps, split_masks
 from rfnb.nn.recurrent.unit_parts import offer_gates
 from rfnb.nn.run import run_ctx
 from rfnb.ops.const import zeros
-from rfnb.ops.default import get_default_device, get_default_float_dtype
+from rfnb.ops.defaults import get_default_device, get_default_float_dtype
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.ops.shift import reverse_sequence
 from rfnb.rec.state import State

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from rfnb.backends.registry import selected
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
-from rfnb.core.finite import finite_with
+from rfnb.core.finite_padding import finite_with
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.init import Glorot
@@ -19,7 +19,7 @@ from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.run import run_ctx
 from rfnb.ops.concat import split
 from rfnb.ops.const import ones_like
-from rfnb.ops.default import get_default_device, get_default_float_dtype
+from rfnb.ops.defaults import get_default_device, get_default_float_dtype
 from rfnb.ops.dims import dim_match_priority_when_needed, replace_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.linear import linear

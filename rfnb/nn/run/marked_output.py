@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
-from rfnb.core.fill import kind_of_dtype
+from rfnb.core.fill_values import kind_of_dtype
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_shape
 from rfnb.core.tensor_text import dims_text, shape_of

@@ -15,8 +15,8 @@ from rfnb.nn.module.container import Sequential
 from rfnb.nn.module.prototype import given, make_layers, make_norm, make_part
 from rfnb.nn.normalization import LayerNorm
 from rfnb.nn.transformer.decoder_layer import TransformerDecoderLayer
-from rfnb.nn.transformer.embedded import Embedded
 from rfnb.nn.transformer.encoder import MODEL_DIM
+from rfnb.nn.transformer.input_embedding import Embedded
 from rfnb.ops.const import zeros
 from rfnb.ops.dims import last_frame_position_of_dim
 from rfnb.ops.gather import gather

@@ -16,8 +16,8 @@ from rfnb.nn.module.container import Sequential
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.prototype import given, make_layers, make_norm, make_part
 from rfnb.nn.normalization import LayerNorm
-from rfnb.nn.transformer.embedded import Embedded
 from rfnb.nn.transformer.feed_forward import FeedForward
+from rfnb.nn.transformer.input_embedding import Embedded
 from rfnb.rec.state import State
 
 MODEL_DIM = Dim(512, name="model", kind="feature")  # the base model of the paper

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.visible import visible
+from rfnb.viz.visible_text import visible
 
 CLOSE = 0.01  # tolerance of a sum; bfloat16 is that far off
 LEAST = 1e-4  # reported weight of a row on padding

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.attention.check import remarks, warnings
-from rfnb.viz.attention.long import glance, is_long, note
+from rfnb.viz.attention.long_maps import glance, is_long, note
 from rfnb.viz.attention.words import effect_labels
 from rfnb.viz.kinds import none_yet, title_of
+from rfnb.viz.page.array_coding import Coded, Grid, finer, fit_in, square, with_codes, words_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.coded import Coded, Grid, finer, fit_in, square, with_codes, words_of
-from rfnb.viz.page.thin import size_of
+from rfnb.viz.page.page_spec import size_of
 from rfnb.viz.pool import bounds, extreme, largest
 from rfnb.viz.rounding import percent, share
 from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import WIDTH, bar, clip, pooled, shade, shortened, width_of
-from rfnb.viz.visible import visible
+from rfnb.viz.visible_text import visible
 
 
 def problem(spec: Any) -> str | None:

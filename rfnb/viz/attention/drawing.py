@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.attention.content import real
-from rfnb.viz.attention.long import glance, is_long, note
+from rfnb.viz.attention.long_maps import glance, is_long, note
 from rfnb.viz.attention.panels import (
     HEAD,
     MapPanel,

@@ -20,14 +20,14 @@ import numpy as np
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.trace.long_attention import LongAttention
-from rfnb.viz.attention.long import long_spec
+from rfnb.viz.attention.long_maps import long_spec
 from rfnb.viz.attention.maps import MapPart, Maps
 from rfnb.viz.attention.masks import CAUSAL, hidden_cells
 from rfnb.viz.attention.words import Merge
 from rfnb.viz.axes import Axis, NamedArray, given_lengths, names_of, seq_labels, tokens_of, vocab_of
-from rfnb.viz.given import STEPS_REMARK, by_label, joined_in, of_output, refuse_missing
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec, single
+from rfnb.viz.view_inputs import STEPS_REMARK, by_label, joined_in, of_output, refuse_missing
 
 _EXAMPLE = 'rf.viz.attention(weights, dims=["head", "target", "source"])'
 

@@ -11,9 +11,9 @@ from rfnb.viz.beams.tree import BeamTree, grown, parts_along
 from rfnb.viz.kinds import WIDE, title_of
 from rfnb.viz.markup import Bold, fold, picture, sentences, table, title
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import finest, lessened
+from rfnb.viz.page.page_spec import finest, lessened
 from rfnb.viz.spec import Spec
-from rfnb.viz.visible import line, visible
+from rfnb.viz.visible_text import line, visible
 
 _MAX_NBEST, _MAX_CUTS = 10, 60
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.beams.beside import BETWEEN, Beside, draw_arms, joins
+from rfnb.viz.beams.overlay_lines import BETWEEN, Beside, draw_arms, joins
 from rfnb.viz.beams.text import EMPTY, apart, circles, of_smaller, prefix
 from rfnb.viz.beams.tree import BeamTree, Cut, TreeNode, grown
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.labels import sentence
 from rfnb.viz.drawing.shapes import Cells, Drawing, Lines, Marks, Point, Rect, Text, curve, paths_of
-from rfnb.viz.visible import line
+from rfnb.viz.visible_text import line
 
 MOST_SEQS = 4
 _AXIS, _MARGIN = 20.0, 34.0

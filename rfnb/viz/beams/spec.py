@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error, value_error
-from rfnb.core.foreign import is_array
+from rfnb.core.foreign_arrays import is_array
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_fields import NEXT, CandidateFate
 from rfnb.trace.beams import BeamHistory
 from rfnb.viz.axes import NamedArray
-from rfnb.viz.beams import following
+from rfnb.viz.beams import top_labels
 from rfnb.viz.beams.parts import Parts
 from rfnb.viz.beams.reference import told
-from rfnb.viz.beams.smaller import told as told_of_smaller
+from rfnb.viz.beams.smaller_beams import told as told_of_smaller
 from rfnb.viz.beams.text import prefix
 from rfnb.viz.beams.tree import BeamTree, grow, tell
 from rfnb.viz.spec import Spec, host
@@ -118,9 +118,9 @@ def spec(
         if wanted is not None and (tree.nbest or ids):  # a held run has no result yet
             done["reference"] = told(whole, seq, wanted, tree)
         if not live or ids:
-            best_of = following.told(steps, seq, tree, lambda token, step: names_of[step](token), ids)
+            best_of = top_labels.told(steps, seq, tree, lambda token, step: names_of[step](token), ids)
             done["steps"] = [{**step, "next": more} for step, more in zip(done["steps"], best_of)] or done["steps"]
-            for step, taken in zip(done["steps"], following.not_allowed(steps, seq, tree)):
+            for step, taken in zip(done["steps"], top_labels.not_allowed(steps, seq, tree)):
                 step.update({"taken": taken} if taken else {})
         if smaller and not live:
             entries, inside = told_of_smaller(whole, seq, tree, length_exponent=length_exponent, join=join)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rfnb.viz.beams.following import of_winner, taken_from_winner, words
 from rfnb.viz.beams.parts import adds_up
+from rfnb.viz.beams.top_labels import of_winner, taken_from_winner, words
 from rfnb.viz.beams.tree import Arms, BeamTree, Cut, TreeNode, grown, parts_along, rating
 from rfnb.viz.kinds import title_of
 from rfnb.viz.terminal import WIDTH, aligned, shortened, width_of
-from rfnb.viz.visible import line, visible
+from rfnb.viz.visible_text import line, visible
 
 _MAX_SEQS, _MAX_STEPS, _MAX_SLOTS, _MAX_NBEST, _MOST_CELL = 4, 60, 8, 10, 32
 _MOST_TEXT = 2000

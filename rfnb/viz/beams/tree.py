@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rfnb.viz.beams.parts import columns
-from rfnb.viz.visible import visible
+from rfnb.viz.visible_text import visible
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from rfnb.viz.branches.text import WORDS, chosen, of_result, rest_of, views_of
 from rfnb.viz.drawing.img import img, smaller
 from rfnb.viz.kinds import WIDE, html_of, title_of
 from rfnb.viz.markup import Bold, items, picture, sentences, table, title
-from rfnb.viz.visible import line, visible
+from rfnb.viz.visible_text import line, visible
 
 _MOST = 80_000  # bytes of all pictures
 _MOST_BRANCHES, _LONGEST = 60, 80

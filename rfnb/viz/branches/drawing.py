@@ -15,7 +15,7 @@ from rfnb.viz.group.spec import pictured
 from rfnb.viz.kinds import drawing_of, title_of
 from rfnb.viz.rounding import minus
 from rfnb.viz.spec import Spec
-from rfnb.viz.visible import line
+from rfnb.viz.visible_text import line
 
 _ROW, _TOP, _LEFT, _MOST = 34.0, 24.0, 22.0, 40
 _CELL, _LONGEST, _MOST_CELLS = 26.0, 10, 200

@@ -10,10 +10,10 @@ import numpy as np
 
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.hypotheses import without_slots
-from rfnb.viz.of_trace import spec as trace_spec
 from rfnb.viz.pool import bounds, together
 from rfnb.viz.rounding import significant
 from rfnb.viz.spec import Spec
+from rfnb.viz.trace_page import spec as trace_spec
 
 KINDS = ("beams", "attention", "states")
 _OPEN = 2  # views of both that fit on a screen: the search and what it attended to; the rest is folded

@@ -12,7 +12,7 @@ from rfnb.viz.group.spec import parts_of
 from rfnb.viz.kinds import text_of, title_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import shortened
-from rfnb.viz.visible import line
+from rfnb.viz.visible_text import line
 
 _MOST_BRANCHES, _LONGEST = 40, 200
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.control.ghosts import Ghost
-from rfnb.viz.of_search import Followed, searches_of
+from rfnb.viz.trace_search import Followed, searches_of
 
 _MOST = 20_000  # weights sent to a page per ghost, which appears and disappears with the pointer
 

@@ -11,7 +11,7 @@ import numpy as np
 from rfnb.viz.kinds import WIDE, drawing_of, none_yet, title_of
 from rfnb.viz.markup import picture, title
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import finest, lessened
+from rfnb.viz.page.page_spec import finest, lessened
 from rfnb.viz.rounding import significant
 from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import shape_error, type_error, value_error
-from rfnb.core.foreign import is_array, together
+from rfnb.core.foreign_arrays import is_array, together
 from rfnb.viz.spec import Spec, host
 
 _EXAMPLE = 'rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'

@@ -9,9 +9,9 @@ import numpy as np
 from rfnb.trace.diff_text import number as diff_number
 from rfnb.viz.kinds import drawing_of, title_of
 from rfnb.viz.markup import code, picture, sentences, title
+from rfnb.viz.page.array_coding import Grid, cols_first, fit
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.coded import Grid, cols_first, fit
-from rfnb.viz.page.thin import lessened
+from rfnb.viz.page.page_spec import lessened
 from rfnb.viz.pool import largest
 from rfnb.viz.spec import Spec, pack
 from rfnb.viz.terminal import WIDTH, aligned, bar, clip, width_of

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core import foreign
+from rfnb.core import foreign_arrays
 from rfnb.core.axis_names import kind_of, simple_names
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
-from rfnb.core.named import named
+from rfnb.core.named_arrays import named
 from rfnb.core.tensor import Tensor
-from rfnb.viz.dims import of_transformers, torch_modules
+from rfnb.viz.dims import torch_modules, transformers_rows
 from rfnb.viz.dims.entries import Entries
 from rfnb.viz.dims.table import folds_of
 from rfnb.viz.dims.torch_modules import is_torch_module, values_looked_at
@@ -88,10 +88,10 @@ def _one_tensor(value: Any, names: Any) -> Tensor | None:
     """The value as a Tensor, to show its values, if it is one or a small array; else None."""
     if isinstance(value, Tensor):
         return value
-    if foreign.knows_axes(value):
+    if foreign_arrays.knows_axes(value):
         tensor: Tensor = named(value, names)
         return tensor
-    if not foreign.is_array(value) or math.prod(value.shape) > MOST:
+    if not foreign_arrays.is_array(value) or math.prod(value.shape) > MOST:
         return None
     array = _numbers(value)
     if array is None:
@@ -121,13 +121,13 @@ class _Rows:
             if not self.values and not torch_modules.values_looked_at(value):
                 self.remarks[torch_modules.NOT_LOOKED_AT] = None
             torch_modules.add_module(self, value)
-        elif of_transformers.is_encoding(value) and self.names is None:
-            of_transformers.add_encoding(self, value, indent)
-        elif of_transformers.is_cache(value):
-            of_transformers.add_cache(self, label, value, indent)
-        elif foreign.knows_axes(value):
+        elif transformers_rows.is_encoding(value) and self.names is None:
+            transformers_rows.add_encoding(self, value, indent)
+        elif transformers_rows.is_cache(value):
+            transformers_rows.add_cache(self, label, value, indent)
+        elif foreign_arrays.knows_axes(value):
             self.tensor(label or type(value).__name__, named(value, self.names), indent)
-        elif foreign.is_array(value):
+        elif foreign_arrays.is_array(value):
             self.array(label or "array", value, indent)
         elif isinstance(getattr(value, "data", None), Mapping):  # a TensorDict
             self.add(label, value.data, indent)
@@ -144,7 +144,7 @@ class _Rows:
                 self.heading(label, indent)
             around = self.field
             for key, item in value.items():
-                self.field = str(key) if of_transformers.is_model_output(value) else around
+                self.field = str(key) if transformers_rows.is_model_output(value) else around
                 self.add(str(key), item, indent + (label is not None))
             self.field = around
         elif callable(getattr(value, "select", None)):  # a Trace
@@ -198,8 +198,8 @@ class _Rows:
 
     def array(self, label: str, array: Any, indent: int) -> None:
         names = self.names
-        if names is None and (names := of_transformers.field_axes(self.field, len(array.shape))) is not None:
-            self.remarks[of_transformers.REMARK] = None
+        if names is None and (names := transformers_rows.field_axes(self.field, len(array.shape))) is not None:
+            self.remarks[transformers_rows.REMARK] = None
         elif names is None:
             names = [f"axis{axis}" for axis in range(len(array.shape))]
             self.remarks |= dict.fromkeys([_NO_NAMES] if names else [])
@@ -226,7 +226,7 @@ class _Rows:
         self, label: str, array: Any, indent: int, dims: list[int], *, note: str = "", again: bool = False
     ) -> None:
         """One row for an array; `again`: it is already shown, so bytes and statistics are not repeated."""
-        refused = foreign.refusal(array)
+        refused = foreign_arrays.refusal(array)
         looked_at = self.values and refused is None and not again and math.prod(array.shape) <= MOST_CELLS
         stats = None
         if looked_at or not hasattr(array, "dtype"):  # a pandas table has one per column
@@ -288,7 +288,7 @@ class _Rows:
 def _numbers(array: Any) -> np.ndarray | None:
     """The values of an array on the host; None if they are not real numbers."""
     try:
-        values = foreign.host_array(array, "dims")
+        values = foreign_arrays.host_array(array, "dims")
     except TypeError:
         return None
     return values if values.dtype.kind in "biuf" else None
@@ -297,7 +297,7 @@ def _numbers(array: Any) -> np.ndarray | None:
 def _is_state_dict(value: Mapping[Any, Any]) -> bool:
     """Whether it is a dict of arrays by module path."""
     return any("." in str(name) for name in value) and all(
-        isinstance(name, str) and foreign.is_array(item) for name, item in value.items()
+        isinstance(name, str) and foreign_arrays.is_array(item) for name, item in value.items()
     )
 
 
@@ -326,10 +326,10 @@ def _title(value: Any) -> str:
     if is_torch_module(value):
         return torch_modules.title_of(value)
     if (
-        foreign.is_array(value)
-        or foreign.knows_axes(value)
-        or of_transformers.is_encoding(value)
-        or of_transformers.is_model_output(value)
+        foreign_arrays.is_array(value)
+        or foreign_arrays.knows_axes(value)
+        or transformers_rows.is_encoding(value)
+        or transformers_rows.is_model_output(value)
     ):
         return " ".join(dict.fromkeys([type(value).__module__.partition(".")[0], type(value).__name__]))
     if callable(getattr(value, "select", None)):

@@ -9,12 +9,12 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.dim_mask import real_entries
-from rfnb.core.foreign import refusal
+from rfnb.core.foreign_arrays import refusal
 from rfnb.viz.dims import table as words
 from rfnb.viz.rounding import significant
 from rfnb.viz.spec import single
 from rfnb.viz.terminal import clip, columns_of
-from rfnb.viz.visible import visible
+from rfnb.viz.visible_text import visible
 
 MOST_CELLS = 1 << 26  # beyond this, values are not copied to the host just to be described
 

@@ -9,7 +9,7 @@ import numpy as np
 from rfnb.viz.distribution.scores import KINDS
 from rfnb.viz.kinds import none_yet, title_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.thin import lessened
+from rfnb.viz.page.page_spec import lessened
 from rfnb.viz.rounding import share as rounded
 from rfnb.viz.spec import Spec, pack
 from rfnb.viz.terminal import bar, clip, columns_of, width_of

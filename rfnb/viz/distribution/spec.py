@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error, value_error
-from rfnb.core.foreign import is_array
+from rfnb.core.foreign_arrays import is_array
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, NamedArray, given_lengths, seq_labels, tokens_of
 from rfnb.viz.distribution.scores import ScoreRows, kind_of, rows_of
-from rfnb.viz.given import of_output, stacked_steps
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, host
 from rfnb.viz.states.check import since
+from rfnb.viz.view_inputs import of_output, stacked_steps
 
 _WHERE = "distribution"
 _OF_STEPS = "A tuple has one array {batch, label} for each step, as generate gives its scores; a list has one for each sequence."

@@ -14,7 +14,7 @@ import numpy as np
 from rfnb.viz.drawing.png import dashes, missing_dots
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, Rect, Shape, Text
 from rfnb.viz.drawing.theme import Theme
-from rfnb.viz.visible import line
+from rfnb.viz.visible_text import line
 
 HATCHES = {"padding": "////", "mask": "xxxx"}
 MARKERS = {"dot": "o", "ring": "o", "square": "s", "up": "^", "down": "v", "cross": "x"}

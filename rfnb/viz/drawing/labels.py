@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.shapes import Drawing, Text
-from rfnb.viz.visible import line, visible
+from rfnb.viz.visible_text import line, visible
 
 _NUMBER = re.compile(r"\d+([.]\d+)?")
 LINE = 13.0  # line spacing

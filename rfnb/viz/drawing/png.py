@@ -20,7 +20,7 @@ import numpy as np
 from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, Point, Rect, Shape, Text
 from rfnb.viz.drawing.theme import Rgb, Theme
-from rfnb.viz.visible import line
+from rfnb.viz.visible_text import line
 
 DENSITY = 2.0  # pixels per unit: sharp on high-resolution screens
 _FINER = 3  # oversampling factor of slanted lines

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from rfnb.viz.drawing.png import cells_png, missing_dots
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, Point, Rect, Shape, Text
 from rfnb.viz.drawing.theme import Theme
-from rfnb.viz.visible import line
+from rfnb.viz.visible_text import line
 
 _SANS = "'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif"
 _MONO = "'DejaVu Sans Mono', Menlo, Consolas, monospace"

@@ -221,9 +221,9 @@ class Explorer(NotPicklable):
         if spec is not None:
             found["result"] = spec
         if run.trace is not None and run.trace.events:
-            from rfnb.viz import of_trace  # imported with all views that it needs, at first use
+            from rfnb.viz import trace_page  # imported with all views that it needs, at first use
 
-            recorded = of_trace.spec(run.trace, **self._view)
+            recorded = trace_page.spec(run.trace, **self._view)
             is_empty = recorded.kind == "group" and not recorded.head["parts"]
             if not (is_empty or isinstance(result, View) or result is run.trace):
                 found["trace"] = recorded

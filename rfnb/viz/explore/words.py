@@ -12,7 +12,7 @@ from rfnb.viz.kinds import kind_showing
 from rfnb.viz.show import view_of
 from rfnb.viz.spec import Spec
 from rfnb.viz.view import View
-from rfnb.viz.visible import safe
+from rfnb.viz.visible_text import safe
 
 _MOST_LINES, _MOST_CHARACTERS = 30, 4000
 

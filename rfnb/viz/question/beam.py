@@ -12,7 +12,7 @@ from rfnb.viz.kinds import spec_of
 from rfnb.viz.question.spec import QuestionStep
 from rfnb.viz.question.spec import spec as question
 from rfnb.viz.spec import Spec
-from rfnb.viz.visible import visible
+from rfnb.viz.visible_text import visible
 
 _ALL = 10_000  # candidates per step
 _NEAR = 2e-3  # rounding tolerance of scores

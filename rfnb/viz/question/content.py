@@ -12,7 +12,7 @@ from rfnb.viz.drawing.shapes import Cells, Drawing, Lines, Text
 from rfnb.viz.markup import sentences, table, title
 from rfnb.viz.question.spec import Board, shown_boards
 from rfnb.viz.terminal import aligned, shortened
-from rfnb.viz.visible import line, visible
+from rfnb.viz.visible_text import line, visible
 
 
 def page(spec: Any) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import shape_error
-from rfnb.core.foreign import is_array
+from rfnb.core.foreign_arrays import is_array
 from rfnb.core.tensor import Tensor
 from rfnb.ops.cast import cast
 from rfnb.viz.attention.spec import spec as attention_spec

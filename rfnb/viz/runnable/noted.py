@@ -24,7 +24,7 @@ from rfnb.core.op import Op
 from rfnb.core.place import place_of_user, place_text
 from rfnb.core.tensor import Tensor, new_tensor, with_raw
 from rfnb.core.tree import leaves, map_nested, values_in
-from rfnb.ops.default import has_fractions
+from rfnb.ops.defaults import has_fractions
 from rfnb.rec.hold import Hold, held_by
 from rfnb.rec.loop_step import StepAround
 from rfnb.search.raw_states import RawStates

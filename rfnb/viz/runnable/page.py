@@ -23,23 +23,23 @@ import numpy as np
 from rfnb.control.run import Run
 from rfnb.control.start import run as started
 from rfnb.core.errors import missing_key_error, type_error, value_error
-from rfnb.core.foreign import is_array
+from rfnb.core.foreign_arrays import is_array
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.trace.record import record as recording
-from rfnb.viz import of_trace
-from rfnb.viz.control.live import in_order
+from rfnb.viz import trace_page
+from rfnb.viz.control.run_view import in_order
+from rfnb.viz.edit_handles import Hands
 from rfnb.viz.explore.inputs import Input, inputs_of
 from rfnb.viz.group.spec import parts_of
-from rfnb.viz.hands import Hands
 from rfnb.viz.page.output import held
 from rfnb.viz.runnable.program import PageProgram, units_of
 from rfnb.viz.runnable.weights import CodedWeights
 from rfnb.viz.save import write_page
 from rfnb.viz.spec import Spec, host, pack
 from rfnb.viz.view import View
-from rfnb.viz.visible import line
+from rfnb.viz.visible_text import line
 
 _LEFT = ("orders", "badges", "looks", "range", "hands", "live")  # fields of a head that hold for one text only
 _IN_HTML = str.maketrans("&<>", ",./")  # of the digits of base 85
@@ -202,7 +202,7 @@ def page_of(
     if run.error is not None:
         raise run.error
     assert run.trace is not None
-    recorded = of_trace.spec(run.trace, hands=Hands(run.place_of), **(view or {}))  # a page does not edit a model
+    recorded = trace_page.spec(run.trace, hands=Hands(run.place_of), **(view or {}))  # a page does not edit a model
     there = in_order(parts_of(recorded) if recorded.kind == "group" else [recorded])
     parts = [part for part in (_bound(part, program, first) for part in there) if part is not None]
     if not parts:

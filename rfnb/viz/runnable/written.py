@@ -13,8 +13,8 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.tensor import Tensor
 from rfnb.nn.attention import positional_encoding
-from rfnb.nn.attention.attended import attended, attending_dim
 from rfnb.nn.attention.functions import dot_attention
+from rfnb.nn.attention.weight_hook import attended, attending_dim
 from rfnb.nn.normalization import LayerNorm, RMSNorm, affine
 from rfnb.ops.cast import cast
 from rfnb.ops.concat import concat, stack, unstack

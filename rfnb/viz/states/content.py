@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from rfnb.viz.kinds import none_yet, title_of
+from rfnb.viz.page.array_coding import Grid, cols_first, fit_in, with_codes, words_of
 from rfnb.viz.page.budget import Room
-from rfnb.viz.page.coded import Grid, cols_first, fit_in, with_codes, words_of
-from rfnb.viz.page.thin import is_small, size_of
+from rfnb.viz.page.page_spec import is_small, size_of
 from rfnb.viz.pool import bounds, extreme, merged
 from rfnb.viz.rounding import brief, share
 from rfnb.viz.spec import Spec
 from rfnb.viz.states.check import warnings
 from rfnb.viz.states.tracks import changes, line_of, name_of
 from rfnb.viz.terminal import WIDTH, bar, clip, shortened, width_of
-from rfnb.viz.visible import visible
+from rfnb.viz.visible_text import visible
 
 
 def problem(spec: Any) -> str | None:

@@ -16,13 +16,13 @@ import numpy as np
 from rfnb.core.errors import dim_error, shape_error
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, NamedArray, given_lengths, seq_labels, tokens_of
-from rfnb.viz.given import STEPS_REMARK, by_label, is_of_steps, joined_steps, of_output
 from rfnb.viz.pool import bounds
 from rfnb.viz.roles import step_axis
 from rfnb.viz.spec import Spec, single
 from rfnb.viz.states.check import AFTER_END, flags_of, judge, summary
 from rfnb.viz.states.orders import is_easy, order_of, orders_of
 from rfnb.viz.states.tracks import is_gate, is_held, rank_of
+from rfnb.viz.view_inputs import STEPS_REMARK, by_label, is_of_steps, joined_steps, of_output
 
 _EXAMPLE = 'rf.viz.states({"h": h}, dims=["batch", "step", "unit"])'
 

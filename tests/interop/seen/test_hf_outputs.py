@@ -9,7 +9,7 @@ import torch
 
 import rfnb as rf
 from rfnb.interop.seen.linear_recurrences import CONVOLUTIONS, KERNELS
-from rfnb.viz.of_trace import spec
+from rfnb.viz.trace_page import spec
 
 transformers = pytest.importorskip("transformers", reason="records its models")
 

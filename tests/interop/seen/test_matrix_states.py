@@ -13,8 +13,8 @@ from plain_linear_recurrences import delta_rule, diagonal, unedited
 
 import rfnb as rf
 from rfnb.control.commands import changes_of
-from rfnb.viz import of_trace
-from rfnb.viz.control.live import hands_of
+from rfnb.viz import trace_page
+from rfnb.viz.control.run_view import hands_of
 from rfnb.viz.group.spec import parts_of
 
 T = pytest.importorskip("transformers", minversion="5.20")
@@ -359,7 +359,7 @@ def test_effective_attention_in_generate_is_that_of_one_pass_over_the_hypothesis
 
 
 def _tracks(run, path):
-    made = of_trace.spec(run.trace, hands=hands_of(run), live=True, kinds="states", path=path)
+    made = trace_page.spec(run.trace, hands=hands_of(run), live=True, kinds="states", path=path)
     parts = [made] if made.kind == "states" else parts_of(made)
     return {track["label"].rpartition(".")[2]: track for part in parts for track in part.head["tracks"]}
 
@@ -374,7 +374,7 @@ def test_a_held_generate_is_changed_by_what_its_view_says(model, monkeypatch):
     tracks = _tracks(run, path)
     with monkeypatch.context() as patched:
         # A matrix that is too large for a page that is redrawn.
-        patched.setattr(sys.modules["rfnb.viz.states.of_trace"], "MOST_LIVE", 8)
+        patched.setattr(sys.modules["rfnb.viz.states.trace_part"], "MOST_LIVE", 8)
         assert _tracks(run, path).keys() == tracks.keys() - {"matrix"} - {"normaliser"}
     norm = tracks["norm"]["held"]
     assert norm["gate"] == f"{path}.matrix" and norm["norm"] and tracks["matrix"]["held"]["gate"] == norm["gate"]
@@ -384,7 +384,7 @@ def test_a_held_generate_is_changed_by_what_its_view_says(model, monkeypatch):
     )
     for gate in {"forget_gate", "write_gate"} & tracks.keys():
         assert tracks[gate]["held"]["gate"] == f"{path}.{gate}"
-    maps = parts_of(of_trace.spec(run.trace, hands=hands_of(run), live=True, kinds="attention", path="*.effective*"))
+    maps = parts_of(trace_page.spec(run.trace, hands=hands_of(run), live=True, kinds="attention", path="*.effective*"))
     assert maps and not any("held" in each or "remark" in each for part in maps for each in part.head["maps"])
     head = norm["units"][0][0]
     entries = {**norm["always"], norm["seqs"][0][0]: 1, norm["slot"]: 0, head: 1}

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import rfnb as rf
-from rfnb.viz.of_trace import spec as view_of
+from rfnb.viz.trace_page import spec as view_of
 
 BATCH, HEADS, TARGETS, SOURCES, WIDTH = 3, 4, 5, 7, 8
 

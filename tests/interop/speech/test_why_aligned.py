@@ -9,7 +9,7 @@ from interop.speech import brute_force
 from seed import SEED
 
 import rfnb as rf
-from rfnb.viz.control.asked import WhyAsked
+from rfnb.viz.control.why_question import WhyAsked
 
 LABELS = ["-", "|", "A", "B", "C"]
 

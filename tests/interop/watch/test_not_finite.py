@@ -280,7 +280,7 @@ def test_a_closure_is_stopped_before_the_optimizer_uses_its_gradients():
 
 def test_a_step_late_it_is_said_that_the_optimizer_has_used_it(monkeypatch):
     """As on a GPU, where the numbers come when the update is made."""
-    from rfnb.interop.watch.late import Late
+    from rfnb.interop.watch.scalar_reads import Late
 
     held = []
     put = Late.put

@@ -10,7 +10,7 @@ from waiting import LONG
 
 import rfnb as rf
 from rfnb.trace.training import MOST_ROWS, Training, TrainingCurve, TrainingTable
-from rfnb.viz import of_training
+from rfnb.viz import training_page
 from rfnb.viz.drawing.shapes import Cells
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.kinds import drawing_of
@@ -91,7 +91,7 @@ def test_a_choice_of_modules_is_drawn_each_for_itself():
 
 def test_groups_are_the_finest_parts_that_there_is_room_for():
     def names(paths):
-        return [name for name, _ in of_training.groups_of(paths)]
+        return [name for name, _ in training_page.groups_of(paths)]
 
     assert names(["a.x", "a.y", "b.0.z"]) == ["a.x", "a.y", "b.0.z"]
     many = [f"layers.{index}.{part}" for index in range(25) for part in ("att", "ff")]
@@ -99,7 +99,7 @@ def test_groups_are_the_finest_parts_that_there_is_room_for():
     spans = names([str(index) for index in range(80)])
     assert len(spans) == 40 and spans[:2] == ["0 to 1", "2 to 3"]
     assert names([""]) == ["model"]
-    every = [index for _, indices in of_training.groups_of(many) for index in indices]
+    every = [index for _, indices in training_page.groups_of(many) for index in indices]
     assert sorted(every) == list(range(len(many)))
 
 
@@ -111,10 +111,10 @@ def test_a_group_has_the_norm_of_all_that_is_in_it():
     weights.add(1, np.array([6.0, 8.0, 1.0]))
     ratios = training.tables["update ratio", ""] = TrainingTable(["a.x", "a.y", "b"])
     ratios.add(1, np.array([0.5, 0.5, -1.0]))
-    steps, values = of_training._line("gradient norm", norms, [0, 1], None)
+    steps, values = training_page._line("gradient norm", norms, [0, 1], None)
     assert (steps.tolist(), values.tolist()) == ([1], [5.0])
-    assert of_training._line("gradient norm", norms, [2], None)[0].tolist() == []  # it has no gradient
-    assert of_training._line("update ratio", ratios, [0, 1], weights)[1].tolist() == [0.5]
+    assert training_page._line("gradient norm", norms, [2], None)[0].tolist() == []  # it has no gradient
+    assert training_page._line("update ratio", ratios, [0, 1], weights)[1].tolist() == [0.5]
 
 
 def attending(weights, tokens):

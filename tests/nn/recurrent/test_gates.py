@@ -12,7 +12,7 @@ from recurrent_units import make as made
 import rfnb as rf
 from rfnb import Dim
 from rfnb.trace.editing import OF_UNITS
-from rfnb.viz.of_trace import spec as trace_spec
+from rfnb.viz.trace_page import spec as trace_spec
 
 batch, d_in, d_out = Dim(3, name="batch"), Dim(2, name="in"), Dim(5, name="out")
 GATES = ("input_gate", "forget_gate", "output_gate")

@@ -99,7 +99,7 @@ function verdictOf(behind: number, rank: number): string {
     : `cut: rank ${rank}, although ${words(-behind)} ahead of the last survivor`;
 }
 
-/** By slot of the previous step, the best labels that could continue its hypothesis: following.py. */
+/** By slot of the previous step, the best labels that could continue its hypothesis: top_labels.py. */
 function nextOf(
   { parents, scores, logs, width }: Decided,
   cuts: CutSpec[],

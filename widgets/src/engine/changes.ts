@@ -1,5 +1,5 @@
 // Changes by hand in a run of the engine: labels that are forced or banned, rows of attention, entries of a state. As in a kernel, where
-// rfnb/search/forced.py, rfnb/control/attention_rows.py and rfnb/control/commands.py do them.
+// rfnb/search/forced_labels.py, rfnb/control/attention_rows.py and rfnb/control/commands.py do them.
 
 import type { Command } from "../run";
 import type { Axis, Named } from "./array";
