@@ -61,7 +61,7 @@ const handless = {
   setup(build) {
     const nothing = (filter, contents) => build.onLoad({ filter }, () => ({ contents, loader: "ts" }));
     nothing(
-      /src\/\w+\/hands\.ts$/,
+      /src\/\w+\/handles\.ts$/,
       "export const offer = () => null, changeOf = offer, effectOf = offer, open = offer;",
     );
     nothing(/src\/attention\/scale\.ts$/, "export class HeadScale { element = ''; show() {} keep() {} destroy() {} }");

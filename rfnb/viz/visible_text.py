@@ -4,7 +4,7 @@ visible(" a\\x1b")   # "␣a␛"      a token
 line("a\\nb c")      # "a⏎b c"    a text on one line
 safe("a\\nb\\u202e")  # "a\\nb⟨U+202E⟩"
 
-`widgets/src/visible.ts` is the same in TypeScript; both are tested with `tests/viz/fixtures/visible.json`.
+`widgets/src/visible_text.ts` is the same in TypeScript; both are tested with `tests/viz/fixtures/visible.json`.
 """
 
 from __future__ import annotations

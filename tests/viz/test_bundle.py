@@ -32,7 +32,7 @@ def test_what_needs_a_kernel_is_not_where_there_is_none(name):
 
 
 def test_names_that_are_private_to_their_classes_are_short():
-    source = (WIDGETS / "src" / "paned.ts").read_text(encoding="utf-8")
+    source = (WIDGETS / "src" / "pane_view.ts").read_text(encoding="utf-8")
     code = (STATIC / "rfnb.js").read_text(encoding="utf-8")
     assert "drawLegend" in source and "drawLegend" not in code
 

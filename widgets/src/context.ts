@@ -1,6 +1,6 @@
 // What every view is given, and what it gives back.
 
-import type { ExactOf } from "./exact";
+import type { ExactOf } from "./exact_values";
 import type { Frame } from "./frame";
 import type { Held, HeldRun } from "./run";
 import type { Bus } from "./selection";

@@ -3,7 +3,7 @@
 import { unzlibSync } from "fflate";
 import type { Block, Code } from "./block";
 import { codedBlock, exactBlock, storedShapeOf } from "./block";
-import { line, safe } from "./visible";
+import { line, safe } from "./visible_text";
 
 export type { Block } from "./block";
 export { exactBlock };

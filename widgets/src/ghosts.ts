@@ -1,7 +1,7 @@
 // Ghosts: previews of the outcome of a change, while the pointer rests on it. The run makes them in its kernel (rfnb/control/ghosts.py); none is kept.
 
 import type { Context } from "./context";
-import type { Place } from "./hands";
+import type { Place } from "./handles";
 import type { Grip } from "./pane";
 import type { Command, Told } from "./run";
 

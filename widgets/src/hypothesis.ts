@@ -1,7 +1,7 @@
 // The frame of a view of the best hypothesis, for another one: its rows are in blocks of slots (rfnb/viz/hypotheses.py), or the kernel has them.
 
 import { exactBlock } from "./block";
-import type { ExactOf } from "./exact";
+import type { ExactOf } from "./exact_values";
 import type { AnyHead, Frame } from "./frame";
 import type { Hypothesis } from "./selection";
 

@@ -1,6 +1,6 @@
 // The bundle's entry as an anywidget module. `initialize` of the carrier only hands out functions; `model` is the channel of a view.
 
-import type { Wire } from "./exact";
+import type { Wire } from "./exact_values";
 import { mount } from "./mount";
 
 interface Model {

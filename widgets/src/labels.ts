@@ -1,7 +1,7 @@
 // Labels along an axis: shortened, and thinned so that they never overlap.
 
 import { times } from "./list";
-import { visible } from "./visible";
+import { visible } from "./visible_text";
 
 export type Measure = (text: string) => number;
 

@@ -3,8 +3,8 @@
 import type { Rendered } from "./context";
 import { attempt, forgive } from "./attempt";
 import { h, on, set } from "./dom";
-import type { ExactOf, Wire } from "./exact";
-import { Exact, NO_KERNEL } from "./exact";
+import type { ExactOf, Wire } from "./exact_values";
+import { Exact, NO_KERNEL } from "./exact_values";
 import type { AnyHead, Frame } from "./frame";
 import { unpack } from "./frame";
 import { Held, stateIn } from "./run";
@@ -13,7 +13,7 @@ import { busOf } from "./selection";
 import type { Palette } from "./theme";
 import { onTheme, palette } from "./theme";
 import { tips } from "./tip";
-import { safe } from "./visible";
+import { safe } from "./visible_text";
 import { views } from "./views";
 
 const PAUSE = 1000; // ms without a frame, until more is requested

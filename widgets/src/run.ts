@@ -1,6 +1,6 @@
 // A run that a kernel holds: its state, and what a page asks of it. The other end is rfnb/viz/control/run_view.py.
 
-import type { Wire } from "./exact";
+import type { Wire } from "./exact_values";
 import type { AnyHead } from "./frame";
 
 /** The head of a `control` view: the state of a run, by rfnb/viz/control/spec.py. */

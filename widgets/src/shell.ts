@@ -1,7 +1,7 @@
 // What is around the picture of a view.
 
 import { h } from "./dom";
-import { safe } from "./visible";
+import { safe } from "./visible_text";
 
 /** A title with what is beside it, and below it the picture, or a sentence where there is none. */
 export class Shell {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { exactBlock } from "../src/block";
-import type { ExactOf } from "../src/exact";
-import { NO_KERNEL } from "../src/exact";
+import type { ExactOf } from "../src/exact_values";
+import { NO_KERNEL } from "../src/exact_values";
 import type { Frame } from "../src/frame";
 import { showIn } from "../src/mount";
 

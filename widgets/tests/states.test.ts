@@ -5,7 +5,7 @@ import { exactBlock } from "../src/block";
 import { fromJson } from "../src/frame";
 import { showIn } from "../src/mount";
 import { find } from "../src/states/brush";
-import { NO_KERNEL } from "../src/exact";
+import { NO_KERNEL } from "../src/exact_values";
 import { hit, layout, titleAt, walk } from "../src/states/layout";
 import type { Head } from "../src/states/scene";
 import { asides, changing, flagWords, isDrawn, ordered, problem, sceneOf, withoutPrefix } from "../src/states/scene";

@@ -6,7 +6,7 @@ import type { Context } from "../context";
 import { coarse, h, on, quiet, set, steady } from "../dom";
 import { shorten } from "../labels";
 import { short } from "../number";
-import { visible } from "../visible";
+import { visible } from "../visible_text";
 import { fault } from "./check";
 import type { Matrix, Scale } from "./matrix";
 import { factsOf, largest, shared } from "./matrix";

@@ -5,7 +5,7 @@ import { DASH, dots, hatch, outline, within, write } from "../canvas";
 import type { Table } from "../color";
 import { inkOn } from "../color";
 import { drawColumns, LINE } from "../axis";
-import { MARK } from "../hands";
+import { MARK } from "../handles";
 import { shorten } from "../labels";
 import type { Scene } from "../pane";
 import type { Palette } from "../theme";

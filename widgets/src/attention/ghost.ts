@@ -7,8 +7,8 @@ import { shorten } from "../labels";
 import type { Scene } from "../pane";
 import type { GhostRows, HeldRun } from "../run";
 import type { Palette } from "../theme";
-import { visible } from "../visible";
-import type { HeldMap } from "./hands";
+import { visible } from "../visible_text";
+import type { HeldMap } from "./handles";
 import type { Layout } from "./layout";
 import type { Scale } from "./matrix";
 

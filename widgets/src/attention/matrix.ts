@@ -3,8 +3,8 @@
 import type { Block } from "../block";
 import type { Cells } from "../canvas";
 import type { AnyHead, Frame } from "../frame";
-import type { Marks } from "../hands";
-import type { HeldEffects, HeldMap } from "./hands";
+import type { Marks } from "../handles";
+import type { HeldEffects, HeldMap } from "./handles";
 
 interface DimEntry {
   name: string;

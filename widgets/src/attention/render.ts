@@ -5,19 +5,19 @@ import type { Table } from "../color";
 import { diverging, greys, sequential } from "../color";
 import type { Context, Render } from "../context";
 import { button, coarse, h, on, region, select, set, setOptions, slider } from "../dom";
-import { rowOf } from "../exact";
+import { rowOf } from "../exact_values";
 import type { Frame } from "../frame";
-import { marked } from "../hands";
+import { marked } from "../handles";
 import { times } from "../list";
 import type { Box, Grip, Scene } from "../pane";
-import { elsewhere, flagged, PanedView } from "../paned";
+import { elsewhere, flagged, PanedView } from "../pane_view";
 import type { Bus } from "../selection";
 import { Arcs } from "./arcs";
 import { Card } from "./card";
 import type { Cells } from "./draw";
 import { draw, veilOf } from "./draw";
 import type { Choice } from "./grid";
-import { effectOf, offer, open } from "./hands";
+import { effectOf, offer, open } from "./handles";
 import { BESIDE, Drag, isMovable } from "./drag";
 import type { GhostRow } from "./ghost";
 import { drawGhosts, ghostHeight, ghostRows } from "./ghost";
@@ -30,7 +30,7 @@ import { Overview } from "./overview";
 import { HeadScale } from "./scale";
 import { legend, sentence, table, tableSize, words } from "./parts";
 import { TextMode } from "./text";
-import { line } from "../visible";
+import { line } from "../visible_text";
 
 const MOST_HEIGHT = 620,
   BESIDE_HEIGHT = 284, // of one of the views of two runs

@@ -4,10 +4,10 @@ import type { Context } from "../context";
 import { button, h, on, slider, status } from "../dom";
 import type { Change } from "../ghosts";
 import { Ghosts } from "../ghosts";
-import { placeOf } from "../hands";
+import { placeOf } from "../handles";
 import { times } from "../list";
-import { line } from "../visible";
-import type { HeldMap } from "./hands";
+import { line } from "../visible_text";
+import type { HeldMap } from "./handles";
 
 export class HeadScale {
   readonly element = h("div.rfnb-head-scale", { role: "group", "aria-label": "this head by hand", hidden: "" });

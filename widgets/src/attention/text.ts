@@ -6,7 +6,7 @@ import { css, inkOn } from "../color";
 import type { Cursor } from "../cursor";
 import { onKeys } from "../cursor";
 import { h, on, onLeave, quiet, set } from "../dom";
-import { visible } from "../visible";
+import { visible } from "../visible_text";
 import type { Matrix, Position, Scale } from "./matrix";
 import { shared, strongest } from "./matrix";
 import { inList } from "./parts";

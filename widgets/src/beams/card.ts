@@ -5,7 +5,7 @@ import { shorten } from "../labels";
 import { chance, fixed } from "../number";
 import type { Place } from "./cursor";
 import type { Cut, Node, Tree } from "./tree";
-import { line } from "../visible";
+import { line } from "../visible_text";
 import { childrenOf, cutText, pathOf, prefix, repeatOf, untold } from "./tree";
 import { verdictOf } from "./verdict";
 

@@ -2,7 +2,7 @@
 
 import { fixed } from "../number";
 import type { Cut, Node, Tree } from "./tree";
-import { line, visible } from "../visible";
+import { line, visible } from "../visible_text";
 import { childrenOf, cutText, isWon, pathOf, prefix, untold } from "./tree";
 import { verdictOf } from "./verdict";
 

@@ -1,6 +1,6 @@
 // Puts a layout on a canvas: only what is in sight, and what does not depend on the cursor once.
 
-import { MARK } from "../hands";
+import { MARK } from "../handles";
 import { shorten as cutTo } from "../labels";
 import type { Palette } from "../theme";
 import { cells, dots, ring, tokens } from "./dots";

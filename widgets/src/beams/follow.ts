@@ -1,7 +1,7 @@
 // What linked views need to know of a hypothesis: in which slot of the beam it was in each step of the loop.
 
 import type { Hypothesis } from "../selection";
-import { line } from "../visible";
+import { line } from "../visible_text";
 import type { Place } from "./cursor";
 import { keyOf, tip } from "./cursor";
 import type { Node, Tree } from "./tree";

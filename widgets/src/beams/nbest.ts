@@ -3,7 +3,7 @@
 import { h, on, quiet, set } from "../dom";
 import { shorten } from "../labels";
 import { fixed } from "../number";
-import { line } from "../visible";
+import { line } from "../visible_text";
 import type { Arms, Node, Reference } from "./tree";
 import { pathOf, prefix, rating, tagOf, tokensOf, untold } from "./tree";
 

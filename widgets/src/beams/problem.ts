@@ -1,6 +1,6 @@
 // What is wrong with a search, as a sentence.
 
-import { line } from "../visible";
+import { line } from "../visible_text";
 import type { Arms, BeamsHead, StepSpec } from "./tree";
 
 /** What is wrong with the head of a `beams` spec, as a sentence; null if it can be drawn. */

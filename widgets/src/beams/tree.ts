@@ -1,7 +1,7 @@
 // What a beam search decided, as the `beams` spec of one sequence says it (rfnb/viz/beams/tree.py): its hypotheses linked to a tree.
 
-import type { Marks } from "../hands";
-import type { HeldSearch } from "./hands";
+import type { Marks } from "../handles";
+import type { HeldSearch } from "./handles";
 import type { AnyHead } from "../frame";
 
 export interface CutSpec {

@@ -1,6 +1,6 @@
 // The fate of a hypothesis or a candidate, in the words of rfnb/viz/beams/tree.py; computed on demand.
 
-import { visible } from "../visible";
+import { visible } from "../visible_text";
 import type { Place } from "./cursor";
 import type { Node, Tree } from "./tree";
 import { armOf } from "./tree";

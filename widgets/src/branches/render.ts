@@ -2,14 +2,14 @@
 
 import type { Context, Render, Rendered } from "../context";
 import { button, h, on, set } from "../dom";
-import { prefixed } from "../exact";
+import { prefixed } from "../exact_values";
 import type { AnyHead, Frame } from "../frame";
 import { pick } from "../group/render";
 import { shorten } from "../labels";
 import { showIn } from "../mount";
 import { fixed, minus } from "../number";
 import { Shell } from "../shell";
-import { line } from "../visible";
+import { line } from "../visible_text";
 import type { Edit, Head, Pair, Result, Two } from "./check";
 import { problem } from "./check";
 import { axis, chosenAfter, pairOf, rows, through } from "./layout";

@@ -6,7 +6,7 @@ import { onKeys } from "../cursor";
 import { coarse, h, on, onLeave, onResize, set, svg } from "../dom";
 import { fixed } from "../number";
 import type { Command, Entry, RunState } from "../run";
-import { line, visible } from "../visible";
+import { line, visible } from "../visible_text";
 
 const ROW = coarse() ? 92 : 20,
   GRAPH = 240, // pixels of the lines, at most a quarter

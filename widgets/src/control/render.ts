@@ -3,11 +3,11 @@
 import type { Context, Render, Rendered } from "../context";
 import { button, h, on, quiet, select, set, setOptions, status } from "../dom";
 import type { Frame } from "../frame";
-import { visible } from "../visible";
+import { visible } from "../visible_text";
 import type { Command, RunState } from "../run";
 import type { Act } from "./layout";
 import { Rail } from "./rail";
-import { WhyNot } from "./why";
+import { WhyNot } from "./why_field";
 import { KEYS, ofKernel, problem, speeds, speedText, timesText, whyNot } from "./layout";
 
 const GLYPHS: Record<RunState["state"], string> = {

@@ -3,7 +3,7 @@
 import type { AnyHead, Frame } from "../frame";
 import { times } from "../list";
 import { exact, minus, percent, significant } from "../number";
-import { visible } from "../visible";
+import { visible } from "../visible_text";
 
 export interface DimEntry {
   name: string;

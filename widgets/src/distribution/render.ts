@@ -8,7 +8,7 @@ import { shorten } from "../labels";
 import { key } from "../legend";
 import { short } from "../number";
 import type { Box, Scene as Sight } from "../pane";
-import { elsewhere, PanedView } from "../paned";
+import { elsewhere, PanedView } from "../pane_view";
 import { draw, shareOf } from "./draw";
 import type { Head, Layout, Position, Scene } from "./layout";
 import { hit, layout, madeOf, nextWrong, problem, ROW, sceneOf, summary, walk } from "./layout";

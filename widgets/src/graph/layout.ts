@@ -1,7 +1,7 @@
 // A graph whose places Python has found (rfnb/viz/parts/graph.py): the paths of its lines, which node is next to which, and where keys lead.
 
 import type { AnyHead } from "../frame";
-import { line } from "../visible";
+import { line } from "../visible_text";
 
 type Point = [number, number];
 export interface Node {

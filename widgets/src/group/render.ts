@@ -6,15 +6,15 @@ import { grow, nbest } from "../beams/tree";
 import type { BeamsHead } from "../beams/tree";
 import type { Context, Render, Rendered } from "../context";
 import { button, h, on, setOptions } from "../dom";
-import { prefixed } from "../exact";
+import { prefixed } from "../exact_values";
 import type { AnyHead, Block, Frame } from "../frame";
 import { shorten } from "../labels";
 import { showIn } from "../mount";
 import type { Bus, Hypothesis, Selection } from "../selection";
 import { Batch } from "./batch";
 import { asked, Stage } from "./stage";
-import { Stick } from "../stick";
-import { visible } from "../visible";
+import { Stick } from "../sticky_position";
+import { visible } from "../visible_text";
 import type { Sequence } from "./batch";
 
 const MOST_HYPOTHESES = 16,

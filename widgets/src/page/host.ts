@@ -10,13 +10,13 @@ import { isLoop } from "../engine/program";
 import { unpack } from "../frame";
 import { minus } from "../number";
 import type { Command, RunState } from "../run";
-import { besides } from "./beside";
+import { besides } from "./comparison";
 import type { Branch } from "./branches";
 import { entryOf, laneOf, verdict } from "./branches";
 import type { WeightSpec } from "./weights";
 import { weightsOf } from "./weights";
-import type { Why } from "./why";
-import { told as whyTold, whyNot } from "./why";
+import type { Why } from "./why_not";
+import { told as whyTold, whyNot } from "./why_not";
 
 const PIECE = 12, // ms of work at once
   MOST = 200; // runs of a tree

@@ -8,10 +8,10 @@ import type { PlainFrame } from "../engine/frames";
 import { mount } from "../mount";
 import type { Mounted } from "../mount";
 import { busOf } from "../selection";
-import { visible } from "../visible";
+import { visible } from "../visible_text";
 import type { Message, Typed } from "./host";
 import { Host } from "./host";
-import { bytesOf, sumOf } from "./held";
+import { bytesOf, sumOf } from "./payload";
 
 interface Field {
   name: string;

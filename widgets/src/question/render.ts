@@ -7,7 +7,7 @@ import { button, h, on, quiet, set, status } from "../dom";
 import type { Frame } from "../frame";
 import { Shell } from "../shell";
 import { fixed } from "../number";
-import { line, safe, visible } from "../visible";
+import { line, safe, visible } from "../visible_text";
 import type { Board, Judged, QuestionHead, Step } from "./layout";
 import { emptyBoard, judge, problem, weightAt } from "./layout";
 

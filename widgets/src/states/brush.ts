@@ -2,7 +2,7 @@
 
 import { times } from "../list";
 import type { Block } from "../block";
-import type { ExactOf } from "../exact";
+import type { ExactOf } from "../exact_values";
 import type { SeqEntry } from "./scene";
 
 /** Steps from `start` up to, not including, `stop`, of a sequence of a track. */

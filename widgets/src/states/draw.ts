@@ -4,7 +4,7 @@ import { DASH, dots, hatch, image, outline, within, write } from "../canvas";
 import { drawColumns, LINE } from "../axis";
 import type { Table } from "../color";
 import { css } from "../color";
-import { MARK } from "../hands";
+import { MARK } from "../handles";
 import { shorten } from "../labels";
 import { short } from "../number";
 import type { Scene as Sight } from "../pane";

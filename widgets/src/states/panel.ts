@@ -4,7 +4,7 @@ import { button, h, quiet } from "../dom";
 import { shorten } from "../labels";
 import { times } from "../list";
 import { short } from "../number";
-import { unitButtons } from "./flagged";
+import { unitButtons } from "./findings";
 import type { Brush, Found, Place } from "./brush";
 import type { Scene, SeqEntry } from "./scene";
 

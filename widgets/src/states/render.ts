@@ -5,20 +5,20 @@ import type { Context, Render } from "../context";
 import { onKeys } from "../cursor";
 import { button, coarse, h, on, region, select, set, setOptions, slider } from "../dom";
 import type { Frame } from "../frame";
-import { rowOf } from "../exact";
-import { marked } from "../hands";
+import { rowOf } from "../exact_values";
+import { marked } from "../handles";
 import { key } from "../legend";
 import { times } from "../list";
 import { short } from "../number";
 import type { Box, Grip, Scene as Sight } from "../pane";
-import { elsewhere, PanedView } from "../paned";
+import { elsewhere, PanedView } from "../pane_view";
 import type { Brush, Found, Place } from "./brush";
 import { find } from "./brush";
 import type { Pin } from "./draw";
 import { draw, isRoomy, stripsOf } from "./draw";
 import { Drag, isMovable } from "./drag";
 import type { Layout, Position } from "./layout";
-import { flagged } from "./flagged";
+import { flagged } from "./findings";
 import { hit, layout, titleAt, walk } from "./layout";
 import { panel } from "./panel";
 import type { Head, OrderEntry, Scene, Track } from "./scene";
@@ -39,11 +39,11 @@ import {
   slimmed,
   UNCHANGED,
 } from "./scene";
-import type { Taker } from "./hands";
-import { offer } from "./hands";
+import type { Taker } from "./handles";
+import { offer } from "./handles";
 import { table, tableSize } from "./table";
 import { words } from "./words";
-import { visible } from "../visible";
+import { visible } from "../visible_text";
 
 const CHANGE: OrderEntry = {
   name: "change",

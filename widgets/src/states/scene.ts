@@ -3,8 +3,8 @@
 import { times } from "../list";
 import type { Block } from "../block";
 import type { AnyHead, Frame } from "../frame";
-import type { Marks } from "../hands";
-import type { HeldTrack } from "./hands";
+import type { Marks } from "../handles";
+import type { HeldTrack } from "./handles";
 
 interface DimEntry {
   name: string;

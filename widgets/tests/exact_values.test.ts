@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Head as AttentionHead } from "../src/attention/matrix";
 import { codedBlock, exactBlock } from "../src/block";
-import { Exact } from "../src/exact";
+import { Exact } from "../src/exact_values";
 import type { Frame } from "../src/frame";
 import { showIn } from "../src/mount";
 import type { Head as StatesHead } from "../src/states/scene";

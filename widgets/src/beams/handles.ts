@@ -2,14 +2,14 @@
 
 import { chance } from "../number";
 import { h, on } from "../dom";
-import type { Hands, HeldRows } from "../hands";
-import { placeOf } from "../hands";
+import type { Hands, HeldRows } from "../handles";
+import { placeOf } from "../handles";
 import type { Change } from "../ghosts";
 import { shorten } from "../labels";
 import type { Command } from "../run";
 import type { Place } from "./cursor";
 import { keyOf, stepOf } from "./cursor";
-import { line } from "../visible";
+import { line } from "../visible_text";
 import type { Cut, Node, Tree } from "./tree";
 import { pathOf } from "./tree";
 

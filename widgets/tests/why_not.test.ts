@@ -7,8 +7,8 @@ import type { Looped } from "../src/engine/engine";
 import type { Searched } from "../src/engine/frames";
 import type { Beams, Options } from "../src/engine/search";
 import { choose } from "../src/engine/search";
-import type { Why } from "../src/page/why";
-import { whyNot } from "../src/page/why";
+import type { Why } from "../src/page/why_not";
+import { whyNot } from "../src/page/why_not";
 
 const VOCAB = ["</s>", "a", "b", "c"],
   FIRST = [0, 0.55, 0.45, 0],

@@ -1,9 +1,9 @@
 // What may be done by hand with a state: set, scaled, made noisy, taken from another step; before the step that follows the one it is shown at.
 
 import { button, h, select, setOptions } from "../dom";
-import type { Hands, HeldCells, Place } from "../hands";
-import { entriesOf, isOfOne, placeOf } from "../hands";
-import { line } from "../visible";
+import type { Hands, HeldCells, Place } from "../handles";
+import { entriesOf, isOfOne, placeOf } from "../handles";
+import { line } from "../visible_text";
 import type { Command } from "../run";
 import type { Position } from "./layout";
 import type { Brush, Found } from "./brush";

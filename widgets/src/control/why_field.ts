@@ -4,7 +4,7 @@ import type { Context } from "../context";
 import { button, h, on, quiet, status } from "../dom";
 import { minus } from "../number";
 import type { Command, RunState } from "../run";
-import { visible } from "../visible";
+import { visible } from "../visible_text";
 
 const MOST = 12; // labels to choose from
 let count = 0;

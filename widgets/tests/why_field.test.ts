@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Context } from "../src/context";
-import { completions, WhyNot } from "../src/control/why";
+import { completions, WhyNot } from "../src/control/why_field";
 import { fromJson } from "../src/frame";
 import type { RunState } from "../src/run";
 import control from "../../tests/viz/fixtures/control_small.json";

@@ -3,7 +3,7 @@ import cases from "../../tests/viz/fixtures/visible.json";
 import { shorten } from "../src/labels";
 import { mount } from "../src/mount";
 import { pack } from "./packing";
-import { line, safe, visible } from "../src/visible";
+import { line, safe, visible } from "../src/visible_text";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 

@@ -4,8 +4,8 @@
 import type { Context } from "./context";
 import { button, h, select, setOptions, status } from "./dom";
 import type { Command } from "./run";
-import { Stick } from "./stick";
-import { line, safe } from "./visible";
+import { Stick } from "./sticky_position";
+import { line, safe } from "./visible_text";
 
 /** A step of a loop, as `run.from_step` takes it. */
 export interface Place {

@@ -2,8 +2,8 @@
 
 import { h } from "../dom";
 import type { Context } from "../context";
-import type { Hands, HeldCells, HeldRows, Offer, Place } from "../hands";
-import { entriesOf, isOfOne, placeOf } from "../hands";
+import type { Hands, HeldCells, HeldRows, Offer, Place } from "../handles";
+import { entriesOf, isOfOne, placeOf } from "../handles";
 import { times } from "../list";
 import type { Command } from "../run";
 import type { Palette } from "../theme";
