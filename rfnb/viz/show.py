@@ -60,7 +60,9 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
 keep_signature(
     show,
     without=("hands", "expected", "failure", "epochs", "smaller", "ids"),
-    options_of=[f"rfnb.viz.{each}:spec" for each in "trace_page training_page dims.spec beams.spec branches.spec".split()],
+    options_of=[
+        f"rfnb.viz.{each}:spec" for each in "trace_page training_page dims.spec beams.spec branches.spec".split()
+    ],
 )
 
 

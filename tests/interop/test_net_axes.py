@@ -138,11 +138,11 @@ def test_sources_with_two_times_are_not_concatenated(kind):
             {"output": {"class": kind, "from": ["data", "data:trg"], **more}}, {"data": {"dim": 4}, "trg": {"dim": 2}}
         )
     assert str(caught.value) == (
-        f'Layer "output" of class "{kind}": the sources have different times.\n'
+        f'Layer "output" of class "{kind}": the sources have different time dims.\n'
         "  data      [batch=2, time<=2, data:feature=4]\n"
         "  data:trg  [batch=2, trg:time<=2, trg:feature=2]\n"
-        "Features are concatenated frame by frame, and other dims are other frames, whatever their lengths. "
-        "If they are the same, one layer says so; pairs of all frames are made by a concat layer with allow_broadcast.\n"
+        "Features are concatenated frame by frame, and different dims mean different frames, even if their lengths are equal. "
+        "If the frames are the same, declare it by a reinterpret_data layer; concat with allow_broadcast pairs all frames.\n"
         '    "same": {"class": "reinterpret_data", "from": "data:trg", "size_base": "data"}'
     )
 
@@ -313,11 +313,11 @@ def test_a_dim_that_may_be_either_of_two_is_refused():
     with pytest.raises(rf.DimError) as caught:
         rf.net_from_dict(net, {"data": {"dim": 12}})
     assert str(caught.value) == (
-        'Layer "output" of class "combine": which dims are the same?\n'
+        'Layer "output" of class "combine": it is ambiguous which dims are the same.\n'
         "  first      [batch=2, time<=2, p:0=2, p:1=2, p:2=3]\n"
         "  second     [batch=2, time<=2, q:0=2]\n"
         "  same size  [Dim{p:0=2}, Dim{p:1=2}] and [Dim{q:0=2}]\n"
-        "Dims that are made of numbers are told apart by their sizes. Declare them, the same ones in both:\n"
+        "Dims given as numbers are distinguished only by size. Declare them, with the same names in both layers:\n"
         '    "dims": ["<dim q:0:2>", ...]'
     )
 
@@ -363,10 +363,10 @@ def test_a_tensor_whose_dims_nothing_tells_apart_is_refused():
     with pytest.raises(rf.DimError) as caught:
         net({"data": rf.zeros([batch, a, b])})
     assert str(caught.value) == (
-        'Input "data": which dim is c?\n'
+        'Input "data": it is ambiguous which dim is c.\n'
         "  given     [batch=2, a=3, b=3]\n"
         "  declared  [batch=?, c=3, d=3]\n"
-        "Dims are told apart by batch, features, names, lengths and sizes, and never by their order.\n"
+        "Dims are matched by batch, features, names, lengths and sizes, never by their order.\n"
         '    x, _ = rf.replace_dim(x, in_dim=..., out_dim=Dim(..., name="c"))'
     )
 
@@ -398,8 +398,8 @@ def test_an_initial_value_of_no_layer_is_unexpected():
     with pytest.raises(ValueError) as caught:
         net.set_parameters({"output/W": np.zeros((3, 2), "float32"), "output/rec/init_h_var": np.zeros(2, "float32")})
     assert str(caught.value) == (
-        "The parameters do not fit the network.\n"
+        "The parameters do not match the network.\n"
         "  unexpected  output/rec/init_h_var\n"
-        "Each parameter that the outputs need has a value, under its path.\n"
+        "Each parameter that the outputs depend on needs a value, given by its path.\n"
         "    net.parameters_by_path()"
     )

@@ -289,9 +289,9 @@ def shape_of(parameter):
 ERRORS = {
     "beam_size": (
         {"beam_size": None},
-        'Layer "output/rec/output" of class "choice": no beam_size.\n'
+        'Layer "output/rec/output" of class "choice": beam_size is missing.\n'
         "  search  True\n"
-        "A search needs the number of hypotheses that survive.\n"
+        "beam_size is the number of hypotheses that a search keeps.\n"
         '    "output": {..., "beam_size": 12}',
     ),
     "cheating": (
@@ -299,20 +299,20 @@ ERRORS = {
         'Layer "output/rec/output" of class "choice": cheating without a target.\n'
         "  from    p\n"
         "  target  None\n"
-        "The labels of the target are put into the beam, of a single source.\n"
+        "cheating adds the labels of the target to the beam, and needs a single source.\n"
         '    "output": {..., "target": "classes"}',
     ),
     "labels": (
         {"from": "s"},
-        'Layer "output/rec/output" of class "choice": other labels than those of the target.\n'
+        'Layer "output/rec/output" of class "choice": the labels of the scores differ from those of the target.\n'
         "  from    s  [batch=2, s:feature=5]\n"
         "  target  classes  classes:labels=6\n"
-        "Each label of the target has a score.\n"
+        "The scores need one entry per label of the target.\n"
         '    "s": {..., "n_out": 6}',
     ),
     "order": (
         {},
-        'Layer "output" of class "rec": two choices without an order.\n'
+        'Layer "output" of class "rec": the order of two choices is undefined.\n'
         "  output  from p\n"
         "  other   from q\n"
         "A choice starts from the hypotheses of the one before it in the step, so one of them has to read the other.\n"

@@ -19,7 +19,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         "  known  activation, with_bias, forward_weights_init, bias_init, use_transposed_weights, "
         "safe_embedding, class, from, n_out, out_dim, in_dim, is_output_layer, need_last, "
         "initial_output, target, size_target, dropout, trainable, name_scope\n"
-        "These options are known for the class.\n"
+        "The class has these options.\n"
         '    "activation": ...',
     ),
     "unknown_layer": (
@@ -38,7 +38,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output" of class "activation": unknown activation "tahn".\n'
         "  activation  'tahn'\n"
         "  known       tanh\n"
-        'It is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".',
+        'An activation is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".',
     ),
     "unknown_kind": (
         {"output": {"class": "combine", "kind": "plus", "from": ["data", "data"]}},
@@ -47,20 +47,20 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         "  kind   'plus'\n"
         "  known  add, average, div, eval, floordiv, logical_and, logical_or, max, maximum, min, "
         "minimum, mod, mul, pow, squared_difference, sub, truediv\n"
-        "It determines how the sources are combined.",
+        "kind determines how the sources are combined.",
     ),
     "eval_name": (
         {"output": {"class": "eval", "from": "data", "eval": '__import__("os").system("ls")'}},
         ValueError,
-        'Layer "output" of class "eval": what is __import__?\n'
+        'Layer "output" of class "eval": unknown name __import__.\n'
         '  text   \'__import__("os").system("ls")\'\n'
         "  known  math, source, tf\n"
-        "The text is parsed, not executed; these names are known.",
+        "Expressions are parsed, not executed; they may use these names.",
     ),
     "eval_attr": (
         {"output": {"class": "eval", "from": "data", "eval": "source(0).__class__"}},
         ValueError,
-        'Layer "output" of class "eval": source(0).__class__ is not possible here.\n'
+        'Layer "output" of class "eval": source(0).__class__ is not supported.\n'
         "  text  'source(0).__class__'\n"
         "The text is parsed, not executed: numbers, operators, comparisons, and calls of known "
         "functions.",
@@ -71,12 +71,12 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output" of class "eval": there is no source(1).\n'
         "  text  'source(1)'\n"
         "  from  data\n"
-        "source(i) is the i-th of the sources, from 0.",
+        "source(i) is the source with index i, counted from 0.",
     ),
     "eval_lambda": (
         {"output": {"class": "eval", "from": "data", "eval": "(lambda: 1)()"}},
         ValueError,
-        'Layer "output" of class "eval": lambda: 1 is not possible here.\n'
+        'Layer "output" of class "eval": lambda: 1 is not supported.\n'
         "  text  '(lambda: 1)()'\n"
         "The text is parsed, not executed: numbers, operators, comparisons, and calls of known "
         "functions.",
@@ -84,27 +84,27 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
     "prev_out": (
         {"output": {"class": "copy", "from": "prev:data"}},
         ValueError,
-        '"prev:data" outside of a loop.\n  network  the whole\nOnly the steps of a loop have a previous one.',
+        '"prev:data" is used outside a loop.\n  network  the whole\nOnly a step of a loop has a previous step.',
     ),
     "base_out": (
         {"output": {"class": "copy", "from": "base:data"}},
         ValueError,
         '"base:data": there is no network around this one.\n'
         "  network  the whole\n"
-        "base: reads from outside of a loop or a sub network.",
+        '"base:" reads from the network around a loop or a subnetwork.',
     ),
     "step_out": (
         {"output": {"class": "copy", "from": ":i"}},
         ValueError,
-        '":i" outside of a loop.\n  network  the whole\nOnly the steps of a loop are counted.',
+        '":i" is used outside a loop.\n  network  the whole\n":i" is the index of a step of a loop.',
     ),
     "n_out_missing": (
         {"output": {"class": "linear", "from": "data"}},
         ValueError,
-        'Layer "output" of class "linear": how many features?\n'
+        'Layer "output" of class "linear": the number of features is unknown.\n'
         "  n_out   None\n"
         "  target  None\n"
-        "n_out or out_dim determines it, or the labels of the target.\n"
+        "n_out, out_dim or the labels of the target determine it.\n"
         '    "output": {..., "n_out": 512}',
     ),
     "nothing": (
@@ -112,21 +112,21 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         "The network has no output.\n"
         "  layers  a\n"
-        'The output is the layer "output", or every marked layer.\n'
+        'The outputs are the layer "output", or all layers with is_output_layer.\n'
         '    "encoder": {..., "is_output_layer": True}',
     ),
     "subpart": (
         {"e": COPY, "output": {"class": "copy", "from": "e/x"}},
         ValueError,
-        'Layer "e" of class "copy" has no part "x".\n  asked for  e/x\nA loop or a choice has parts.',
+        'Layer "e" of class "copy" has no part "x".\n  asked for  e/x\nOnly loops and choices have parts.',
     ),
     "dim_two": (
         {"output": {"class": "linear", "from": "data", "n_out": 3, "out_dim": "<dim o:4>"}},
         ValueError,
-        'Layer "output" of class "linear": n_out is not the size of out_dim.\n'
+        'Layer "output" of class "linear": n_out differs from the size of out_dim.\n'
         "  n_out    3\n"
         "  out_dim  o=4\n"
-        "They are the same number.",
+        "Both state the number of features.",
     ),
 }
 
@@ -146,7 +146,7 @@ def test_an_unknown_class_lists_what_is_known():
         "Layer \"output\": unknown class 'linaer'.\n"
         "  near   linear, slice, gather\n"
         f"  known  {', '.join(sorted(registry))}\n"
-        'Each layer is a dict with a "class" out of these.\n'
+        "A layer is a dict with one of these classes.\n"
         '    {"class": "linear"}'
     )
 
@@ -166,11 +166,11 @@ def test_parameters_that_are_missing_or_unexpected_are_listed():
     with pytest.raises(ValueError) as error:
         net.set_parameters({"output/b": before + 1, "outputs/W": before, "x": before})
     assert str(error.value) == (
-        "The parameters do not fit the network.\n"
+        "The parameters do not match the network.\n"
         "  missing     output/W [data:feature=4, output:feature=3]\n"
         "  unexpected  outputs/W, near output/W\n"
         "  unexpected  x\n"
-        "Each parameter that the outputs need has a value, under its path.\n"
+        "Each parameter that the outputs depend on needs a value, given by its path.\n"
         "    net.parameters_by_path()"
     )
     assert net.parameters_by_path()["output/b"].numpy().tolist() == before.tolist()
@@ -182,9 +182,9 @@ def test_parameters_of_other_shapes_are_listed():
     with pytest.raises(rf.ShapeError) as error:
         net.set_parameters({"output/W": bias, "output/b": bias})
     assert str(error.value) == (
-        "Parameters of other shapes.\n"
+        "Parameters have the wrong shapes.\n"
         "  output/W  (3,), needed [data:feature=4, output:feature=3]\n"
-        "Kernels are (in, out)."
+        "Kernels have the shape (in, out)."
     )
 
 
@@ -200,7 +200,7 @@ def test_inputs():
     assert str(error.value) == (
         'The network needs the input "data".\n'
         "  given  nothing\n"
-        "An input that is used has to be given.\n"
+        "Each input that a layer uses must be given.\n"
         '    net({"data": (array, lengths), ...})'
     )
     with pytest.raises(ValueError) as error:
@@ -209,7 +209,7 @@ def test_inputs():
         "The network got an input that it does not declare.\n"
         "  given     dta\n"
         "  declared  data, classes, unused\n"
-        "Inputs are the keys of extern_data."
+        "extern_data declares the inputs by name."
     )
     with pytest.raises(ValueError) as error:
         _call({"data": x})
@@ -222,10 +222,10 @@ def test_inputs():
     with pytest.raises(rf.ShapeError) as error:
         _call({"data": (x, [3, 1, 2])})
     assert str(error.value) == (
-        'Input "data": the array does not fit.\n'
+        'Input "data": the array does not match its declaration.\n'
         "  array   (3, 2, 4)\n"
         "  needed  (batch=3, time<=3, data:feature=4)\n"
-        "The dims of an array are in the order of extern_data, batch first."
+        "The axes of an array are in the order of extern_data, batch first."
     )
 
 
@@ -237,15 +237,15 @@ def test_extern_data_and_loop_forms():
         "  given  dimension\n"
         "  known  dim, shape, sparse, dtype, dim_tags, dims, sparse_dim, feature_dim, time_dim_axis, batch_dim_axis,"
         " feature_dim_axis, same_dim_tags_as, available_for_inference, vocab, name\n"
-        "An input is described by these.\n"
+        "extern_data accepts these options.\n"
         '    extern_data = {"data": {"dim": 40}}'
     )
     with pytest.raises(ValueError) as error:
         rf.net_from_dict(NET, EXTERN, loop="while")
     assert str(error.value) == (
-        "net_from_dict: unknown form of loops.\n"
+        "net_from_dict: unknown value of loops.\n"
         "  loop   'while'\n"
         '  known  "with", "for"\n'
-        "It determines how loops run.\n"
+        "The option loops determines how loops run.\n"
         '    loop="for"'
     )

@@ -77,10 +77,10 @@ def test_an_expression_that_gives_a_text_is_refused():
     with pytest.raises(ValueError) as caught:
         rf.net_from_dict({"output": {"class": "eval", "from": "data", "eval": "'abc'"}}, {"data": {"dim": 3}})
     assert str(caught.value) == (
-        'Layer "output" of class "eval": the expression gives no number and no tensor.\n'
+        'Layer "output" of class "eval": the result of the expression is neither a number nor a tensor.\n'
         "  text   \"'abc'\"\n"
         "  value  of type str\n"
-        "It is an expression of the sources.\n"
+        "eval is an expression of the sources.\n"
         '    "eval": "2 * source(0)"'
     )
 

@@ -30,10 +30,10 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             "output": {"class": "rec", "unit": "lstm", "n_out": 3, "from": "data", "initial_state": {"c": "m"}},
         },
         ValueError,
-        'Layer "output" of class "rec": the initial state has other parts.\n'
+        'Layer "output" of class "rec": the parts of the initial state do not match the unit.\n'
         "  given   c\n"
         "  needed  c, h\n"
-        "Each part of the state has its value.\n"
+        "Each part of the state needs a value.\n"
         "    \"initial_state\": {'c': ..., 'h': ...}",
     ),
     "state_one": (
@@ -43,10 +43,10 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             "output": {"class": "rec", "unit": "lstm", "n_out": 3, "from": "data", "initial_state": "m"},
         },
         ValueError,
-        'Layer "output" of class "rec": the initial state has other parts.\n'
+        'Layer "output" of class "rec": the parts of the initial state do not match the unit.\n'
         "  given   'm'\n"
         "  needed  c, h\n"
-        "Each part of the state has its value.\n"
+        "Each part of the state needs a value.\n"
         "    \"initial_state\": {'c': ..., 'h': ...}",
     ),
     "state_v1": (
@@ -56,9 +56,9 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             "output": {"class": "rec", "unit": "nativelstm", "n_out": 3, "from": "data", "initial_state": {"c": "m"}},
         },
         ValueError,
-        'Layer "output" of class "rec": an initial state for NativeLstm.\n'
+        'Layer "output" of class "rec": NativeLstm takes no initial state.\n'
         "  initial_state  {'c': 'm'}\n"
-        "This version starts from zeros. The same with a state:\n"
+        "It always starts from zeros. The same unit with an initial state:\n"
         '    "unit": "NativeLstm2"',
     ),
     "max_len_unit": (
@@ -98,7 +98,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         'Layer "output" of class "get_last_hidden_state": "e" has no state.\n'
         "  with a state  none\n"
-        "Recurrent layers have a state.",
+        "Only recurrent layers have a state.",
     ),
     "choice_sources": (
         loop_of({"output": {"class": "choice", "from": ["a", "b"], "target": "classes", "beam_size": 2}}),
@@ -106,7 +106,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output/rec/output" of class "choice": 2 sources, 1 targets.\n'
         "  from    a, b\n"
         "  target  'classes'\n"
-        "Each source has a target.",
+        "Each source needs one target.",
     ),
     "choice_type": (
         loop_of(
@@ -116,15 +116,15 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output/rec/output" of class "choice": unknown input_type.\n'
         "  input_type  'probs'\n"
         "  known       prob, logits, log_prob, regression\n"
-        "It is the kind of the scores.",
+        "input_type states the kind of the scores.",
     ),
     "choice_cheat": (
         loop_of({"output": {"class": "choice", "from": "a", "target": "classes", "beam_size": 2, "cheating": "yes"}}),
         ValueError,
-        'Layer "output/rec/output" of class "choice": unknown cheating.\n'
+        'Layer "output/rec/output" of class "choice": unknown value of cheating.\n'
         "  cheating  'yes'\n"
         '  known     False, True, "exclusive"\n'
-        "It puts the target into the beam.",
+        "cheating adds the target to the beam.",
     ),
     "choice_reg": (
         loop_of(
@@ -147,10 +147,10 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
     "choice_target": (
         loop_of({"output": {"class": "choice", "from": "data", "beam_size": 2, "initial_output": 0}}),
         ValueError,
-        'Layer "output/rec/output" of class "choice": no target.\n'
+        'Layer "output/rec/output" of class "choice": target is missing.\n'
         "  target  None\n"
         "  search  False\n"
-        "Outside of a search a choice gives the reference labels.\n"
+        "Outside a search, a choice returns the labels of the target.\n"
         '    "output": {..., "target": "classes"}',
     ),
     "scores": (
@@ -160,9 +160,9 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         )
         | {"s": {"class": "choice_get_beam_scores", "from": "output", "is_output_layer": True}},
         ValueError,
-        'Layer "s" of class "choice_get_beam_scores": no search choices.\n'
+        'Layer "s" of class "choice_get_beam_scores": there are no search choices.\n'
         "  from  output\n"
-        "Only values from the choices of a search have a beam.\n"
+        "Only values that depend on choices of a search have a beam.\n"
         "    net(data, search=True)",
     ),
     "att_size": (
@@ -175,7 +175,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output" of class "dot_attention": query and base_ctx have different features.\n'
         "  query     [batch=2, q:feature=3]\n"
         "  base_ctx  [batch=2, time<=2, data:feature=4]\n"
-        "Each feature of the query meets one of base_ctx.",
+        "The energy is a product over the features, so both have the same number of them.",
     ),
     "att_n_out": (
         {
@@ -184,28 +184,28 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             "output": {"class": "dot_attention", "base": "data", "base_ctx": "data", "from": "q", "n_out": 5},
         },
         ValueError,
-        'Layer "output" of class "dot_attention": another n_out than the base has features.\n'
+        'Layer "output" of class "dot_attention": n_out differs from the number of features of base.\n'
         "  n_out  5\n"
         "  base   [batch=2, time<=2, data:feature=4], 4 features\n"
-        "The result is a sum of frames of the base.\n"
+        "The result is a weighted sum of the frames of base.\n"
         '    "n_out": 4',
     ),
     "gen_from": (
         {"output": {"class": "generic_attention", "base": "data", "weights": "data", "from": "data"}},
         ValueError,
-        'Layer "output" of class "generic_attention": a source.\n'
+        'Layer "output" of class "generic_attention": "from" is not allowed.\n'
         "  from  data\n"
-        "It reads weights and base only.\n"
+        'The layer only reads "weights" and "base".\n'
         '    "output": {"class": "generic_attention", "weights": ..., "base": ...}',
     ),
     "heads": (
         {"output": {"class": "self_attention", "num_heads": 3, "total_key_dim": 6, "n_out": 4, "from": "data"}},
         ValueError,
-        'Layer "output" of class "self_attention": num_heads does not divide the features.\n'
+        'Layer "output" of class "self_attention": num_heads does not divide the number of features.\n'
         "  num_heads      3\n"
         "  total_key_dim  6\n"
         "  n_out          4\n"
-        "Each head has the same number of features.",
+        "All heads have the same number of features.",
     ),
     "left_only": (
         loop_of(
@@ -223,15 +223,15 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output/rec/output" of class "self_attention": in a loop without '
         "attention_left_only.\n"
         "  source  [batch=2, data:feature=4]\n"
-        "A step does not see later ones.\n"
+        "A step cannot attend to later steps.\n"
         '    "attention_left_only": True',
     ),
     "cum": (
         {"output": {"class": "cum_concat", "from": "data", "out_spatial_dim": "<dim h:None>"}},
         RuntimeError,
-        'Layer "output" of class "cum_concat": outside of a loop.\n'
+        'Layer "output" of class "cum_concat": this class only works inside a loop.\n'
         "  source  [batch=2, time<=2, data:feature=4]\n"
-        "It collects the frames of the steps of a loop.\n"
+        "The layer collects the frames of all steps of a loop.\n"
         '    "loop": {"class": "rec", "unit": {"output": ...}}',
     ),
     "mask_bool": (
@@ -242,7 +242,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         'Layer "output" of class "masked_computation": the mask is not bool.\n'
         "  mask  [batch=2, time<=2] float32\n"
-        "It is True for the frames that are computed.\n"
+        "The mask is True for the frames to compute.\n"
         '    "mask": {"class": "compare", ...}',
     ),
     "mask_dims": (
@@ -252,19 +252,19 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             "output": {"class": "masked_computation", "mask": "mk", "unit": COPY},
         },
         ValueError,
-        'Layer "output" of class "masked_computation": over which dims?\n'
+        'Layer "output" of class "masked_computation": in_spatial_dim and out_spatial_dim are missing.\n'
         "  in_spatial_dim   None\n"
         "  out_spatial_dim  None\n"
         "  mask             [batch=2, time<=2]\n"
-        "The frames of one dim become those of another one, which has the lengths of the mask.\n"
+        "The frames of in_spatial_dim where the mask is True become those of out_spatial_dim.\n"
         '    "in_spatial_dim": time, "out_spatial_dim": Dim(None, name="packed")',
     ),
     "mask_init": (
         {"output": {"class": "masked_computation", "mask": "mk", "unit": COPY, "initial_output": 0}},
         ValueError,
-        'Layer "output" of class "masked_computation": initial_output.\n'
+        'Layer "output" of class "masked_computation": initial_output is not an option of this class.\n'
         "  initial_output  0\n"
-        "The first value is that of the unit. Give it there:\n"
+        "The unit determines the initial value. Set it there:\n"
         '    "unit": {..., "initial_output": 0}',
     ),
     "history": (
@@ -280,7 +280,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             }
         },
         NotImplementedError,
-        'Layer "output" of class "self_attention": state_var_lengths is not offered in the dict notation.\n'
+        'Layer "output" of class "self_attention": state_var_lengths is not supported in the dict notation.\n'
         "  state_var_lengths  data\n"
         "In Python a state is an argument of the call:\n"
         "    rf.QKVSelfAttention(...)(source, axis=time, state=state)",
@@ -290,7 +290,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         'Layer "output" of class "twod_lstm": 1 sources.\n'
         "  from  data\n"
-        "A grid has two axes: it takes the source of x and that of y.\n"
+        "The layer runs over a grid: it needs two sources, for the x axis and for the y axis.\n"
         '    "from": ["encoder", "data:target"]',
     ),
     "rnn_time": (
@@ -298,7 +298,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         rf.DimError,
         'Layer "output/rec/output" of class "rnn_cell": the source of a step has a time dim.\n'
         "  source  [batch=2, time<=2, data:feature=4]\n"
-        "In a loop a cell makes one step, from one frame.\n"
+        "In a loop, a cell computes one step from one frame.\n"
         '    "output": {..., "from": "data:source"}',
     ),
 }

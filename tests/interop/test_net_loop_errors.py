@@ -19,28 +19,28 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             }
         ),
         ValueError,
-        'Layer "output/rec/a" needs itself.\n'
+        'Layer "output/rec/a" depends on itself.\n'
         "  cycle  a <- b <- a\n"
-        "Within a step, layers need each other in an order. The value of the previous step is:\n"
+        "The layers of a step cannot depend on each other in a circle. To read the value of the previous step:\n"
         '    "prev:a"',
     ),
     "direction": (
         loop_of({"output": COPY}, direction=2),
         ValueError,
-        'Layer "output" of class "rec": no direction.\n'
+        'Layer "output" of class "rec": unknown direction.\n'
         "  direction  2\n"
         "  known      None or 1 forward, -1 backward\n"
-        "A sequence is read from its first frame on, or from its last one back.",
+        "A loop runs forward from the first frame, or backward from the last one.",
     ),
     "length": (
         loop_of({"output": {"class": "linear", "n_out": 2, "from": "base:m"}}, **{"from": []}) | {"m": MEAN},
         ValueError,
-        'Layer "output" of class "rec": how long does it run?\n'
+        'Layer "output" of class "rec": the number of steps is unknown.\n'
         "  axis             none\n"
         "  input with time  none\n"
         "  target           None\n"
         "  end in the body  none\n"
-        "The length of a loop comes from its axis, its input, its target, or an end in its body.\n"
+        "The axis, the input, the target, or an end in the body determines the length of a loop.\n"
         '    "output": {"class": "rec", "from": "data", ...}',
     ),
     "end_limit": (
@@ -53,10 +53,10 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         )
         | {"m": MEAN},
         ValueError,
-        'Layer "output" of class "rec": end without max_seq_len.\n'
-        "  end          decides in each step\n"
+        'Layer "output" of class "rec": "end" requires max_seq_len.\n'
+        "  end          checked in each step\n"
         "  max_seq_len  None\n"
-        "A loop that never ends has to be cut somewhere.\n"
+        'max_seq_len limits a loop whose "end" never becomes true.\n'
         '    "output": {"class": "rec", "max_seq_len": 50, ...}',
     ),
     "end_dims": (
@@ -69,10 +69,10 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         )
         | {"m": MEAN},
         ValueError,
-        'Layer "output" of class "rec": "end" is no condition.\n'
+        'Layer "output" of class "rec": "end" is not a condition.\n'
         "  end     ['batch=3', 'output:feature=2'] bool\n"
         "  needed  [batch] bool, with a beam in a search\n"
-        "It says for each sequence whether it has ended.\n"
+        '"end" states for each sequence whether it has ended.\n'
         '    "end": {"class": "compare", "from": "output", "kind": "equal", "value": 0}',
     ),
     "end_dtype": (
@@ -85,10 +85,10 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         )
         | {"m": MEAN},
         TypeError,
-        'Layer "output" of class "rec": "end" is no condition.\n'
+        'Layer "output" of class "rec": "end" is not a condition.\n'
         "  end     ['batch=3'] float32\n"
         "  needed  [batch] bool, with a beam in a search\n"
-        "It says for each sequence whether it has ended.\n"
+        '"end" states for each sequence whether it has ended.\n'
         '    "end": {"class": "compare", "from": "output", "kind": "equal", "value": 0}',
     ),
     "two_limits": (
@@ -101,7 +101,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         )
         | {"m": MEAN, "l": {"class": "constant", "value": 2}},
         ValueError,
-        'Layer "output" of class "rec": two limits.\n'
+        'Layer "output" of class "rec": two limits are given.\n'
         "  max_seq_len      3\n"
         "  max_seq_len_via  'l'\n"
         "Give only one of them.",
@@ -116,10 +116,10 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         )
         | {"m": MEAN},
         ValueError,
-        'Layer "output" of class "rec", max_seq_len: what is max_len?\n'
+        'Layer "output" of class "rec", max_seq_len: unknown name max_len.\n'
         "  text   \"max_len('base:data')\"\n"
         "  known  max_len_from, max\n"
-        "The text is parsed, not executed; these names are known.",
+        "Expressions are parsed, not executed; they may use these names.",
     ),
     "other_lengths": (
         loop_of(
@@ -129,7 +129,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             }
         ),
         ValueError,
-        'Loop "output": "data:classes" has other lengths than the loop.\n'
+        'Loop "output": "data:classes" and the loop have different lengths.\n'
         "  data:classes  classes:time<=5: 5, 2, 4\n"
         "  loop          time<=7: 7, 5, 3\n"
         "A value that a loop reads frame by frame has a frame for each of its steps. All frames at once "
@@ -147,10 +147,10 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             **{"from": [], "target": "classes"},
         ),
         ValueError,
-        'Layer "output/rec/l": no initial value of its labels.\n'
+        'Layer "output/rec/l": its labels have no initial value.\n'
         "  layer    [batch=2], sparse over classes:labels=6\n"
         '  read as  "prev:l"\n'
-        "The label before the first step cannot be guessed.\n"
+        "The label before the first step must be given.\n"
         '    "l": {..., "initial_output": 0}',
     ),
     "init_of_cell": (
@@ -161,7 +161,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             }
         ),
         ValueError,
-        'Layer "output/rec/s" of class "rnn_cell": initial_output of a layer with a state.\n'
+        'Layer "output/rec/s" of class "rnn_cell": a layer with a state takes no initial_output.\n'
         "  initial_output  1\n"
         "Its previous output is part of its state, so the initial state determines it.\n"
         '    "s": {..., "initial_state": "zeros"}',
@@ -177,12 +177,12 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output/rec/s" of class "linear": unknown initial_output.\n'
         "  initial_output  [1]\n"
         '  known           a number, "zeros", "ones", "var", "apply(0)", a layer\n'
-        "It is the value before the first step.",
+        "initial_output is the value before the first step.",
     ),
     "state_of_net": (
         loop_of({"output": COPY}, initial_state="zeros"),
         ValueError,
-        'Layer "output" of class "rec": initial_state with a step network.\n'
+        'Layer "output" of class "rec": initial_state is not allowed with a step network.\n'
         "  initial_state  'zeros'\n"
         "  unit           a network\n"
         "This is for a unit by name. Values of the first step of a network are the initial_output "
@@ -191,9 +191,9 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
     "no_output": (
         loop_of({"out": COPY}),
         ValueError,
-        'Layer "output" of class "rec": no "output" in its unit.\n'
+        'Layer "output" of class "rec": its unit has no layer "output".\n'
         "  layers  out\n"
-        "The value of the loop is that of the layer output.\n"
+        'The layer "output" provides the output of the loop.\n'
         '    "unit": {..., "output": {"class": "copy", "from": "h"}}',
     ),
     "need_last": (
@@ -207,7 +207,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             }
         },
         ValueError,
-        'Layer "l" of class "rec_last_output": the last frame of "output/output" is not kept.\n'
+        'Layer "l" of class "rec_last_output": the last frame of "output/output" is not collected.\n'
         "  kept  none\n"
         "A loop only keeps the last frames that its layers need.\n"
         '    "output": {..., "need_last": True}',
@@ -219,7 +219,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         'Loop "output" has no input.\n'
         "  asked for  data:source\n"
-        "data:source is the frame of its input.\n"
+        "data:source is the current frame of the input of the loop.\n"
         '    "output": {"class": "rec", "from": "data", ...}',
     ),
     "unstack": (
@@ -231,16 +231,16 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             **{"from": [], "max_seq_len": 3},
         ),
         ValueError,
-        'Layer "output/rec/output" of class "rec_unstack": the dim of the loop is not known.\n'
+        'Layer "output/rec/output" of class "rec_unstack": the dim of the loop is unknown.\n'
         "  source  [batch=2, time<=2, data:feature=4]\n"
         "  axis    none\n"
-        "A loop without a dim takes that of an unstack which declares it.\n"
+        "A loop without a dim takes the dim of an unstack layer that declares it.\n"
         '    "output": {..., "axis": time, "declare_rec_time": True}',
     ),
     "unstack_other": (
         loop_of({"output": {"class": "rec_unstack", "from": "base:data", "axis": "T"}}, **{"from": "data:classes"}),
         rf.DimError,
-        'Layer "output/rec/output" of class "rec_unstack": another dim than that of the loop.\n'
+        'Layer "output/rec/output" of class "rec_unstack": its dim differs from that of the loop.\n'
         "  axis  time<=2\n"
         "  loop  classes:time<=2\n"
         "All inputs of a loop share its dim.",
@@ -248,9 +248,9 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
     "not_kept": (
         loop_of({"h": COPY, "output": COPY}),
         ValueError,
-        'Layer "output" of class "rec": "h" is not kept.\n'
+        'Layer "output" of class "rec": "h" is not collected.\n'
         "  kept  output\n"
-        "Only outputs of the body are collected over the steps.\n"
+        "Only output layers of the unit are collected over the steps.\n"
         '    "h": {..., "is_output_layer": True}',
     ),
     "unknown_dims": (
@@ -258,7 +258,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         'Loop "output": the dims of a, output are unknown.\n'
         "  known  none\n"
-        "They depend on their own previous value only.\n"
+        "These layers depend only on their own previous values.\n"
         '    "a": {..., "n_out": 512}',
     ),
 }

@@ -47,7 +47,7 @@ def test_several_missing_options_are_listed_with_the_next_line():
         'Layer "output" of class "split_dims": options are missing.\n'
         "  needed  axis, dims\n"
         "  given   class, from\n"
-        "The layer depends on it.\n"
+        "Layers of this class require it.\n"
         '    "output": {..., "axis": ...}'
     )
 
@@ -55,9 +55,9 @@ def test_several_missing_options_are_listed_with_the_next_line():
 @pytest.mark.parametrize("given", [5, [5], None, {"a": "data"}])
 def test_from_is_a_name_or_names(given):
     assert str(_refusal({"output": {"class": "copy", "from": given}})) == (
-        'Layer "output" of class "copy": from is no layer.\n'
+        'Layer "output" of class "copy": "from" is not a layer.\n'
         f"  from  {given!r}\n"
-        "It is the name of a layer, or a list of names.\n"
+        '"from" is the name of a layer, or a list of names.\n'
         '    "output": {..., "from": "data"}'
     )
 
@@ -65,9 +65,9 @@ def test_from_is_a_name_or_names(given):
 @pytest.mark.parametrize("given", ["data", ["data", "data"], [["data", "F", 1]]])
 def test_a_concat_takes_pairs(given):
     assert str(_refusal({"output": {"class": "concat", "from": given}})) == (
-        'Layer "output" of class "concat": from is no list of pairs.\n'
+        'Layer "output" of class "concat": "from" is not a list of pairs.\n'
         f"  from  {given!r}\n"
-        "It is (layer, axis) for each source.\n"
+        "A pair (layer, axis) describes each source.\n"
         '    "output": {..., "from": [("a", "F"), ("b", "F")]}'
     )
 
@@ -75,8 +75,8 @@ def test_a_concat_takes_pairs(given):
 @pytest.mark.parametrize(("kind", "option"), [("subnetwork", "subnetwork"), ("masked_computation", "unit")])
 def test_layers_inside_are_described_by_a_dict(kind, option):
     assert str(_refusal({"output": {"class": kind, "from": "data", option: "lstm"}})) == (
-        f'Layer "output" of class "{kind}": {option} describes no layers.\n'
+        f'Layer "output" of class "{kind}": {option} is not a dict of layers.\n'
         f"  {option}  'lstm'\n"
-        "It is a dict.\n"
+        "Layers are given as a dict by name.\n"
         f'    "{option}": {{...}}'
     )

@@ -141,7 +141,7 @@ def test_a_previous_value_outside_of_a_loop_is_refused_in_a_subnetwork_too():
     with pytest.raises(ValueError) as caught:
         rf.net_from_dict({"output": {"class": "subnetwork", "from": "data", "subnetwork": inner}}, {"data": {"dim": 4}})
     assert str(caught.value) == (
-        '"prev:h" outside of a loop.\n  network  output/\nOnly the steps of a loop have a previous one.'
+        '"prev:h" is used outside a loop.\n  network  output/\nOnly a step of a loop has a previous step.'
     )
 
 
@@ -191,10 +191,10 @@ def test_a_name_beside_a_unit_and_around_its_network_is_not_guessed():
     with pytest.raises(ValueError) as caught:
         rf.net_from_dict(net, {"data": {"dim": 4}})
     assert str(caught.value) == (
-        '"base:h" may be two layers.\n'
+        '"base:h" is ambiguous.\n'
         '  beside  "h"\n'
         '  around  "base:h"\n'
-        "The unit of a masked computation is no network of its own, so it reads the layers beside it by their names.\n"
+        "The unit of a masked computation is not a separate network: it reads the layers beside it by their names.\n"
         '    "h"'
     )
 

@@ -28,13 +28,17 @@ class _Attention(Layer):
         base = env.get(self.opts["base"])
         axis = attended_dim(base, query, env.dims)
         if axis is None:
-            raise dim_error(f"{self.what}: the base has no time.", [("base", shape_of(base))], "It is attended over.")
+            raise dim_error(
+                f"{self.what}: base has no time dim.",
+                [("base", shape_of(base))],
+                "The layer attends over the time dim of base.",
+            )
         size = None if base.feature_dim is None else base.feature_dim.size
         if self.n_out is not None and self.n_out != size:
             raise value_error(
-                f"{self.what}: another n_out than the base has features.",
+                f"{self.what}: n_out differs from the number of features of base.",
                 [("n_out", self.n_out), ("base", f"{shape_of(base)}, {size} features")],
-                "The result is a sum of frames of the base.",
+                "The result is a weighted sum of the frames of base.",
                 f'"n_out": {size}',
             )
         return base, axis
@@ -56,7 +60,9 @@ class _ContextAttention(_Attention):
         query = self.concatenated(sources, env)
         if query.feature_dim is None:
             raise dim_error(
-                f"{self.what}: the query has no features.", [("query", shape_of(query))], "They meet those of base_ctx."
+                f"{self.what}: the query has no feature dim.",
+                [("query", shape_of(query))],
+                "The features of the query are multiplied with those of base_ctx.",
             )
         self.attention = self.make_attention(query.feature_dim)
 
@@ -72,7 +78,7 @@ class _ContextAttention(_Attention):
             raise value_error(
                 f"{self.what}: query and base_ctx have different features.",
                 [("query", shape_of(query)), ("base_ctx", shape_of(keys))],
-                "Each feature of the query meets one of base_ctx.",
+                "The energy is a product over the features, so both have the same number of them.",
             )
         query, keys = with_feature(query, key_dim, self.what), with_feature(keys, key_dim, self.what)
         if not env.in_loop:
@@ -114,9 +120,9 @@ class GenericAttentionLayer(_Attention):
     def begin(self) -> None:
         if self.sources:
             raise value_error(
-                f"{self.what}: a source.",
+                f'{self.what}: "from" is not allowed.',
                 [("from", ", ".join(self.sources))],
-                "It reads weights and base only.",
+                'The layer only reads "weights" and "base".',
                 f'"{self.name}": {{"class": "generic_attention", "weights": ..., "base": ...}}',
             )
 

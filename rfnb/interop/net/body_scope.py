@@ -47,7 +47,7 @@ class BodyScope(Scope):
                 raise value_error(
                     f'Loop "{self.name}" has no input.',
                     [("asked for", "data:source")],
-                    "data:source is the frame of its input.",
+                    "data:source is the current frame of the input of the loop.",
                     f'"{self.name}": {{"class": "rec", "from": "data", ...}}',
                 )
             return self._frame("source", self.source)
@@ -70,9 +70,9 @@ class BodyScope(Scope):
         if self.axis is not None and self.axis not in whole.dims and time is not None:
             if not same_lengths(time, self.axis):
                 raise value_error(
-                    f'Loop "{self.name}": "{label}" has other lengths than the loop.',
+                    f'Loop "{self.name}": "{label}" and the loop have different lengths.',
                     [(label, lengths_text(time)), ("loop", lengths_text(self.axis))],
-                    "A value that a loop reads frame by frame has a frame for each of its steps. All frames at once are:",
+                    "A loop that reads a value frame by frame needs one frame per step. To read all frames in each step:",
                     f'"base:{label}"',
                 )
             whole, _ = replace_dim(whole, in_dim=time, out_dim=self.axis)
@@ -135,7 +135,7 @@ class TemplateScope(BodyScope):
                     raise value_error(
                         f'Loop "{self.name}": the dims of {", ".join(failed)} are unknown.',
                         [("known", ", ".join(found) or "none")],
-                        "They depend on their own previous value only.",
+                        "These layers depend only on their own previous values.",
                         f'"{failed[0]}": {{..., "n_out": 512}}',
                     )
                 self.guess = True

@@ -149,7 +149,7 @@ def axis_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> Dim:
         raise dim_error(
             f"{what}: axis {_text(axis)} is {len(found)} dims of the source.",
             [("source", shape_of(x))],
-            "One dim is needed here.",
+            "The option needs exactly one dim.",
         )
     return found[0]
 
@@ -234,7 +234,7 @@ def _number(axis: Any, text: str, x: Tensor, what: str) -> int:
     if text.lstrip("-").isascii() and text.lstrip("-").isdigit() and len(text) < 20:
         return int(text)
     raise dim_error(
-        f"{what}: axis {_text(axis)} has no number.", [("source", shape_of(x))], 'It is "spatial:0", "dim:SIZE", ...'
+        f"{what}: axis {_text(axis)} lacks a number.", [("source", shape_of(x))], 'Write "spatial:0", "dim:SIZE", ...'
     )
 
 
@@ -257,7 +257,7 @@ def with_feature(x: Tensor, dim: Dim, what: str) -> Tensor:
         raise dim_error(
             f"{what}: feature dims of different sizes.",
             [("source", shape_of(x)), ("has", old.short_repr()), ("needed", dim.short_repr())],
-            "The features of all sources are combined one by one.",
+            "The sources are combined feature by feature, so they need the same number of features.",
         )
     out, _ = replace_dim(x, in_dim=old, out_dim=dim)
     out.feature_dim = dim
@@ -293,9 +293,9 @@ def with_twins(
             continue
         if len(mine) != len(theirs):
             raise dim_error(
-                f"{what}: which dims are the same?",
+                f"{what}: it is ambiguous which dims are the same.",
                 [("first", shape_of(other)), ("second", shape_of(x)), ("same size", f"{theirs} and {mine}")],
-                "Dims that are made of numbers are told apart by their sizes. Declare them, the same ones in both:",
+                "Dims given as numbers are distinguished only by size. Declare them, with the same names in both layers:",
                 f'"dims": ["<dim {mine[0].name}:{size}>", ...]',
             )
         for a, b in zip(mine, theirs, strict=True):

@@ -44,19 +44,19 @@ class ChoiceLayer(Layer):
             raise value_error(
                 f"{self.what}: unknown input_type.",
                 [("input_type", repr(kind)), ("known", ", ".join(_INPUT_TYPES))],
-                "It is the kind of the scores.",
+                "input_type states the kind of the scores.",
             )
         if self.opts.get("cheating", False) not in (False, True, None, "exclusive"):
             raise value_error(
-                f"{self.what}: unknown cheating.",
+                f"{self.what}: unknown value of cheating.",
                 [("cheating", repr(self.opts["cheating"])), ("known", 'False, True, "exclusive"')],
-                "It puts the target into the beam.",
+                "cheating adds the target to the beam.",
             )
         if self.opts.get("cheating") and (len(self.sources) != 1 or self.targets[0] is None):
             raise value_error(
                 f"{self.what}: cheating without a target.",
                 [("from", ", ".join(self.sources)), ("target", repr(target))],
-                "The labels of the target are put into the beam, of a single source.",
+                "cheating adds the labels of the target to the beam, and needs a single source.",
                 f'"{self.name}": {{..., "target": "classes"}}',
             )
         if kind == "regression" and self.opts.get("beam_size", 1) != 1:
@@ -70,7 +70,7 @@ class ChoiceLayer(Layer):
             raise value_error(
                 f"{self.what}: {len(self.sources)} sources, {len(self.targets)} targets.",
                 [("from", ", ".join(self.sources)), ("target", repr(target))],
-                "Each source has a target.",
+                "Each source needs one target.",
             )
 
     @property
@@ -122,12 +122,12 @@ class ChoiceLayer(Layer):
             return feature
         if labels.extent != feature.extent:
             raise value_error(
-                f"{self.what}: other labels than those of the target.",
+                f"{self.what}: the labels of the scores differ from those of the target.",
                 [
                     ("from", f"{self.sources[place]}  {shape_of(scores)}"),
                     ("target", f"{target}  {labels.short_repr()}"),
                 ],
-                "Each label of the target has a score.",
+                "The scores need one entry per label of the target.",
                 f'"{self.sources[place]}": {{..., "n_out": {labels.extent}}}',
             )
         return labels
@@ -149,9 +149,9 @@ class ChoiceLayer(Layer):
         for target in self.targets:
             if not target:
                 raise value_error(
-                    f"{self.what}: no target.",
+                    f"{self.what}: target is missing.",
                     [("target", repr(self.opts.get("target"))), ("search", False)],
-                    "Outside of a search a choice gives the reference labels.",
+                    "Outside a search, a choice returns the labels of the target.",
                     f'"{self.name}": {{..., "target": "classes"}}',
                 )
             found.append(env.target(target))
@@ -170,9 +170,9 @@ class ChoiceLayer(Layer):
             return self._with_scores(env, sources) if env.call.search else self._targets(env)
         if self.opts.get("beam_size") is None:
             raise value_error(
-                f"{self.what}: no beam_size.",
+                f"{self.what}: beam_size is missing.",
                 [("search", True)],
-                "A search needs the number of hypotheses that survive.",
+                "beam_size is the number of hypotheses that a search keeps.",
                 f'"{self.name}": {{..., "beam_size": 12}}',
             )
         options = {name: self.opts[name] for name in _PASSED_ON if self.opts.get(name) is not None}
@@ -231,9 +231,9 @@ class ChoiceLayer(Layer):
         kind, feature = self.opts.get("input_type", "prob"), x.feature_dim
         if feature is None:
             raise value_error(
-                f"{self.what}: the scores have no labels.",
+                f"{self.what}: the scores have no label dim.",
                 [("from", ref), ("scores", shape_of(x))],
-                "Each label has a score.",
+                "The scores need one entry per label.",
             )
         if kind == "log_prob":
             return x
@@ -260,9 +260,9 @@ class _BeamReader(Layer):
             if env.call.search and any(dim.extent == 0 for dim in x.dims):  # a loop without steps
                 return self.read_template(x)
             raise value_error(
-                f"{self.what}: no search choices.",
+                f"{self.what}: there are no search choices.",
                 [("from", ", ".join(self.sources))],
-                "Only values from the choices of a search have a beam.",
+                "Only values that depend on choices of a search have a beam.",
                 "net(data, search=True)",
             )
         return self.read(x, env)

@@ -37,7 +37,7 @@ class ExternData:
             raise value_error(
                 f'extern_data "{key}": unknown option.',
                 [("given", ", ".join(unknown)), ("known", ", ".join(_KNOWN))],
-                "An input is described by these.",
+                "extern_data accepts these options.",
                 f'extern_data = {{"{key}": {{"dim": 40}}}}',
             )
         tags = options.get("dim_tags") or options.get("dims")
@@ -226,21 +226,21 @@ class ExternData:
             several = [dim for dim in rest if _fitting(dim, left)]
             given, own = shape_of(value), "[" + ", ".join(d.short_repr() for d in self.dims) + "]"
             raise DimError(
-                message(f'Input "{self.key}": which dim is {several[0].name}?', [("given", given), ("declared", own)],
-                        "Dims are told apart by batch, features, names, lengths and sizes, and never by their order.",
+                message(f'Input "{self.key}": it is ambiguous which dim is {several[0].name}.', [("given", given), ("declared", own)],
+                        "Dims are matched by batch, features, names, lengths and sizes, never by their order.",
                         f'x, _ = rf.replace_dim(x, in_dim=..., out_dim=Dim(..., name="{several[0].name}"))')
                 if several and len(rest) == len(left)
-                else message(f'Input "{self.key}": other dims than declared.', [("given", given), ("declared", own)],
-                             "An input has the dims of extern_data.")
+                else message(f'Input "{self.key}": its dims differ from the declared ones.', [("given", given), ("declared", own)],
+                             "An input needs the dims declared in extern_data.")
             )  # fmt: skip
         return pairs
 
     def _misfit(self, raw: Any, actual: list[Dim] | None = None) -> ShapeError:
         needed = ", ".join(dim.short_repr() for dim in actual or self.dims)
         return shape_error(
-            f'Input "{self.key}": the array does not fit.',
+            f'Input "{self.key}": the array does not match its declaration.',
             [("array", tuple(raw.shape)), ("needed", f"({needed})")],
-            "The dims of an array are in the order of extern_data, batch first.",
+            "The axes of an array are in the order of extern_data, batch first.",
         )
 
 
@@ -253,7 +253,7 @@ def bind_all(
         raise value_error(
             "The network got an input that it does not declare.",
             [("given", ", ".join(unknown)), ("declared", ", ".join(declared))],
-            "Inputs are the keys of extern_data.",
+            "extern_data declares the inputs by name.",
         )
     tensors = [value for value in data.values() if isinstance(value, Tensor)]
     for tensor in tensors:
@@ -300,9 +300,9 @@ def _host_lengths(lengths: np.ndarray, dims: CallDims) -> Tensor:
     assert dims.batch is not None
     if lengths.shape != (dims.batch.extent,):
         raise shape_error(
-            "Lengths: one per sequence is needed.",
+            "The lengths need one entry per sequence.",
             [("lengths", lengths.shape), ("batch", dims.batch.short_repr())],
-            "Each sequence has one length.",
+            "Lengths have the shape (batch,).",
         )
     raw = registry.selected().from_numpy(lengths.astype(np.int32), dtype="int32", device="cpu")
     return new_tensor(raw, (dims.batch,))

@@ -60,9 +60,9 @@ class LinearLayer(Layer):
         size = None if found is None else found.sparse_dim or found.feature_dim
         if size is None:
             raise value_error(
-                f"{self.what}: how many features?",
+                f"{self.what}: the number of features is unknown.",
                 [("n_out", None), ("target", target)],
-                "n_out or out_dim determines it, or the labels of the target.",
+                "n_out, out_dim or the labels of the target determine it.",
                 f'"{self.name}": {{..., "n_out": 512}}',
             )
         self.out_dim = Dim(size.size, name=f"{self.name}:feature", kind="feature", vocab=size.vocab)
@@ -74,9 +74,9 @@ class LinearLayer(Layer):
         given = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
         if given is None:
             raise value_error(
-                f"{self.what}: the source has no features.",
+                f"{self.what}: the source has no feature dim.",
                 [("source", shape_of(x))],
-                "The matrix goes over the features, or the labels.",
+                "The layer multiplies the features, or labels as one-hot vectors, with its matrix.",
             )
         self.in_dim = given
         self._rows = given.copy(match_priority=1) if given is self.out_dim else given
@@ -101,9 +101,9 @@ class LinearLayer(Layer):
     def _labels(self, x: Tensor) -> Tensor:
         if x.sparse_dim is not None and x.sparse_dim.size != self.in_dim.size:
             raise value_error(
-                f"{self.what}: other labels.",
+                f"{self.what}: the number of labels does not match W.",
                 [("source", x.sparse_dim.short_repr()), ("made for", self.in_dim.short_repr())],
-                "Each label has a row of W.",
+                "W has one row per label.",
             )
         if x.sparse_dim is self._rows:
             return x
@@ -114,9 +114,9 @@ class LinearLayer(Layer):
     def _features(self, x: Tensor) -> Tensor:
         if x.feature_dim is None or x.feature_dim.size != self.in_dim.size:
             raise value_error(
-                f"{self.what}: other features.",
+                f"{self.what}: the number of features does not match the parameters.",
                 [("source", shape_of(x)), ("made for", self.in_dim.short_repr())],
-                "Each feature has a row of W.",
+                "W has one row per feature.",
             )
         if x.feature_dim is not self._rows:
             x, _ = replace_dim(x, in_dim=x.feature_dim, out_dim=self._rows)

@@ -64,23 +64,23 @@ class SelfAttentionLayer(_ByModule):
         for option in ("initial_state", "state_var_lengths"):
             if self.opts.get(option) is not None:
                 raise not_implemented_error(
-                    f"{self.what}: {option} is not offered in the dict notation.",
+                    f"{self.what}: {option} is not supported in the dict notation.",
                     [(option, self.opts[option])],
                     "In Python a state is an argument of the call:",
                     "rf.QKVSelfAttention(...)(source, axis=time, state=state)",
                 )
         if in_dim is None or self.out_dim is None or self.n_out is None:
             raise value_error(
-                f"{self.what}: how many features?",
+                f"{self.what}: the number of features is unknown.",
                 [("source", shape_of(x)), ("n_out", self.n_out)],
-                "n_out is that of all values together.",
+                "n_out is the number of features of the values of all heads together.",
                 '"n_out": 512',
             )
         if total % heads or self.n_out % heads:
             raise value_error(
-                f"{self.what}: num_heads does not divide the features.",
+                f"{self.what}: num_heads does not divide the number of features.",
                 [("num_heads", heads), ("total_key_dim", total), ("n_out", self.n_out)],
-                "Each head has the same number of features.",
+                "All heads have the same number of features.",
             )
         self.in_dim = in_dim
         out_dim = self.out_dim if self.out_dim is not in_dim else Dim(self.n_out, name=f"{self.name}:values")
@@ -103,9 +103,9 @@ class SelfAttentionLayer(_ByModule):
         axis = self.axis(x, env)
         if axis is single_step_dim and not self.opts.get("attention_left_only"):
             raise value_error(
-                f"{self.what}: in a loop without attention_left_only.",
+                f"{self.what}: attention_left_only is required in a loop.",
                 [("source", shape_of(x))],
-                "A step does not see later ones.",
+                "A step cannot attend to later steps.",
                 '"attention_left_only": True',
             )
         shift = self.opts.get("key_shift")
@@ -133,7 +133,10 @@ class PositionalEncodingLayer(_ByModule):
             self.out_dim = feature
         if self.out_dim is None:
             raise value_error(
-                f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim determines it.", '"n_out": 512'
+                f"{self.what}: the number of features is unknown.",
+                [("n_out", None)],
+                "n_out or out_dim determines it.",
+                '"n_out": 512',
             )
         constant = self.opts.get("constant", -1)
         self.module = PositionalEncoding(
@@ -183,7 +186,10 @@ class RelativePositionalEncodingLayer(_ByModule):
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         if self.out_dim is None:
             raise value_error(
-                f"{self.what}: how many features?", [("n_out", None)], "n_out or out_dim determines it.", '"n_out": 64'
+                f"{self.what}: the number of features is unknown.",
+                [("n_out", None)],
+                "n_out or out_dim determines it.",
+                '"n_out": 64',
             )
         self.module = RelativePositionalEncoding(
             self.out_dim, clipping=self.opts.get("clipping", 16), fixed=bool(self.opts.get("fixed"))
@@ -234,7 +240,7 @@ class CumConcatLayer(Layer):
         if state is None:
             given = self.opts.get("axis")
             if given is None:
-                raise self.outside_of_loop(x, "It collects the frames of the steps of a loop.")
+                raise self.outside_of_loop(x, "The layer collects the frames of all steps of a loop.")
             out, dim, _ = cum_concat(x, axis=axis_of(x, given, env.dims, self.what))
         else:
             out, dim, state = cum_concat(x, axis=single_step_dim, state=state)
@@ -255,7 +261,7 @@ class TwoDLSTMLayer(_ByModule):
             raise value_error(
                 f"{self.what}: {len(sources)} sources.",
                 [("from", ", ".join(self.sources) or "nothing")],
-                "A grid has two axes: it takes the source of x and that of y.",
+                "The layer runs over a grid: it needs two sources, for the x axis and for the y axis.",
                 '"from": ["encoder", "data:target"]',
             )
 
@@ -264,9 +270,9 @@ class TwoDLSTMLayer(_ByModule):
         dims = [x.sparse_dim if x.sparse_dim is not None else x.feature_dim for x in sources]
         if None in dims or self.out_dim is None:
             raise value_error(
-                f"{self.what}: how many features?",
+                f"{self.what}: the number of features is unknown.",
                 [("from", ", ".join(self.sources)), ("n_out", self.n_out)],
-                "Both sources have features; n_out is the number of features of the result.",
+                "Both sources need a feature dim; n_out is the number of features of the result.",
             )
         self.x_dim, self.y_dim = dims
         self.module = TwoDLSTM(self.x_dim, self.y_dim, self.out_dim, pooling=self.opts.get("pooling", "last"))  # type: ignore[arg-type]
@@ -296,9 +302,9 @@ class TwoDLSTMLayer(_ByModule):
         x_axis, y_axis = attended_dim(x, y, env.dims), time_dim(y, env.dims) or single_step_dim
         if x_axis is None:
             raise dim_error(
-                f"{self.what}: the first source has no time.",
+                f"{self.what}: the first source has no time dim.",
                 [("source", shape_of(x))],
-                "It is the x axis of the grid.",
+                "The time dim of the first source is the x axis of the grid.",
             )
         state = env.state(self) if y_axis is single_step_dim else None
         out, new = self.module(x, y, x_axis=x_axis, y_axis=y_axis, state=state)

@@ -49,7 +49,7 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
     if of_state is not None:
         if kind is not None:
             raise value_error(
-                f"{layer.what}: initial_output of a layer with a state.",
+                f"{layer.what}: a layer with a state takes no initial_output.",
                 [("initial_output", repr(kind))],
                 "Its previous output is part of its state, so the initial state determines it.",
                 f'"{layer.name}": {{..., "initial_state": "zeros"}}',
@@ -58,12 +58,12 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
     if kind is None:
         if template.sparse_dim is not None:
             raise value_error(
-                f'Layer "{layer.path}": no initial value of its labels.',
+                f'Layer "{layer.path}": its labels have no initial value.',
                 [
                     ("layer", f"{shape_of(template)}, sparse over {template.sparse_dim.short_repr()}"),
                     ("read as", f'"prev:{layer.name}"'),
                 ],
-                "The label before the first step cannot be guessed.",
+                "The label before the first step must be given.",
                 f'"{layer.name}": {{..., "initial_output": 0}}',
             )
         kind = 0
@@ -83,7 +83,7 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
     raise value_error(
         f"{layer.what}: unknown initial_output.",
         [("initial_output", repr(kind)), ("known", 'a number, "zeros", "ones", "var", "apply(0)", a layer')],
-        "It is the value before the first step.",
+        "initial_output is the value before the first step.",
     )
 
 

@@ -56,9 +56,9 @@ class _OfTarget(Layer):
         time = time_dim(labels, env.dims)
         if time is None:
             raise dim_error(
-                f"{self.what}: the target has no time.",
+                f"{self.what}: the target has no time dim.",
                 [("target", shape_of(labels))],
-                "It is a whole sequence of labels.",
+                "The target is a whole sequence of labels.",
             )
         return labels, time
 
@@ -82,7 +82,7 @@ class EditDistanceTableLayer(_OfTarget):
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         if not env.in_loop:
-            raise self.outside_of_loop(sources[0], "It reads a label in each step of a loop.")
+            raise self.outside_of_loop(sources[0], "The layer reads one label in each step of a loop.")
         table = self._table(env)
         row, state = table(sources[0], state=env.state(self), spatial_dim=single_step_dim)
         env.set_state(self, state)
@@ -117,7 +117,7 @@ class KenLmStateLayer(Layer):
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         if not env.in_loop:
-            raise self.outside_of_loop(sources[0], "It scores a label in each step of a loop.")
+            raise self.outside_of_loop(sources[0], "The layer scores one label in each step of a loop.")
         out, state = self.module(sources[0], state=env.state(self), spatial_dim=single_step_dim)
         env.set_state(self, state)
         return marked(out, self.module.out_dim if self.opts.get("dense_output") else None)

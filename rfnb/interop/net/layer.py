@@ -67,9 +67,9 @@ class Layer(Module):
         self.n_out: int | None = opts.get("n_out")
         if self.out_dim is not None and self.n_out is not None and self.out_dim.size != self.n_out:
             raise value_error(
-                f"{self.what}: n_out is not the size of out_dim.",
+                f"{self.what}: n_out differs from the size of out_dim.",
                 [("n_out", self.n_out), ("out_dim", self.out_dim.short_repr())],
-                "They are the same number.",
+                "Both state the number of features.",
             )
         if self.out_dim is None and self.n_out is not None and self.own_feature:
             self.out_dim = Dim(self.n_out, name=f"{name}:feature", kind="feature")
@@ -96,7 +96,7 @@ class Layer(Module):
             raise value_error(
                 f"{self.what}: unknown option.",
                 rows,
-                "These options are known for the class.",
+                "The class has these options.",
                 f'"{near[0]}": ...' if near else None,
             )
 
@@ -107,7 +107,7 @@ class Layer(Module):
                 if len(missing) == 1
                 else f"{self.what}: options are missing.",
                 [("needed", ", ".join(missing)), ("given", ", ".join(self.opts))],
-                "The layer depends on it.",
+                "Layers of this class require it.",
                 f'"{self.name}": {{..., "{missing[0]}": ...}}',
             )
 
@@ -116,9 +116,9 @@ class Layer(Module):
         if isinstance(given, (list, tuple)) and all(isinstance(ref, (str, Tensor)) for ref in given):
             return list(given)
         raise value_error(
-            f"{self.what}: from is no layer.",
+            f'{self.what}: "from" is not a layer.',
             [("from", repr(given))],
-            "It is the name of a layer, or a list of names.",
+            '"from" is the name of a layer, or a list of names.',
             f'"{self.name}": {{..., "from": "data"}}',
         )
 
@@ -131,9 +131,9 @@ class Layer(Module):
         found = self.opts[option]
         if not isinstance(found, Mapping):
             raise value_error(
-                f"{self.what}: {option} describes no layers.",
+                f"{self.what}: {option} is not a dict of layers.",
                 [(option, repr(found))],
-                "It is a dict.",
+                "Layers are given as a dict by name.",
                 f'"{option}": {{...}}',
             )
         return found
@@ -184,7 +184,7 @@ class Layer(Module):
         raise value_error(
             f'{self.what} has no part "{name}".',
             [("asked for", f"{self.name}/{name}")],
-            "A loop or a choice has parts.",
+            "Only loops and choices have parts.",
         )
 
     # -- dims, before values are known -----------------------------------------------------------------------------------------
@@ -260,15 +260,17 @@ class Layer(Module):
     def outside_of_loop(self, source: Tensor, rule: str) -> RuntimeError:
         """The error for a layer that is used outside of a loop."""
         fix = f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}'
-        return runtime_error(f"{self.what}: outside of a loop.", [("source", shape_of(source))], rule, fix)
+        return runtime_error(
+            f"{self.what}: this class only works inside a loop.", [("source", shape_of(source))], rule, fix
+        )
 
     def concatenated(self, sources: Sequence[Tensor], env: Scope) -> Tensor:
         """The sources concatenated along their features, in order, with the dropout of the layer; a sparse one among several as one-hot."""
         if not sources:
             raise value_error(
-                f"{self.what}: no source.",
+                f'{self.what}: "from" is missing.',
                 [("from", self.opts.get("from", "nothing"))],
-                "It reads at least one layer.",
+                "The layer needs at least one source.",
                 f'"{self.name}": {{"class": "{self.kind}", "from": "data", ...}}',
             )
         out = sources[0]
@@ -300,10 +302,10 @@ def _check_times(sources: Sequence[Tensor], layer: Layer, dims: CallDims) -> Non
                 rows = [(layer.sources[i], shape_of(sources[i])) for i in (before, place)]
                 first, second = (layer.sources[i] for i in (before, place))
                 raise dim_error(
-                    f"{layer.what}: the sources have different times.",
+                    f"{layer.what}: the sources have different time dims.",
                     rows,
-                    "Features are concatenated frame by frame, and other dims are other frames, whatever their lengths. "
-                    "If they are the same, one layer says so; pairs of all frames are made by a concat layer with allow_broadcast.",
+                    "Features are concatenated frame by frame, and different dims mean different frames, even if their lengths are equal. "
+                    "If the frames are the same, declare it by a reinterpret_data layer; concat with allow_broadcast pairs all frames.",
                     f'"same": {{"class": "reinterpret_data", "from": "{second}", "size_base": "{first}"}}',
                 )
 
@@ -363,7 +365,7 @@ def make_layer(name: str, path: str, opts: Mapping[str, Any]) -> Layer:
         raise value_error(
             f'Layer "{path}": unknown class {kind!r}.',
             [("near", ", ".join(near) or "none"), ("known", ", ".join(sorted(registry)))],
-            'Each layer is a dict with a "class" out of these.',
+            "A layer is a dict with one of these classes.",
             f'{{"class": "{near[0] if near else "linear"}"}}',
         )
     return found(name, path, opts)

@@ -26,7 +26,7 @@ def rec_last_output_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Te
     if found is None:
         kept = [part for of, part in scope.last if of == loop.name]
         raise value_error(
-            f'{layer.what}: the last frame of "{rec}/{name}" is not kept.',
+            f'{layer.what}: the last frame of "{rec}/{name}" is not collected.',
             [("kept", ", ".join(kept) or "none")],
             "A loop only keeps the last frames that its layers need.",
             f'"{name}": {{..., "need_last": True}}',
@@ -56,23 +56,25 @@ def rec_unstack_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor
     x = layer.concatenated(sources, env)
     if not isinstance(env, BodyScope):
         raise value_error(
-            f"{layer.what}: outside of a loop.", [("source", shape_of(x))], "It gives the frame of a step."
+            f"{layer.what}: this class only works inside a loop.",
+            [("source", shape_of(x))],
+            "The layer returns the frame of the current step.",
         )
     given = layer.opts.get("axis")
     axis = env.axis if given is None else axis_of(x, given, env.dims, layer.what)
     if axis is None:
         raise value_error(
-            f"{layer.what}: the dim of the loop is not known.",
+            f"{layer.what}: the dim of the loop is unknown.",
             [("source", shape_of(x)), ("axis", "none")],
-            "A loop without a dim takes that of an unstack which declares it.",
+            "A loop without a dim takes the dim of an unstack layer that declares it.",
             f'"{layer.name}": {{..., "axis": time, "declare_rec_time": True}}',
         )
     if axis is not env.axis:
         raise dim_error(
-            f"{layer.what}: another dim than that of the loop.",
+            f"{layer.what}: its dim differs from that of the loop.",
             [
                 ("axis", axis.short_repr()),
-                ("loop", env.axis.short_repr() if env.axis else "not known before it is done"),
+                ("loop", env.axis.short_repr() if env.axis else "unknown until the loop ends"),
             ],
             "All inputs of a loop share its dim.",
         )
@@ -82,7 +84,7 @@ def rec_unstack_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor
             raise dim_error(
                 f"{layer.what}: the source has no {axis.short_repr()}.",
                 [("source", shape_of(x))],
-                "It has the dim of the loop.",
+                "The source needs the dim of the loop.",
             )
     out = env.frame(x)
     if x.sparse_dim is not None:

@@ -40,9 +40,9 @@ def loop_axis(layer: Any, source: Tensor | None, env: Scope, has_end: bool) -> D
     if has_end:
         if opts.get("max_seq_len") is None and opts.get("max_seq_len_via") is None:
             raise value_error(
-                f"{layer.what}: end without max_seq_len.",
-                [("end", "decides in each step"), ("max_seq_len", None)],
-                "A loop that never ends has to be cut somewhere.",
+                f'{layer.what}: "end" requires max_seq_len.',
+                [("end", "checked in each step"), ("max_seq_len", None)],
+                'max_seq_len limits a loop whose "end" never becomes true.',
                 f'"{layer.name}": {{"class": "rec", "max_seq_len": 50, ...}}',
             )
         return None
@@ -50,14 +50,14 @@ def loop_axis(layer: Any, source: Tensor | None, env: Scope, has_end: bool) -> D
     if unstacked is not None:
         return unstacked
     raise value_error(
-        f"{layer.what}: how long does it run?",
+        f"{layer.what}: the number of steps is unknown.",
         [
             ("axis", "not known" if declared is not None else "none"),
             ("input with time", "none"),
             ("target", opts.get("target")),
             ("end in the body", "none"),
         ],
-        "The length of a loop comes from its axis, its input, its target, or an end in its body.",
+        "The axis, the input, the target, or an end in the body determines the length of a loop.",
         f'"{layer.name}": {{"class": "rec", "from": "data", ...}}',
     )
 
@@ -81,7 +81,7 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
     given, via = layer.opts.get("max_seq_len"), layer.opts.get("max_seq_len_via")
     if given is not None and via is not None:
         raise value_error(
-            f"{layer.what}: two limits.",
+            f"{layer.what}: two limits are given.",
             [("max_seq_len", repr(given)), ("max_seq_len_via", repr(via))],
             "Give only one of them.",
         )
@@ -96,9 +96,9 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
         time = time_dim(env.get(ref.removeprefix("base:")), env.dims)
         if time is None:
             raise value_error(
-                f"{layer.what}: max_len_from of a layer without time.",
+                f"{layer.what}: max_len_from needs a layer with a time dim.",
                 [("max_seq_len", given)],
-                "It is the longest sequence of a layer.",
+                "max_len_from returns the length of the longest sequence.",
             )
         return time.extent
 
@@ -109,7 +109,7 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
 
 
 def _no_comparison(a: Any, kind: str, b: Any) -> Any:
-    raise TypeError("a comparison is no number")
+    raise TypeError("a comparison is not a number")
 
 
 def _of_numbers(fn: Any, name: str) -> Any:
@@ -118,9 +118,9 @@ def _of_numbers(fn: Any, name: str) -> Any:
     def of_numbers(*values: Any) -> Any:
         for value in values:
             if not isinstance(value, (int, float)):
-                raise TypeError(f"{name}() is for numbers, not for {type(value).__name__}")
+                raise TypeError(f"{name}() takes numbers, not {type(value).__name__}")
         if name in ("int", "abs", "round") and len(values) != 1:
-            raise TypeError(f"{name}() is of one number")
+            raise TypeError(f"{name}() takes one number")
         return fn(*values) if name not in ("max", "min") else fn(values)
 
     return of_numbers
@@ -132,8 +132,8 @@ def _number(layer: Any, value: Any) -> int | Tensor:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return int(value)
     raise value_error(
-        f"{layer.what}: max_seq_len is no number.",
+        f"{layer.what}: max_seq_len is not a number.",
         [("max_seq_len", repr(value))],
-        "It is a number, a scalar tensor, or an expression of max_len_from(layer).",
+        "max_seq_len is a number, a scalar tensor, or an expression of max_len_from(layer).",
         '"max_seq_len": "2 * max_len_from(\'base:encoder\')"',
     )

@@ -47,9 +47,9 @@ class MaskedComputationLayer(Wrapper):
     def begin(self) -> None:
         if self.opts.get("initial_output") is not None:
             raise value_error(
-                f"{self.what}: initial_output.",
+                f"{self.what}: initial_output is not an option of this class.",
                 [("initial_output", repr(self.opts["initial_output"]))],
-                "The first value is that of the unit. Give it there:",
+                "The unit determines the initial value. Set it there:",
                 f'"unit": {{..., "initial_output": {self.opts["initial_output"]!r}}}',
             )
         unit = dict(self.network_of("unit"))
@@ -79,7 +79,7 @@ class MaskedComputationLayer(Wrapper):
             raise value_error(
                 f"{self.what}: the mask is not bool.",
                 [("mask", f"{shape_of(mask)} {mask.dtype}")],
-                "It is True for the frames that are computed.",
+                "The mask is True for the frames to compute.",
                 '"mask": {"class": "compare", ...}',
             )
         return mask
@@ -149,9 +149,9 @@ class MaskedComputationLayer(Wrapper):
         packed = self.opts.get("out_spatial_dim")
         if frames is None or packed is None:
             raise value_error(
-                f"{self.what}: over which dims?",
+                f"{self.what}: in_spatial_dim and out_spatial_dim are missing.",
                 [("in_spatial_dim", frames), ("out_spatial_dim", packed), ("mask", shape_of(mask))],
-                "The frames of one dim become those of another one, which has the lengths of the mask.",
+                "The frames of in_spatial_dim where the mask is True become those of out_spatial_dim.",
                 '"in_spatial_dim": time, "out_spatial_dim": Dim(None, name="packed")',
             )
         axis = env.dims(frames)
@@ -159,7 +159,7 @@ class MaskedComputationLayer(Wrapper):
             raise value_error(
                 f"{self.what}: the mask has no dim {axis.short_repr()}.",
                 [("mask", shape_of(mask)), ("in_spatial_dim", axis.short_repr())],
-                "It says for each frame whether it is there.",
+                "The mask has one entry per frame.",
             )
         if given is not None:
             source = env.get(given)
@@ -223,7 +223,7 @@ class UnmaskLayer(Layer):
             raise value_error(
                 f"{self.what}: the mask is not bool.",
                 [("mask", f"{shape_of(mask)} {mask.dtype}")],
-                "It is True where the next frame begins.",
+                "The mask is True where the next frame begins.",
                 '"mask": {"class": "compare", ...}',
             )
         packed = time_dim(x, env.dims)
@@ -232,9 +232,9 @@ class UnmaskLayer(Layer):
         axis = time_dim(mask, env.dims)
         if packed is None or (axis is None and not env.in_loop):
             raise dim_error(
-                f"{self.what}: no time.",
+                f"{self.what}: a time dim is missing.",
                 [("source", shape_of(x)), ("mask", shape_of(mask))],
-                "Source and mask have a time each.",
+                "Source and mask each need a time dim.",
             )
         initial: Any = 0.0 if x.sparse_dim is None else 0
         layer, scope = env.layer_of(self.sources[0])

@@ -31,7 +31,7 @@ def _unknown_kind(layer: Layer, given: Any, known: Any) -> ValueError:
     return value_error(
         f"{layer.what}: unknown kind.",
         [("kind", repr(given)), ("known", ", ".join(near))],
-        "It determines how the sources are combined.",
+        "kind determines how the sources are combined.",
     )
 
 
@@ -122,9 +122,9 @@ class CompareLayer(_OfAll):
             values = [*values, value]
         if len(values) < 2:
             raise value_error(
-                f"{self.what}: nothing to compare with.",
+                f"{self.what}: the second operand is missing.",
                 [("from", ", ".join(self.sources)), ("value", None)],
-                "It compares two sources, or one with a number.",
+                "The layer compares two sources, or one source with a number.",
                 f'"{self.name}": {{..., "value": 0}}',
             )
         found = [compare(a, kind, b) for a, b in zip(values, values[1:], strict=False)]
@@ -144,16 +144,16 @@ def _evaluated(layer: Layer, values: list[Tensor]) -> Tensor:
             raise value_error(
                 f"{layer.what}: there is no source({index}{', ...' if options else ''}).",
                 [("text", repr(layer.opts.get("eval"))), ("from", ", ".join(layer.sources))],
-                "source(i) is the i-th of the sources, from 0.",
+                "source(i) is the source with index i, counted from 0.",
             )
         return values[index]
 
     text = layer.opts.get("eval")
     if not isinstance(text, str):
         raise value_error(
-            f"{layer.what}: eval is no text.",
+            f"{layer.what}: eval is not a string.",
             [("eval", repr(text))],
-            "It is an expression of the sources.",
+            "eval is an expression of the sources.",
             '"eval": "2 * source(0)"',
         )
     names = {"source": source, "tf": FUNCTIONS, "math": FUNCTIONS, **(layer.opts.get("eval_locals") or {})}
@@ -161,9 +161,9 @@ def _evaluated(layer: Layer, values: list[Tensor]) -> Tensor:
     if not isinstance(out, Tensor):
         if not isinstance(out, (int, float)):
             raise value_error(
-                f"{layer.what}: the expression gives no number and no tensor.",
+                f"{layer.what}: the result of the expression is neither a number nor a tensor.",
                 [("text", shown(text)), ("value", f"of type {type(out).__name__}")],
-                "It is an expression of the sources.",
+                "eval is an expression of the sources.",
                 '"eval": "2 * source(0)"',
             )
         out = zeros(()) + out

@@ -37,7 +37,9 @@ def _over_features(fn: Any) -> Function:
     def over_features(x: Tensor, axis: int = -1) -> Tensor:
         if x.feature_dim is None or axis != -1:
             raise value_error(
-                f"{fn.__name__}: over which dim?", [("source", str(x.dims))], "It goes over the feature dim."
+                f"{fn.__name__}: the dim is unknown.",
+                [("source", str(x.dims))],
+                "The function works along the feature dim.",
             )
         return fn(x, axis=x.feature_dim)
 
@@ -142,7 +144,7 @@ def activation(name: str | None, what: str) -> Function:
         raise value_error(
             f"{what}: the activation has no value.",
             [("activation", shown(str(name))), ("cause", str(error))],
-            'It is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".',
+            'An activation is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".',
         ) from error
     if not callable(found):
         raise _unknown(str(name), name, what)
@@ -204,5 +206,5 @@ def _unknown(name: str, text: Any, what: str) -> ValueError:
     return value_error(
         f'{what}: unknown activation "{name[:80]}".',
         [("activation", shown(str(text))), ("known", ", ".join(near))],
-        'It is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".',
+        'An activation is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".',
     )

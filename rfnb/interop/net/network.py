@@ -66,9 +66,9 @@ class NetOutputs(dict[str, Tensor]):
         """
         if layer not in self._weights:
             raise value_error(
-                f'get_base_weights: "{layer}" has none.',
+                f'get_base_weights: "{layer}" has no weights.',
                 [("known", ", ".join(self._weights) or "none")],
-                "Attention layers outside of loops that were computed have weights. Those of loops are recorded:",
+                "Only attention layers outside loops, after they were computed, have weights. Inside loops, record them:",
                 "with rf.record() as trace: net(data)",
             )
         return self._weights[layer][0]()
@@ -142,7 +142,7 @@ class DictNetwork(Module):
             raise value_error(
                 "The network has no output.",
                 [("layers", ", ".join(self.layers.by_name) or "none")],
-                'The output is the layer "output", or every marked layer.',
+                'The outputs are the layer "output", or all layers with is_output_layer.',
                 '"encoder": {..., "is_output_layer": True}',
             )
         return found
@@ -243,16 +243,16 @@ class DictNetwork(Module):
             rows = [("missing", f"{path} {shape_of(own[path])}") for path in missing]
             rows += [("unexpected", _with_near(path, own)) for path in unexpected]
             raise value_error(
-                "The parameters do not fit the network.",
+                "The parameters do not match the network.",
                 rows,
-                "Each parameter that the outputs need has a value, under its path.",
+                "Each parameter that the outputs depend on needs a value, given by its path.",
                 "net.parameters_by_path()",
             )
         arrays = {path: value.numpy() if isinstance(value, Tensor) else _array(value) for path, value in values.items()}
         wrong = [path for path, array in arrays.items() if array.shape != tuple(dim.extent for dim in own[path].dims)]
         if wrong:
             rows = [(path, f"{arrays[path].shape}, needed {shape_of(own[path])}") for path in wrong]
-            raise shape_error("Parameters of other shapes.", rows, "Kernels are (in, out).")
+            raise shape_error("Parameters have the wrong shapes.", rows, "Kernels have the shape (in, out).")
         for path, array in arrays.items():
             own[path].initial = array
 
@@ -260,9 +260,9 @@ class DictNetwork(Module):
 def _face(loop: str) -> str:
     if loop not in ("with", "for"):
         raise value_error(
-            "net_from_dict: unknown form of loops.",
+            "net_from_dict: unknown value of loops.",
             [("loop", repr(loop)), ("known", '"with", "for"')],
-            "It determines how loops run.",
+            "The option loops determines how loops run.",
             'loop="for"',
         )
     return loop

@@ -44,7 +44,7 @@ class ReduceLayer(Layer):
             raise value_error(
                 f"{self.what}: unknown mode.",
                 [("mode", repr(mode)), ("known", ", ".join(_MODES))],
-                "It determines how the values are reduced.",
+                "mode determines how the values are reduced.",
             )
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
@@ -76,9 +76,9 @@ def dot_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     pairs = zip(first, second)
     if len(first) != len(second) or any(p is not q and not same_lengths(p, q) for p, q in pairs):
         raise dim_error(
-            f"{layer.what}: different dims to reduce.",
+            f"{layer.what}: the dims to reduce differ.",
             [("first", shape_of(a)), ("second", shape_of(b)), ("reduce", f"{first} and {second}")],
-            "Both sources have the dims that are summed over.",
+            "Both sources need the dims to sum over.",
         )
     for own, other in zip(second, first, strict=True):
         if own is not other:
@@ -119,9 +119,9 @@ def softmax_over_spatial_layer(layer: Layer, env: Scope, sources: list[Tensor]) 
     axis = time_dim(x, env.dims) if given is None else axis_of(x, given, env.dims, layer.what)
     if axis is None:
         raise dim_error(
-            f"{layer.what}: the source has no time.",
+            f"{layer.what}: the source has no time dim.",
             [("source", shape_of(x))],
-            "It goes over the time, or the axis.",
+            "The layer works along the time dim, or along axis.",
             '"axis": ...',
         )
     factor, feature = layer.opts.get("energy_factor"), x.feature_dim

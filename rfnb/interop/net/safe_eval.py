@@ -81,15 +81,15 @@ def parsed(text: str, what: str) -> ast.expr:
     """
     try:
         if len(text) > _LONGEST:
-            raise ValueError(f"{len(text)} characters, {_LONGEST} are possible")
+            raise ValueError(f"{len(text)} characters, {_LONGEST} are allowed")
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         # The parser raises the last two for too deep nesting.
         cause = error.args[0] if error.args else "nested too deeply"
         raise value_error(
-            f"{what}: this is no expression.",
+            f"{what}: invalid expression.",
             [("text", shown(text)), ("cause", str(cause))],
-            "It is one expression in the notation of Python.",
+            "An expression uses the syntax of Python.",
         ) from None
 
 
@@ -106,7 +106,7 @@ def combined(kind: ast.operator, a: Any, b: Any) -> Any:
         OverflowError: If a number exceeds 64 bits, or is infinite.
     """
     if type(kind) not in _BINARY:
-        raise TypeError(f"{type(kind).__name__} is not known here")
+        raise TypeError(f"{type(kind).__name__} is not supported")
     _check_operands(a, b)
     power = isinstance(kind, ast.Pow) and isinstance(a, int) and isinstance(b, int)
     if power and b * (abs(a).bit_length() - 1) > _BITS:
@@ -122,7 +122,7 @@ def combined(kind: ast.operator, a: Any, b: Any) -> Any:
 def _check_operands(*operands: Any) -> None:
     for operand in operands:
         if isinstance(operand, _NO_OPERANDS) or callable(operand):
-            raise TypeError(f"operators are for numbers and sources, not for {type(operand).__name__}")
+            raise TypeError(f"operators take numbers and sources, not {type(operand).__name__}")
 
 
 def _is_finite(value: Any) -> bool:
@@ -199,15 +199,15 @@ class _Evaluator:
             return scope[name]
         near = difflib.get_close_matches(name[:80], scope, n=3)
         raise value_error(
-            f"{self.what}: what is {prefix}{name[:80]}?",
+            f"{self.what}: unknown name {prefix}{name[:80]}.",
             [("text", shown(self.text)), ("known", ", ".join(f"{prefix}{key}" for key in near or sorted(scope)))],
-            "The text is parsed, not executed; these names are known.",
+            "Expressions are parsed, not executed; they may use these names.",
         )
 
     def _refused(self, node: ast.AST) -> ValueError:
         part = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
         return value_error(
-            f"{self.what}: {part if len(part) <= 80 else f'{part[:80]}...'} is not possible here.",
+            f"{self.what}: {part if len(part) <= 80 else f'{part[:80]}...'} is not supported.",
             [("text", shown(self.text))],
-            "The text is parsed, not executed: numbers, operators, comparisons, and calls of known functions.",
+            "Expressions are parsed, not executed: they consist of numbers, operators, comparisons, and calls of known functions.",
         )

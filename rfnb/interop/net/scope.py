@@ -164,9 +164,9 @@ class Scope:
         if name in self._running:
             cycle = [*self._running[self._running.index(name) :], name]
             raise value_error(
-                f'Layer "{self.layers.prefix}{name}" needs itself.',
+                f'Layer "{self.layers.prefix}{name}" depends on itself.',
                 [("cycle", " <- ".join(cycle))],
-                "Within a step, layers need each other in an order. The value of the previous step is:",
+                "The layers of a step cannot depend on each other in a circle. To read the value of the previous step:",
                 f'"prev:{name}"',
             )
         self._running.append(name)
@@ -202,7 +202,7 @@ class Scope:
             raise value_error(
                 f'"{ref}": there is no network around this one.',
                 [("network", self.layers.prefix or "the whole")],
-                "base: reads from outside of a loop or a sub network.",
+                '"base:" reads from the network around a loop or a subnetwork.',
             )
         return self.parent.seen_inside(ref.removeprefix("base:"))
 
@@ -213,7 +213,7 @@ class Scope:
         return value_error(
             f'There is no layer "{ref}" {where}.',
             [("near", ", ".join(near) or "none"), ("known", ", ".join(names))],
-            "A layer reads layers of its own network; base: reads from around a loop, prev: the previous step.",
+            'A layer reads layers of its own network; "base:" reads from the network around a loop, "prev:" from the previous step.',
             f'{{"from": "{(near or names)[0]}"}}',
         )
 
@@ -221,17 +221,17 @@ class Scope:
     def previous(self, name: str) -> Any:
         """The value of the previous step."""
         raise value_error(
-            f'"prev:{name}" outside of a loop.',
+            f'"prev:{name}" is used outside a loop.',
             [("network", self.layers.prefix or "the whole")],
-            "Only the steps of a loop have a previous one.",
+            "Only a step of a loop has a previous step.",
         )
 
     def step_index(self) -> Any:
         """The index of the step, an int32 scalar."""
         raise value_error(
-            '":i" outside of a loop.',
+            '":i" is used outside a loop.',
             [("network", self.layers.prefix or "the whole")],
-            "Only the steps of a loop are counted.",
+            '":i" is the index of a step of a loop.',
         )
 
     def data(self, key: str) -> Tensor:
@@ -248,7 +248,7 @@ class Scope:
             raise value_error(
                 f'The network needs the input "{key}".',
                 [("given", ", ".join(self.call.data) or "nothing")],
-                "An input that is used has to be given.",
+                "Each input that a layer uses must be given.",
                 f'net({{"{key}": (array, lengths), ...}})',
             )
         raise self._unknown(f"data:{key}")
@@ -326,9 +326,9 @@ class UnitScope(Scope):
         if len(meant) > 1:
             around, *_, beside = meant.values()
             raise value_error(
-                f'"{ref}" may be two layers.',
+                f'"{ref}" is ambiguous.',
                 [("beside", f'"{beside}"'), ("around", f'"{around}"')],
-                "The unit of a masked computation is no network of its own, so it reads the layers beside it by their names.",
+                "The unit of a masked computation is not a separate network: it reads the layers beside it by their names.",
                 f'"{beside}"',
             )
         return next(iter(meant.values()), ref)

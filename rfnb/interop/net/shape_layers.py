@@ -52,7 +52,7 @@ def _ragged_split(layer: Layer, x: Tensor, axis: Dim, given: list[Any]) -> Tenso
         raise dim_error(
             f"{layer.what}: a ragged dim in {len(given)} parts.",
             [("source", shape_of(x)), ("dims", str(given))],
-            "A ragged dim is split in frames of a fixed size.",
+            "A ragged dim can only be split into blocks of a fixed size.",
             '"dims": (-1, 2)',
         )
     chunks, part = axis.ceildiv_right(parts[0]), parts[0]
@@ -111,9 +111,9 @@ def slice_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     start, end, step = (layer.opts.get(key) for key in ("slice_start", "slice_end", "slice_step"))
     if step not in (None, 1):
         raise not_implemented_error(
-            f"{layer.what}: steps.",
+            f"{layer.what}: slice_step is not supported.",
             [("slice_step", step)],
-            "Frames one after the other are possible so far.",
+            "Only consecutive frames are supported.",
             '"slice_step": None',
         )
     is_feature = axis is x.feature_dim
@@ -151,9 +151,9 @@ def shift_axis_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     axis, amount = axis_of(x, layer.opts["axis"], env.dims, layer.what), int(layer.opts["amount"])
     if layer.opts.get("adjust_size_info", True) or not layer.opts.get("pad", True):
         raise not_implemented_error(
-            f"{layer.what}: the length changes.",
+            f"{layer.what}: adjust_size_info is not supported.",
             [("adjust_size_info", True)],
-            "Shifting within the length is possible so far.",
+            "Only shifts that keep the length are supported.",
             '"adjust_size_info": False',
         )
     fn = shift_right if amount >= 0 else shift_left
@@ -172,9 +172,9 @@ class ConcatLayer(Layer):
             isinstance(each, (list, tuple)) and len(each) == 2 for each in given
         ):
             raise value_error(
-                f'Layer "{path}" of class "concat": from is no list of pairs.',
+                f'Layer "{path}" of class "concat": "from" is not a list of pairs.',
                 [("from", repr(given))],
-                "It is (layer, axis) for each source.",
+                "A pair (layer, axis) describes each source.",
                 f'"{name}": {{..., "from": [("a", "F"), ("b", "F")]}}',
             )
         super().__init__(name, path, {**opts, "from": [ref for ref, _ in given]})

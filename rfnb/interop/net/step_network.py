@@ -43,23 +43,23 @@ class StepNetworkLayer(Layer):
         for option in _OF_UNITS:
             if self.opts.get(option) is not None:
                 raise value_error(
-                    f"{self.what}: {option} with a step network.",
+                    f"{self.what}: {option} is not allowed with a step network.",
                     [(option, repr(self.opts[option])), ("unit", "a network")],
-                    "This is for a unit by name. Values of the first step of a network are the initial_output of its layers.",
+                    "The option is for units given by name. In a network, its layers have an initial_output.",
                 )
         self.direction = self.opts.get("direction") or 1
         if self.direction not in (1, -1):
             raise value_error(
-                f"{self.what}: no direction.",
+                f"{self.what}: unknown direction.",
                 [("direction", repr(self.direction)), ("known", "None or 1 forward, -1 backward")],
-                "A sequence is read from its first frame on, or from its last one back.",
+                "A loop runs forward from the first frame, or backward from the last one.",
             )
         self.body = LayerDict(self.opts["unit"], f"{self.path}/rec/")
         if "output" not in self.body:
             raise value_error(
-                f'{self.what}: no "output" in its unit.',
+                f'{self.what}: its unit has no layer "output".',
                 [("layers", ", ".join(self.body.by_name) or "none")],
-                "The value of the loop is that of the layer output.",
+                'The layer "output" provides the output of the loop.',
                 '"unit": {..., "output": {"class": "copy", "from": "h"}}',
             )
         self.stacked = [
@@ -116,9 +116,9 @@ class StepNetworkLayer(Layer):
     def sub(self, env: Scope, name: str) -> Any:
         if name in self.body:
             raise value_error(
-                f'{self.what}: "{name}" is not kept.',
+                f'{self.what}: "{name}" is not collected.',
                 [("kept", ", ".join(["output", *self.stacked]))],
-                "Only outputs of the body are collected over the steps.",
+                "Only output layers of the unit are collected over the steps.",
                 f'"{name}": {{..., "is_output_layer": True}}',
             )
         return super().sub(env, name)
@@ -163,7 +163,7 @@ class _LoopCall:
             for other in names[:place]:
                 if not any(reads_in_step(body, *pair, search=search) for pair in ((one, other), (other, one))):
                     raise value_error(
-                        f"{self.layer.what}: two choices without an order.",
+                        f"{self.layer.what}: the order of two choices is undefined.",
                         [(name, f"from {', '.join(body[name].sources)}") for name in (other, one)],
                         "A choice starts from the hypotheses of the one before it in the step, so one of them has to read the other.",
                         f'"{body[one].sources[0]}": {{..., "from": ["{other}", ...]}}',
@@ -307,12 +307,12 @@ class _LoopCall:
             kind = TypeError if end.dtype != "bool" else ValueError
             raise kind(
                 message(
-                    f'{self.layer.what}: "end" is no condition.',
+                    f'{self.layer.what}: "end" is not a condition.',
                     [
                         ("end", f"{[d.short_repr() for d in end.dims]} {end.dtype}"),
                         ("needed", "[batch] bool, with a beam in a search"),
                     ],
-                    "It says for each sequence whether it has ended.",
+                    '"end" states for each sequence whether it has ended.',
                     '"end": {"class": "compare", "from": "output", "kind": "equal", "value": 0}',
                 )
             )

@@ -34,7 +34,7 @@ class _UnitBase(Layer):
     def begin(self) -> None:
         if self.out_dim is None:
             raise value_error(
-                f"{self.what}: how many features?",
+                f"{self.what}: the number of features is unknown.",
                 [("unit", repr(self.opts.get("unit"))), ("n_out", None)],
                 "n_out or out_dim determines it.",
                 f'"{self.name}": {{..., "n_out": 512}}',
@@ -56,7 +56,7 @@ class _UnitBase(Layer):
         self.in_dim = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
         if self.in_dim is None:
             raise dim_error(
-                f"{self.what}: the source has no features.",
+                f"{self.what}: the source has no feature dim.",
                 [("source", shape_of(x))],
                 "A unit reads features, or labels.",
             )
@@ -64,9 +64,9 @@ class _UnitBase(Layer):
         self.module = self.make_unit(self.in_dim, initial)
         if isinstance(self.initial, _Refs) and isinstance(self.module.unit, NativeLstm):
             raise value_error(
-                f"{self.what}: an initial state for NativeLstm.",
+                f"{self.what}: NativeLstm takes no initial state.",
                 [("initial_state", repr(self.opts["initial_state"]))],
-                "This version starts from zeros. The same with a state:",
+                "It always starts from zeros. The same unit with an initial state:",
                 '"unit": "NativeLstm2"',
             )
 
@@ -99,9 +99,9 @@ class _UnitBase(Layer):
             return x
         if own is None or own.size != self.in_dim.size:
             raise dim_error(
-                f"{self.what}: other features.",
+                f"{self.what}: the number of features does not match the parameters.",
                 [("source", shape_of(x)), ("made for", self.in_dim.short_repr())],
-                "A unit has a row of its matrix for each feature.",
+                "The matrix of a unit has one row per feature.",
             )
         if x.sparse_dim is not None:
             x = x + 0
@@ -175,7 +175,7 @@ class RnnCellLayer(_UnitBase):
             raise dim_error(
                 f"{self.what}: the source of a step has a time dim.",
                 [("source", shape_of(x))],
-                "In a loop a cell makes one step, from one frame.",
+                "In a loop, a cell computes one step from one frame.",
                 f'"{self.name}": {{..., "from": "data:source"}}',
             )
         return axis
@@ -203,9 +203,9 @@ class _Refs:
         if not isinstance(given, dict) or set(given) != set(parts):
             shown = ", ".join(given) if isinstance(given, dict) else repr(self.given)
             raise value_error(
-                f"{layer.what}: the initial state has other parts.",
+                f"{layer.what}: the parts of the initial state do not match the unit.",
                 [("given", shown), ("needed", ", ".join(parts))],
-                "Each part of the state has its value.",
+                "Each part of the state needs a value.",
                 f'"initial_state": {{{", ".join(f"{part!r}: ..." for part in parts)}}}',
             )
         return State({**zeros, **{part: self._part(layer, given[part], zeros[part], env) for part in parts}})
@@ -219,9 +219,9 @@ class _Refs:
         own = value.feature_dim
         if own is None or layer.out_dim is None or own.size != layer.out_dim.size:
             raise value_error(
-                f'{layer.what}: the initial state "{given}" has other features.',
+                f'{layer.what}: the initial state "{given}" has the wrong number of features.',
                 [(str(given), shape_of(value)), ("needed", shape_of(zero))],
-                "A part of the state has the features of the output.",
+                "Each part of the state has as many features as the output.",
             )
         if own is not layer.out_dim:
             value, _ = replace_dim(value, in_dim=own, out_dim=layer.out_dim)
@@ -253,7 +253,7 @@ class GetLastHiddenStateLayer(Layer):
                 raise value_error(
                     f'{self.what}: "{ref}" has no state.',
                     [("with a state", ", ".join(scope.finals) or "none")],
-                    "Recurrent layers have a state.",
+                    "Only recurrent layers have a state.",
                 )
             states.append(scope.finals[layer.name])
         combine, key = self.opts.get("combine", "concat"), self.opts.get("key", "*")
