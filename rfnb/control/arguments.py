@@ -32,9 +32,9 @@ def no_call(kind: str, fn: Any) -> TypeError:
     """The error for a call whose result would run later, outside of the run."""
     name = getattr(fn, "__name__", type(fn).__name__)
     return type_error(
-        f"run: its call makes a {kind}, and runs nothing.",
+        f"run: the call returns a {kind} and runs nothing.",
         [("fn", name)],
-        "A run is the call of a function. Give one that goes through all of it:",
+        "A run is the call of a function. Pass a function that consumes all of it:",
         "rf.run(lambda: list(fn(...)))" if kind == "generator" else "rf.run(lambda: asyncio.run(fn(...)))",
     )
 
@@ -45,9 +45,9 @@ def limit_of(what: str, timeout: Any) -> float | None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, Real) or math.isnan(timeout):
         raise value_error(
-            f"{what}: no number of seconds.",
+            f"{what}: not a number of seconds.",
             [("timeout", repr(timeout))],
-            "It waits so many seconds at most; None: as long as it takes.",
+            "The timeout is the maximal number of seconds; None waits without limit.",
         )
     return min(max(0.0, float(timeout)), threading.TIMEOUT_MAX)
 
@@ -62,12 +62,12 @@ def options_of(record: Any) -> bool | Mapping[str, Any]:
         known = list(inspect.signature(recorded).parameters)
         if not isinstance(record, Mapping) or not set(record) <= set(known):
             raise type_error(
-                "run: what is to be recorded?",
+                "run: invalid value of record.",
                 [
                     ("record", sorted(map(str, record)) if isinstance(record, Mapping) else repr(record)),
                     ("options", ", ".join(known)),
                 ],
-                "True, False, or a dict of options of rf.record.",
+                "record is True, False, or a dict of options of rf.record.",
                 'rf.run(fn, record={"kinds": "beams"})',
             )
     return record

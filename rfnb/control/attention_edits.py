@@ -110,9 +110,9 @@ class AttentionEdits:
         if len(found) == 1 or (not found and may_be_unknown):
             return found[0] if found else None
         raise missing_key_error(
-            f'run: {"several paths end in" if found else "nothing has attended at"} "{path}".',
+            f'run: {"several paths end in" if found else "no attention was computed at"} "{path}".',
             [("attention", ", ".join(found or self.known) or "none so far")],
-            "Attention is found by its path in a trace, or by a unique end of it.",
+            "Attention is addressed by its path in a trace, or by a unique end of it.",
         )
 
     # -- for the run -------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class AttentionEdits:
             if one.owner is owner and one.left is not None and not one.refused:
                 assert one.steps is not None
                 self._refuse(
-                    fewer_steps(one.edit, one.steps, f"{one.steps - one.left} since it was asked for, then it was over")
+                    fewer_steps(one.edit, one.steps, f"{one.steps - one.left} since the request, then the loop ended")
                 )
         self._edits = [one for one in self._edits if one.owner is not owner]
 
@@ -185,7 +185,7 @@ class AttentionEdits:
 
     def _not_asked_for(self, edit: RowEdit) -> Exception:
         return value_error(
-            f"{edit.what}: nothing attended there in this step.",
+            f"{edit.what}: no attention was computed there in this step.",
             [("known", ", ".join(self.known) or "none")],
             "Nothing was changed. A change affects the weights of later steps, where they are computed.",
         )
@@ -198,9 +198,9 @@ def fewer_steps(edit: RowEdit, steps: int, come: str) -> Exception:
         come: The number of steps that come, as text.
     """
     return value_error(
-        f"{edit.what}: during {steps} steps, but fewer remain.",
+        f"{edit.what}: during {steps} steps are requested, but fewer remain.",
         [("steps of its loop", come)],
-        "It counts from the next step. For all following steps:",
+        "The steps are counted from the next one. For all following steps:",
         f'run.at.attention["{edit.path}"].during(None)',
     )
 
@@ -251,7 +251,7 @@ def refused(path: str, seen: Iterable[str], known: Mapping[str, Any], *, attends
     if found is None and attends:
         return None
     return value_error(
-        f'attention "{path}": {f"no model is recorded that makes it ({found})" if found else "rf attends nowhere here"}.',
+        f'attention "{path}": {f"no model is recorded that makes it ({found})" if found else "rf computes no attention here"}.',
         [("changed", ", ".join(known) or "none so far")],
         "A run changes weights that rf makes (its layers, rf.dot_attention, your own by rf.generic_attention), and those of a model of "
         "torch that it records:",

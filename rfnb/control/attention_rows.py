@@ -60,15 +60,15 @@ def check_value(edit: RowEdit) -> None:
     if edit.how == "sharpen":
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
             raise value_error(
-                f"{what}: sharpen with temperature {value!r}.",
+                f"{what}: invalid temperature {value!r}.",
                 [("temperature", repr(value))],
-                "It is a number above 0: below 1 a row gets sharper, above 1 flatter.",
+                "The temperature is above 0: values below 1 sharpen a row, values above 1 flatten it.",
                 f'run.at.attention["{edit.path}"].sharpen(0.5)',
             )
     elif edit.how in ("focus", "hide"):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer, str)):
             raise type_error(
-                f"{what}: no position.",
+                f"{what}: not a position.",
                 [("given", repr(value))],
                 "A position is an int, or a label of the dim that is attended over.",
             )
@@ -114,9 +114,9 @@ def _sharpened(edit: RowEdit, rows: np.ndarray) -> np.ndarray:
     """softmax(log(row) / temperature), scaled to the row's former sum."""
     if not (np.isfinite(rows).all() and (rows >= 0).all()):
         raise value_error(
-            f"{edit.what}: sharpen of rows that are no distribution.",
+            f"{edit.what}: only distributions can be sharpened.",
             [("temperature", edit.value)],
-            "A weight is raised to the power of 1 / temperature, so it is a finite number and not below 0.",
+            "Weights are raised to the power of 1 / temperature, so they must be finite and not negative.",
         )
     best = rows.max(-1, keepdims=True, initial=0)
     powers = (rows / np.where(best > 0, best, 1)) ** (1 / edit.value)
@@ -131,7 +131,7 @@ def _without(edit: RowEdit, rows: np.ndarray, real: np.ndarray, axis: Dim) -> np
     rest[..., at] = False
     if not rest.any(-1).all():
         raise value_error(
-            f"{edit.what}: nothing but position {edit.value} may be attended to.",
+            f"{edit.what}: only position {edit.value} may be attended to.",
             [("axis", axis.short_repr())],
             "The weight of a hidden position goes to the others, so at least one other must exist.",
         )
@@ -173,9 +173,9 @@ def _by_dims(edit: RowEdit, value: Tensor, chosen: Chosen, axis: Dim) -> np.ndar
         found.append(same[-1] if same else None)
     if None in found or found.count(axis) != 1 or len(set(found)) != len(found):
         raise shape_error(
-            f"{edit.what}: the row has other dims.",
+            f"{edit.what}: the dims of the row do not match.",
             [("given", dims_text(value.dims)), ("rows", dims_text(wanted))],
-            f"A Tensor that is put in has {axis.name}, and of the others those that it differs along.",
+            f"A Tensor needs the dim {axis.name}, and of the other dims only those along which it differs.",
         )
     return align_host(value.numpy(), tuple(dim for dim in found if dim is not None), wanted)
 
@@ -188,7 +188,7 @@ def _position(edit: RowEdit, axis: Dim) -> int:
         raise index_error(
             f"{edit.what}: no position {at}.",
             [("axis", axis.short_repr())],
-            f"Positions are 0 to {axis.extent - 1}." if axis.extent else "There is nothing to attend to.",
+            f"Positions are 0 to {axis.extent - 1}." if axis.extent else "There are no positions.",
         )
     return int(at)
 
@@ -196,18 +196,18 @@ def _position(edit: RowEdit, axis: Dim) -> int:
 def _refuse_hidden(what: str, axis: Dim, rows: np.ndarray, real: np.ndarray) -> None:
     if (rows * ~real).any():
         raise value_error(
-            f"{what}: weight where nothing is attended to.",
+            f"{what}: weights on padding or masked positions.",
             [("axis", axis.short_repr())],
-            "Padding and masked positions have no weight. The row of a shorter sequence has as many weights as the sequence.",
+            "Padding and masked positions have weight 0. The row of a shorter sequence has one weight per position of the sequence.",
         )
 
 
 def _check_row(row: np.ndarray, edit: RowEdit, *, is_whole: bool) -> None:
     if row.dtype.kind not in "iuf" or not row.ndim:
         raise type_error(
-            f"{edit.what}: no row.",
+            f"{edit.what}: not a row.",
             [("given", f"{row.dtype} {row.shape}" if row.ndim else repr(row.item()))],
-            "A row has a weight for each frame; to put all weight on one of them:",
+            "A row has one weight per frame. To put all weight on one frame:",
             f'run.at.attention["{edit.path}"].focus(3)',
         )
     if not np.isfinite(row).all() or (row < 0).any() or (is_whole and not (row.sum(-1) > 0).all()):
@@ -216,9 +216,9 @@ def _check_row(row: np.ndarray, edit: RowEdit, *, is_whole: bool) -> None:
 
 def _no_weights(edit: RowEdit, row: np.ndarray) -> ValueError:
     return value_error(
-        f"{edit.what}: no weights.",
+        f"{edit.what}: these are not weights.",
         [("rows", row.shape)],
-        "Weights are finite, not below 0 and not all 0. A row is divided by its sum.",
+        "Weights are finite, not negative, not all 0; rows are divided by their sum.",
     )
 
 
@@ -250,9 +250,9 @@ class PositionAttention(OfPosition, Mapping[str, "Rows"]):
     def __getitem__(self, path: str) -> Rows:
         if not isinstance(path, str):
             raise missing_key_error(
-                f"run: no attention {path!r}.",
+                f"run: there is no attention {path!r}.",
                 [("attention", ", ".join(self) or "none so far")],
-                "Attention is found by its path in a trace, or by an end of it.",
+                "Attention is addressed by its path in a trace, or by an end of it.",
             )
         return Rows(self._position, path)
 
@@ -285,7 +285,7 @@ class Rows(OfPosition):
 
     @property
     def dims(self) -> tuple[Dim, ...] | None:
-        """The dims of the rows in the last step; None if nothing has attended there."""
+        """The dims of the rows in the last step; None if no attention was computed there."""
         found = [known for path, known in self._position.attention._known().items() if path == self._full()]
         return found[0].dims if found else None
 
@@ -302,9 +302,9 @@ class Rows(OfPosition):
         """
         if steps is not None and (whole(steps) or 0) < 1:
             raise value_error(
-                f"attention: during {steps!r} steps.",
+                f"attention: invalid number of steps {steps!r}.",
                 [("steps", repr(steps))],
-                "It is for one step or more, or for all following steps.",
+                "steps is at least 1, or None for all following steps.",
                 f'run.at.attention["{self.path}"].during(None)',
             )
         return Rows(self._position, self.path, whole(steps))

@@ -24,7 +24,7 @@ from rfnb.core.errors import message, type_error, value_error
 from rfnb.rec.hold import held_by
 from rfnb.trace.match import is_end_of
 
-_UNHEARD = {"beams": "nothing has chosen", "attention": "nothing has attended"}
+_UNHEARD = {"beams": "nothing was chosen", "attention": "no attention was computed"}
 
 
 class Breakpoint(OfRun):
@@ -99,7 +99,7 @@ class Breakpoint(OfRun):
                 return None
             self._has_missed = True
             self.hits += 1
-            return f"{self.text} was not asked: {missing}. It will be where there is one"
+            return f"{self.text} was not evaluated: {missing}. It is evaluated once there is one"
         except Interrupted:
             why = f"{self.text} was interrupted: it did not end"
         except Exception as error:
@@ -145,7 +145,7 @@ class Breakpoints(OfRun):
         """
         if path is not None and (isinstance(condition, bool) or not isinstance(condition, int)):
             raise type_error(
-                "break_when: a path with a condition that is not a step number.",
+                "break_when: path is only allowed with a step number.",
                 [("condition", repr(condition)), ("path", path)],
                 "In a text, the loop is part of the condition:",
                 "run.break_when('h.max() > 5 and loop == \"decoder\"')",
@@ -153,9 +153,9 @@ class Breakpoints(OfRun):
         ask, name, kinds = _condition(condition, path)
         if path is not None and not isinstance(path, str):
             raise type_error(
-                "break_when: a path that is not a string.",
+                "break_when: path is not a string.",
                 [("path", repr(path))],
-                "It is the path of the loop of the step, or its end:",
+                "path is the path of the loop of the step, or an end of it:",
                 f'run.break_when({condition}, path="decoder")',
             )
         with self._lock:
@@ -202,7 +202,7 @@ def _condition(given: Any, path: str | None) -> tuple[Callable[[Asked], Any], st
     if isinstance(given, int) and not isinstance(given, bool):
         if given < 0:
             raise value_error(
-                "break_when: no number of a step.",
+                "break_when: not a step number.",
                 [("condition", given)],
                 "Steps are counted from 0.",
                 "run.break_when(0)",
@@ -221,9 +221,9 @@ def _condition(given: Any, path: str | None) -> tuple[Callable[[Asked], Any], st
 
         return call, getattr(given, "__name__", "condition").replace("<lambda>", "condition"), frozenset()
     raise type_error(
-        "break_when: no condition.",
+        "break_when: not a condition.",
         [("given", f"{type(given).__name__} {given!r}")],
-        "A function of the position, the number of a step, or a condition as text.",
+        "A condition is a function of the position, the number of a step, or text.",
         'run.break_when("h.abs_max() > 5")',
     )
 
@@ -305,9 +305,9 @@ class Asking(OfRun):
             if again:
                 raise TimeoutError(
                     message(
-                        f"{what}: {name} asks a condition that does not end.",
+                        f"{what}: {name} evaluates a condition that does not end.",
                         [("condition", now[0].text), ("asked for", f"{now[1]:.0f} seconds")],
-                        "It waits in a call that does not return, so nothing can end it. The run continues when the call returns.",
+                        "The condition waits in a call that cannot be interrupted. The run continues when the call returns.",
                     )
                 )
             self.interrupt()

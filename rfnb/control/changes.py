@@ -20,7 +20,7 @@ def by(name: str, words: str) -> str:
     return words if name == YOURS else f"{words} (by {name})"
 
 
-YOURS = "a function of yours"
+YOURS = "your function"
 
 
 def name_of(fn: Any) -> str:

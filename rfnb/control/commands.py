@@ -149,7 +149,7 @@ def changes_of(asked: Sequence[Any]) -> Callable[[Position], None]:
         found, given = _understood(one)
         if found.change is None:
             names = [name for name, other in COMMANDS.items() if other.change]
-            raise _Wrong(f'A branch does not begin with "{one["do"]}". It may with: {", ".join(names)}.')
+            raise _Wrong(f'A branch cannot begin with "{one["do"]}". Possible commands: {", ".join(names)}.')
         made.append((found.change, given))
 
     def do(at: Position) -> None:
@@ -209,7 +209,7 @@ NUMBER = Annotated[Any, Field("a number", _is_number)]
 HOW = Annotated[
     Any, Field('"zero", "scale", "noise" or "paste"', lambda value: value in ("zero", "scale", "noise", "paste"))
 ]
-SOURCE = Annotated[Any, Field("a state that was recorded", lambda value: isinstance(value, Tensor))]
+SOURCE = Annotated[Any, Field("a recorded state", lambda value: isinstance(value, Tensor))]
 CHANGES = Annotated[Any, Field("a list of commands", lambda value: isinstance(value, list))]
 
 
@@ -219,7 +219,7 @@ CHANGES = Annotated[Any, Field("a list of commands", lambda value: isinstance(va
 @command
 def pause(run: Run) -> None:
     """Pause the run before its next step."""
-    run._mark(lambda: run._gate.pause("it was told to"))
+    run._mark(lambda: run._gate.pause("on request"))
 
 
 @command
@@ -303,9 +303,9 @@ def set_(
 ) -> None:
     """Change entries of a state: to a value, or by `how` with an `amount`, or to other entries (`of`) of it or of a `source`."""
     if (value is None) == (how is None):
-        raise _Wrong('Command "set" needs a "value", or says "how"; not both.')
+        raise _Wrong('Command "set" needs either "value" or "how".')
     if (amount is None) == (how in ("scale", "noise")):
-        raise _Wrong('Command "set" has an "amount" for "scale" and "noise", and for nothing else.')
+        raise _Wrong('Command "set" takes "amount" only for "scale" and "noise".')
     found = at.states[state]
     if how == "scale":
         found.scale(amount, entries)
@@ -428,7 +428,7 @@ def edit(run: Run, step: INDEX, path: TEXT, nth: INDEX, then: CHANGES, name: TEX
         def tell() -> None:
             error = made.exception() if made.done() else None
             if error is None and new.drifted:
-                why = f"{new.name}: its way to step {step} is another one than when {run.name} went it: {new.drifted}."
+                why = f"{new.name}: its steps up to step {step} differ from those of {run.name}: {new.drifted}."
                 error = _Wrong(f"{why} Nothing was changed. A run that starts again from the beginning can be changed.")
             if answer.done() or not (made.done() or error):
                 return
@@ -457,7 +457,7 @@ def move(run: Run, number: COUNT, step: INDEX) -> CommandResult | None:
     """Apply a branch's initial changes at another step of the same loop, in another branch."""
     moved = run_numbered(run, number)
     if moved.parent is None or moved.left is None or not moved.then:
-        raise _Wrong(f"{moved.name} has no change that was made by hand at its start.")
+        raise _Wrong(f"{moved.name} has no manual change at its start.")
     path, nth = moved.parent._holder.places[moved.left.tick][:2]
     name = moved.name.removesuffix(f" at {moved.left.step}")
     return edit(moved.parent, step, path, nth, list(moved.then), f"{name} at {step}" if name != moved.name else name)
@@ -468,7 +468,7 @@ def let_go(run: Run, number: COUNT) -> None:
     """Remove a branch and its descendants."""
     gone = run_numbered(run, number)
     if gone.parent is None:
-        raise _Wrong(f"{gone.name} is what all others are branches of.")
+        raise _Wrong(f"{gone.name} is the run that all others branch from.")
     for each in runs_of(gone):
         each._gate.stop()
     _take_back(gone)

@@ -56,7 +56,7 @@ class Expression(OfRun):
         self.kinds: frozenset[str] = frozenset()
         self.names: set[str] = set()
         if len(self.text) > MOST_CHARACTERS:
-            raise self._error(f"{len(self.text)} characters; at most {MOST_CHARACTERS} are read")
+            raise self._error(f"{len(self.text)} characters; at most {MOST_CHARACTERS} are allowed")
         try:
             tree = ast.parse(self.text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -159,7 +159,7 @@ class Expression(OfRun):
 
     def _state(self, name: str) -> Value:
         if any(part.startswith("_") for part in name.split(".")):
-            raise self._error(f"a name with an underscore in front: {name}")
+            raise self._error(f"names must not begin with an underscore: {name}")
 
         self.names.add(name)
 
@@ -201,9 +201,9 @@ class Expression(OfRun):
                 return value
             if not isinstance(value, Numbers):
                 raise type_error(
-                    f"break_when: {name} of what is no state.",
+                    f"break_when: {name} is only for states.",
                     [("condition", self.text), ("value", _shown(value))],
-                    "The numbers of a state are reduced.",
+                    "Reductions take the values of a state.",
                 )
             return getattr(value, name)(**arguments)
 
@@ -212,7 +212,7 @@ class Expression(OfRun):
     def _entries(self, node: ast.Subscript) -> Value:
         inner, entries = self._value(node.value), self._constant(node.slice)
         if not isinstance(entries, dict) or not all(isinstance(at, int) for at in entries.values()):
-            raise self._error(f'which entries: {ast.unparse(node)}; as h[{{"batch": 0}}]')
+            raise self._error(f'unclear entries: {ast.unparse(node)}; as h[{{"batch": 0}}]')
         return lambda asked: _entries_of(inner(asked), entries)
 
     def _arguments(self, node: ast.Call, names: tuple[str, ...], needs: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -235,7 +235,7 @@ class Expression(OfRun):
         try:
             return ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError):
-            raise self._error(f"no plain value: {ast.unparse(node)}") from None
+            raise self._error(f"not a plain value: {ast.unparse(node)}") from None
 
     def _not_a_condition(self, node: ast.expr) -> ValueError:
         return self._error(f"neither true nor false: {ast.unparse(node)}")
@@ -244,7 +244,7 @@ class Expression(OfRun):
         return value_error(
             "break_when: this text is not a condition.",
             [("text", self.text[:80] + ("..." if len(self.text) > 80 else "")), ("but", what)],
-            'It has numbers of states (h.max(), min, mean, sum, norm, abs_max, of some entries h[{"batch": 0}]), step, tick, loop, path,'
+            'A condition uses states (h.max(), min, mean, sum, norm, abs_max, of some entries h[{"batch": 0}]), step, tick, loop, path,'
             " comparisons, + - * / **, and, or, not, and\n"
             'nan(), inf(), not_finite(), ended(), label("AH", rank=0), entropy("att").',
             'run.break_when("h.abs_max() > 5 and step > 3")',
@@ -328,14 +328,14 @@ def _shown(value: Any) -> str:
 
 def _number(value: Any) -> Any:
     if isinstance(value, (str, tuple)):
-        raise type_error("break_when: no number.", [("value", _shown(value))], "Numbers are added and multiplied.")
+        raise type_error("break_when: not a number.", [("value", _shown(value))], "Arithmetic operators take numbers.")
     return value
 
 
 def _single(value: Any) -> Any:
     if not isinstance(value, (int, float)):
         raise type_error(
-            "break_when: min and max of several numbers.", [("value", _shown(value))], "Reduce a state: h.max()"
+            "break_when: min and max take single numbers.", [("value", _shown(value))], "Reduce a state: h.max()"
         )
     return value
 
@@ -352,18 +352,26 @@ def _power(base: Any, exponent: Any) -> Any:
     out = float(_single(base)) ** exponent
     if isinstance(out, complex):
         raise value_error(
-            "break_when: no real number.", [("power", f"{base} ** {exponent}")], "A root of what is below 0."
+            "break_when: the result is not a real number.",
+            [("power", f"{base} ** {exponent}")],
+            "A negative number has no real root.",
         )
     return out
 
 
 def _entries_of(value: Any, entries: Mapping[Any, int]) -> Numbers:
     if not isinstance(value, Numbers):
-        raise type_error("break_when: entries of no state.", [("value", _shown(value))], "A state has entries.")
+        raise type_error(
+            "break_when: only states have entries.", [("value", _shown(value))], "Entries are selected from a state."
+        )
     return value.at(entries)
 
 
 def _truth(value: Any, text: str) -> bool:
     if isinstance(value, Numbers):
-        raise type_error("break_when: which of them?", [("condition", text)], "Over all dims, one is enough: any()")
+        raise type_error(
+            "break_when: several values have no truth value.",
+            [("condition", text)],
+            "Over all dims, one is enough: any()",
+        )
     return bool(value)

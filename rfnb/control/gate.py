@@ -271,9 +271,9 @@ class Gate(OfRun, Generic[P]):
                 raise _over()
             if self.mode != "paused":
                 raise runtime_error(
-                    "run: it is running; its values can be read and changed only while it is paused.",
+                    "run: values can be read and changed only while the run is paused.",
                     [("state", self.mode)],
-                    "Another thread runs its steps. Pause it first:",
+                    "Another thread executes the steps. Pause the run first:",
                     "run.pause()",
                 )
             self._asked.append((fn, future))
@@ -283,8 +283,8 @@ class Gate(OfRun, Generic[P]):
 
 def _over() -> RuntimeError:
     return runtime_error(
-        "run: it is over.",
+        "run: the run has ended.",
         [],
-        "What it has left is run.result. Another run can continue from one of its steps:",
+        "Its result is run.result. Another run can continue from one of its steps:",
         "branch = run.from_step(3)",
     )

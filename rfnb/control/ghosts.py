@@ -197,7 +197,7 @@ def once_only(run: Run) -> None:
     left = [each.words for each in run._changed_by_itself.values() if each.counts]
     if left:
         raise runtime_error(
-            f"{run.name}: it would run again, and changes {left[0]} each time.",
+            f"{run.name}: a rerun would repeat its side effect on {left[0]} each time.",
             [("changes", ", ".join(left[:_FEW]))],
             "The effect of a change is previewed only for functions without side effects. A branch runs it anyway:",
             f"branch = run.from_step({run.steps[-1][1]})" if run.steps else None,
@@ -337,15 +337,15 @@ def verdict(name: str, plain: Outcome, changed: Outcome, seq: int = 0, lane: Lan
     if score is not None:
         said.append(f"{score:.2f}".replace("-", "−"))
     if same:
-        said.append("the same as without it")
+        said.append("no change")
     elif difference is not None:
         far = f"{abs(difference):.2f} nats {'better' if difference > 0 else 'worse'}"
         said.append("as likely" if abs(difference) < _EQUAL else far)
     words = f"With {name}: {', '.join(said)}."
     if lane is not None and lane.fell is not None:
         step, behind = lane.fell
-        far = "" if behind is None else f", {behind:.2f} nats behind the last that went on"
-        words += f" {lane.labels[0]} fell out at step {step}{far}."
+        far = "" if behind is None else f", {behind:.2f} nats behind the last hypothesis kept"
+        words += f" {lane.labels[0]} was pruned at step {step}{far}."
     told = {"labels": list(labels), "score": score, "difference": difference, "same": same, "words": words}
     edits = aligned(before, labels)
     return told if same or edits is None else told | {"edits": edits.replace("d", "")}

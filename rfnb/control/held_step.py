@@ -162,7 +162,7 @@ class HeldStep(StepAround):
         if len(search.links) > 1:
             self.refuse(
                 value_error(
-                    f"{decided.kind}: nothing but the first label.",
+                    f"{decided.kind}: only the first label can be changed.",
                     [("then", repr(decided.label))],
                     "A step chooses several times in this search: after the first choice, a label may be replaced.",
                 )
@@ -186,7 +186,7 @@ class HeldStep(StepAround):
         loop, search = self._loop, self._loop.search
         if search is not None and search.leave:
             raise value_error(
-                f"{kind}: not here.",
+                f"{kind}: not possible here.",
                 [("seq", seq), ("hypothesis", hypothesis)],
                 "An ended hypothesis leaves the beam of this search. The end label ends a hypothesis:",
                 "run.force(end_label, hypothesis=0)",
@@ -246,9 +246,9 @@ class HeldValues:
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
         """Refuse the change."""
         raise value_error(
-            f"{kind}: not here.",
+            f"{kind}: not possible here.",
             [("seq", seq), ("hypothesis", hypothesis)],
-            "This loop ends for all at once, and by its own condition.",
+            "This loop ends for all sequences at once, by its own condition.",
         )
 
 
@@ -270,7 +270,7 @@ class HeldEnd(HeldValues):
 
 def _no_step_comes(decided: Decided, labels: Dim | tuple[Dim, ...] | None) -> ValueError:
     return value_error(
-        "force: no step is left for the labels that should follow.",
+        "force: no step is left for the following labels.",
         [
             ("then", ", ".join(label_words(label, labels) for label in (decided.label, *decided.then))),
             ("seq", decided.seq),
@@ -323,6 +323,6 @@ def nothing_chooses(decided: Decided, who: str = "nothing") -> ValueError:
     return value_error(
         f"{decided.kind}: there is no choice here.",
         [("label", repr(decided.label)), ("chooses", who)],
-        "A label is chosen by rf.choice in a step of a Loop, or by rf.beam_search.",
+        "Labels are chosen by rf.choice in a step of a Loop, or by rf.beam_search.",
         "label = rf.choice(log_probs, axis=vocab, beam_size=4)    # in a step of the loop that the run holds",
     )

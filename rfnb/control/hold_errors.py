@@ -34,7 +34,7 @@ def nothing_held(name: str, fn: Callable[..., Any], result: Any, loops: Sequence
         rule = "A forward pass has no steps of a loop. It can be held before calls of modules, by their paths:"
         line = 'rf.run(fn, record={"model": model}, modules=["layers.0", "layers.1"], paused=True)'
     return message(
-        f"{name}: it should pause, but ran without a step to pause at.",
+        f"{name}: the run was to pause, but has no step to pause at.",
         [("ran", called), ("loops", ", ".join(loops) or "none")],
         rule,
         line,

@@ -80,12 +80,12 @@ class Trunk:
             return None
         if (path, step) != self._steps[tick]:
             loop, index = self._steps[tick]
-            return f'step {index} of "{loop}" came here, now it is step {step} of "{path}"'
+            return f'step {index} of "{loop}" was expected here, but the run is at step {step} of "{path}"'
         state = self.kept.difference(tick, held.states_now)
         if state is not None:
-            return f'state "{state}" is another one before step {step} of "{path}"'
+            return f'state "{state}" differs before step {step} of "{path}"'
         if self._is_other and tick == self.end:
-            return f'up to step {step} of "{path}" states are as they were, but not what comes'
+            return f'up to step {step} of "{path}" the states are equal, but later values differ'
         return None
 
 
@@ -157,7 +157,7 @@ class Holder(Hold):
             self._has_passed(loop.name, "without a step")
             return HeldStep(step, loop, self)
         if not self._gate.is_worker:
-            self._has_passed(loop.name, "in a thread that the function has started")
+            self._has_passed(loop.name, "in a thread started by the function")
         return step
 
     def _has_passed(self, loop: str, why: str) -> None:
@@ -167,7 +167,7 @@ class Holder(Hold):
     def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
         if not self.holds_here():
             if not self._gate.is_worker:
-                self._has_passed(function, "in a thread that the function has started")
+                self._has_passed(function, "in a thread started by the function")
             return state
         if not index:
             self._functions.append(object())
@@ -263,7 +263,7 @@ class Holder(Hold):
             return
         self._refused.append(str(error))
         tick = len(self.steps) - 1
-        self._note(tick, *self.steps[tick], f"could not be done: {str(error).splitlines()[0]}")
+        self._note(tick, *self.steps[tick], f"failed: {str(error).splitlines()[0]}")
 
     def before_step(
         self,
@@ -301,7 +301,7 @@ class Holder(Hold):
             self.drifted = f"{found}; {trunk.around}" if trunk.around else found
             self.kept.leave_trunk(tick)
             self.kept.add(tick, held.states_now)
-            why = f"this is not what the run it branches from did: {self.drifted}"
+            why = f"its steps differ from those of its parent run: {self.drifted}"
             if not trunk.around:
                 why += ". Something outside of its loops has changed"
         try:
@@ -377,9 +377,9 @@ class Holder(Hold):
         self._refused += self.model_edits.never_came()
         if self._trunk is not None and self._trunk.end >= 0:  # else it was made of a run before its first step
             (path, step), around = self._trunk.step(self._trunk.end), self._trunk.around
-            found = f'it was over after {len(self.steps)} steps, before step {step} of "{path}"'
+            found = f'it ended after {len(self.steps)} steps, before step {step} of "{path}"'
             self._trunk, self.drifted = None, f"{found}; {around}" if around else found
-            self._refused.append(f"It never came to where it was to go its own way: {self.drifted}.")
+            self._refused.append(f"It never reached its branch point: {self.drifted}.")
         self._refused += self._breakpoints.never_came()
 
     def tick_of(self, what: str, step: int, path: str | None, nth: int | None) -> int:
@@ -405,7 +405,7 @@ class Holder(Hold):
         raise index_error(
             f"{what}: {'several steps' if found else 'no step'} {step}{f' of {path}' if path else ''}.",
             [("loops", loops or "none so far")],
-            "Several loops have one, or one has run several times. Say which."
+            "Several loops have this step, or a loop ran several times. Choose one."
             if found
             else "The run has these steps so far.",
             f'run.{what}({step}, path="{steps[found[-1]][0]}", nth={self.places[found[-1]].nth})' if found else None,

@@ -56,18 +56,22 @@ def change_length(
     if why is None and host is None:
         why = "Before the first step, the ends are unknown."
     if why is not None or host is None:
-        raise value_error(f"{kind}: not here.", [("seq", seq), ("hypothesis", hypothesis)], why or "")
+        raise value_error(f"{kind}: not possible here.", [("seq", seq), ("hypothesis", hypothesis)], why or "")
     which = _which(kind, ends.dims, batch, seq, hypothesis)
     name = f"sequence {seq}" if hypothesis is None else f"hypothesis {hypothesis} of sequence {seq}"
     if kind == "end":
         if not (which & ~host).any():
-            raise value_error(f"end: {name} has ended.", [("seq", seq), ("hypothesis", hypothesis)], "It ends once.")
+            raise value_error(
+                f"end: {name} has ended.", [("seq", seq), ("hypothesis", hypothesis)], "A sequence ends only once."
+            )
         ends.end_now(which)
         return f"ended {name}"
     which &= host
     if not which.any():
         raise value_error(
-            f"go_on: {name} has not ended.", [("seq", seq), ("hypothesis", hypothesis)], "It continues by itself."
+            f"go_on: {name} has not ended.",
+            [("seq", seq), ("hypothesis", hypothesis)],
+            "It continues without a command.",
         )
     if not ends.goes_on_from(which):
         raise value_error(

@@ -24,7 +24,7 @@ class OfRun(NotPicklable):
 
     _not_pickled = (
         "A run",
-        "It is a thread of this process. What is kept of it is its trace, and those of its branches:",
+        "A run is a thread of this process. To keep its data, store its trace and those of its branches:",
         'run.save("run.rfnb")',
     )
 
@@ -34,7 +34,7 @@ class OfPosition(NotPicklable):
 
     _not_pickled = (
         "What is looked at where a run stands",
-        "It is changed there and nowhere else. Its values are a Tensor, or an array:",
+        "Such an object belongs to its position. To keep its values, take the Tensor or an array:",
         'run.at.states["h"].tensor',
     )
 
@@ -73,7 +73,7 @@ def _in_fork() -> None:
         run._error = runtime_error(
             f"{run.name}: it runs in another process.",
             [("here", os.getpid()), ("there", os.getppid())],
-            "This one was forked from it, and has no threads of it.",
+            "This process was forked from it, and does not have its threads.",
         )
 
 

@@ -57,7 +57,7 @@ class ModelEdits:
             raise value_error(
                 "edit: this run records no model.",
                 [("places", ", ".join(edits))],
-                "Places are paths of the model that is recorded:",
+                "Places are paths of the recorded model:",
                 'rf.run(lambda: model.generate(ids), record={"model": model}, paused=True)',
             )
         made = edits_for(self._model, edits)
@@ -92,7 +92,9 @@ class ModelEdits:
 
     def never_came(self) -> list[str]:
         """The edits that were never applied, as text."""
-        return [f'edit "{each.text}": nothing came to it in its steps.' for each in self._made if not each.done]
+        return [
+            f'edit "{each.text}": its place was not reached in these steps.' for each in self._made if not each.done
+        ]
 
     def _is_in(self, path: str, tick: int, steps: int | None) -> bool:
         """True if the current step is among the `steps` steps of a loop from a tick on."""

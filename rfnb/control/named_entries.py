@@ -56,9 +56,9 @@ class Chosen:
         self._what, self._all, self._code = what, tuple(dims), code
         if entries is not Ellipsis and not isinstance(entries, Mapping):
             raise type_error(
-                f"{what}: which entries?",
+                f"{what}: entries without dims.",
                 [("given", repr(entries)), ("dims", dims_text(dims))],
-                "An axis has a dim and no number.",
+                "Axes are selected by dim, not by number.",
                 f"{code}[{{{', '.join(f'{dim.name!r}: 0' for dim in dims)}}}]",
             )
         chosen: list[Any] = [None] * len(self._all)

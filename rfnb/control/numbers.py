@@ -145,9 +145,9 @@ class Numbers(Reduced):
         if self.host.size == 1 and self.real is None:
             return bool(self.host.reshape(-1)[0])
         raise value_error(
-            "numbers: which of them?",
+            "numbers: several values have no truth value.",
             [("numbers", f"{dims_text(self.dims)} {self.host.dtype}")],
-            "Several are neither True nor False. Say whether one of them is enough:",
+            "Reduce them first, for example by any():",
             '(run.at.states["h"] > 5).any()',
         )
 

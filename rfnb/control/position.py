@@ -85,7 +85,7 @@ class Position(OfRun, NearNames):
 
     def __repr__(self) -> str:
         if self.is_left:
-            return f"<{self.words()}, from where the run has gone on>"
+            return f"<{self.words()}, which the run has left>"
         names = f", states {', '.join(self.states)}" if len(self.states) else ""
         return f"<{self.words()}{names}>"
 
@@ -120,9 +120,9 @@ class Position(OfRun, NearNames):
         labels = list(label) if isinstance(label, list) else [label]
         if not labels or (len(labels) > 1 and then):
             raise value_error(
-                "force: which labels?",
+                "force: invalid labels.",
                 [("label", repr(label)), ("then", ", ".join(map(repr, then)) or "none")],
-                "One or several labels of this step; or one, and those of the steps after.",
+                "Give one or several labels of this step, or one label followed by those of later steps.",
                 'run.at.force("AH", "L")',
             )
 
@@ -137,7 +137,10 @@ class Position(OfRun, NearNames):
         labels = list(label) if isinstance(label, list) else [label]
         if not labels:
             raise value_error(
-                "ban: which labels?", [("label", "[]")], "One or several labels of this step.", 'run.at.ban("AH")'
+                "ban: invalid labels.",
+                [("label", "[]")],
+                "Give one or several labels of this step.",
+                'run.at.ban("AH")',
             )
 
         def edit(at: Position) -> str:
@@ -232,7 +235,7 @@ class PositionStates(OfPosition, Mapping[str, StateValue]):
             raise missing_key_error(
                 f'run: {"several states end in" if found else "no state"} "{path}".',
                 [("states", ", ".join(found or tensors) or "none")],
-                "A state is found by its path, or by a unique end of it.",
+                "A state is addressed by its path, or by a unique end of it.",
                 f'run.at.states["{nearest(path, found or tensors)}"]'
                 if tensors
                 else "run.step()    # until there are states",

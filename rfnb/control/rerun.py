@@ -84,7 +84,7 @@ class HeldPast:
     def edit(self, name: str, value: Any) -> NoReturn:
         """Refuse the change."""
         raise value_error(
-            f'look: state "{name}" is that of a step that was made.',
+            f'look: state "{name}" belongs to a past step.',
             [("step", self._step)],
             "The past cannot be changed. A branch can continue differently from there:",
             f"branch = run.from_step({self._step})",

@@ -180,7 +180,7 @@ class Run(OfRun, NearNames):
         limit = limit_of("pause", timeout)
         self._is_to_hold = True
         self.told += 1
-        self._gate.pause("it was told to")
+        self._gate.pause("on request")
         self._end_condition("pause", limit, self._gate.until_standing)
         return self._arrived(limit)
 
@@ -194,7 +194,10 @@ class Run(OfRun, NearNames):
         limit = limit_of("step", timeout)
         if (whole(steps) or 0) < 1:
             raise value_error(
-                f"step: {steps!r} steps.", [("steps", repr(steps))], "A run advances by one step or more.", "run.step()"
+                f"step: invalid number of steps {steps!r}.",
+                [("steps", repr(steps))],
+                "A run advances by one step or more.",
+                "run.step()",
             )
         self._need_on("step")
         self._is_to_hold = True
@@ -241,7 +244,7 @@ class Run(OfRun, NearNames):
             raise type_error(
                 "wait: poll is not a bool.",
                 [("poll", repr(poll))],
-                "It is whether buttons of pages work meanwhile; the timeout is in seconds:",
+                "poll determines whether buttons of pages work while waiting; the timeout is in seconds:",
                 f"run.wait({poll!r}, poll=True)" if isinstance(poll, (int, float)) else "run.wait(poll=True)",
             )
         limit = limit_of("wait", timeout)
@@ -382,7 +385,7 @@ class Run(OfRun, NearNames):
         at = self._gate.at
         if at is None:
             raise runtime_error(
-                f"{self.name}: it stands nowhere.",
+                f"{self.name}: it is not paused at a step.",
                 [("state", self.state)],
                 "The values of a run can be read and changed only while it is paused.",
                 "run.pause()" if self.state == "running" else self._further()[1],
@@ -423,7 +426,7 @@ class Run(OfRun, NearNames):
         self._say_unheld()
         unsaid = self._holder.take_refused()
         if unsaid is not None:  # of its last step, after which it has not paused
-            warn_user(f"{self.name}: something was not done as it was asked for.\n{unsaid}")
+            warn_user(f"{self.name}: some requests were not carried out.\n{unsaid}")
         return self._result
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -504,7 +507,7 @@ class Run(OfRun, NearNames):
             raise type_error(
                 "from_step: the change is not a function.",
                 [("given", type(change).__name__)],
-                "It gets the position before the step.",
+                "The function takes the position before the step.",
                 f'run.from_step({step}, lambda at: at.force("AH"))',
             )
         tick = self._holder.tick_of("from_step", step, path, nth)
@@ -514,7 +517,7 @@ class Run(OfRun, NearNames):
         if change is not None:
             branch._changes[tick] = [change]
         if paused or (paused is None and change is None):
-            branch._holder.halt = tick, f"here it leaves {self.name}"
+            branch._holder.halt = tick, f"here it branches from {self.name}"
         with _naming:
             taken = self.root._names
             branch.name = free_name(branch.name, taken)
@@ -552,7 +555,7 @@ class Run(OfRun, NearNames):
             raise missing_key_error(
                 f'run: no branch "{name}".',
                 [("branches", ", ".join(found))],
-                "A branch has the name that it was created with; later ones with an equal name get a number.",
+                "Branches keep the name they were created with; later ones with an equal name get a number.",
                 f'run.find("{self.root.name}")',
             )
         return found[name]
@@ -591,9 +594,9 @@ class Run(OfRun, NearNames):
     def _need_outside(self, what: str) -> None:
         if self._gate.is_worker and self._gate.mode != "over":
             raise runtime_error(
-                f"{what}: inside of {self.name}.",
+                f"{what}: called inside {self.name}.",
                 [("thread", threading.current_thread().name)],
-                "It would wait for itself forever. Do that in another cell or thread.",
+                "The run would wait for itself forever. Call it in another cell or thread.",
             )
 
     def _need_on(self, what: str) -> None:

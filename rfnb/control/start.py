@@ -58,14 +58,14 @@ def run(
         )
     if not callable(fn):
         raise type_error(
-            "run: no function.", [("given", type(fn).__name__)], "It runs when it is called.", "rf.run(model.search, x)"
+            "run: not a function.", [("given", type(fn).__name__)], "A run calls a function.", "rf.run(model.search, x)"
         )
     kind = runs_later(fn)
     if kind is not None:
         raise no_call(kind, fn)
     if holding() is not None:
         raise runtime_error(
-            "run: inside of a run.",
+            "run: called inside a run.",
             [("fn", getattr(fn, "__name__", type(fn).__name__))],
             "The outer run holds the loops of the functions called here.",
             "fn(...)",

@@ -86,7 +86,9 @@ class StateValue(OfPosition, Reduced):
         """Multiply entries of a float state."""
         if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not math.isfinite(factor):
             raise type_error(
-                f'state "{self.name}": scale by {factor!r}.', [("factor", repr(factor))], "A factor is a finite number."
+                f'state "{self.name}": invalid factor {factor!r}.',
+                [("factor", repr(factor))],
+                "A factor is a finite number.",
             )
         entries = by_name(entries, self.dims)
         self._do(entries, f"times {number_words(factor)}", lambda now: now._computed(entries, lambda x: x * factor))
@@ -95,16 +97,16 @@ class StateValue(OfPosition, Reduced):
         """Add normally distributed numbers to entries of a float state; the same for the same seed, independent of other draws."""
         if isinstance(std, bool) or not isinstance(std, (int, float)) or not 0 <= std < math.inf:
             raise value_error(
-                f'state "{self.name}": noise of {std!r}.',
+                f'state "{self.name}": invalid standard deviation {std!r}.',
                 [("std", repr(std))],
-                "A standard deviation is a number from 0.",
+                "A standard deviation is a number of at least 0.",
             )
         number = whole(seed)
         if number is None or number < 0:
             raise value_error(
-                f'state "{self.name}": noise of seed {seed!r}.',
+                f'state "{self.name}": invalid seed {seed!r}.',
                 [("seed", repr(seed))],
-                "A seed is an integer from 0; equal seeds give equal noise.",
+                "A seed is an integer of at least 0; equal seeds give equal noise.",
             )
         entries = by_name(entries, self.dims)
 
@@ -153,7 +155,7 @@ class StateValue(OfPosition, Reduced):
         """The tensor with some entries replaced by a function of them."""
         if "float" not in self.tensor.dtype:
             raise type_error(
-                f'state "{self.name}": no numbers to compute with.',
+                f'state "{self.name}": its values are not numbers to compute with.',
                 [("state", f"{shape_of(self.tensor)} {self.tensor.dtype}")],
                 "Labels, flags and counts can be set, but not scaled or perturbed.",
             )
@@ -167,12 +169,12 @@ class StateValue(OfPosition, Reduced):
         same = sorted(wanted) == sorted(names) and len(set(names)) == len(names)
         if source.dtype != self.tensor.dtype or not same or [sizes[name] for name in wanted] != list(target.shape):
             raise dim_error(
-                f'state "{self.name}": what is pasted does not fit.',
+                f'state "{self.name}": the pasted values do not fit.',
                 [
                     ("entries", f"{_sized(target)} {self.tensor.dtype}"),
                     ("pasted", f"{_sized(chosen)} {source.dtype}"),
                 ],
-                "Both have dims of the same names and sizes, and the same dtype. A dim that only one of them has is chosen from.",
+                "Both need dims of the same names and sizes, and the same dtype. Select an entry of a dim that only one of them has.",
             )
         host = chosen.of(source.numpy())
         return self.changed(to, host.transpose([names.index(name) for name in wanted]))
@@ -205,7 +207,7 @@ class StateValue(OfPosition, Reduced):
             raise index_error(
                 f"{self._what}: these entries are padding.",
                 [("state", shape_of(self.tensor))],
-                "Padding has no effect. A sequence has as many frames as its length.",
+                "Padding has no effect: a sequence has as many frames as its length.",
             )
 
     def _filled(self, chosen: Chosen, value: Any) -> Tensor:
@@ -221,7 +223,7 @@ class StateValue(OfPosition, Reduced):
             raise shape_error(
                 f'state "{self.name}": the values do not fit.',
                 [("entries", chosen.shape), ("values", value.shape)],
-                "An array has one value for each entry, in the order of the state's dims; a number is for all of them.",
+                "An array has one value per entry, in the order of the state's dims; a number applies to all entries.",
             ) from None
         host = np.zeros([dim.extent for dim in self.dims], value.dtype)
         chosen.put(host, value)
@@ -242,7 +244,7 @@ class StateValue(OfPosition, Reduced):
             or (value.dtype.kind != "b" and dtype == "bool")
         ):
             raise type_error(
-                f'state "{self.name}": values of another kind.',
+                f'state "{self.name}": the values have the wrong dtype.',
                 [("state", dtype), ("values", value.dtype)],
                 "A state keeps its dtype.",
             )
@@ -250,7 +252,7 @@ class StateValue(OfPosition, Reduced):
         least, most = _range_of(dtype)
         if numbers.size and not least <= numbers.min() <= numbers.max() <= most:
             raise value_error(
-                f'state "{self.name}": values beyond its range.',
+                f'state "{self.name}": the values exceed the range of its dtype.',
                 [("state", dtype), ("values", f"{numbers.min()} to {numbers.max()}")],
                 f"A {dtype} is {least} to {most}.",
             )
@@ -267,9 +269,9 @@ class StateValue(OfPosition, Reduced):
         old = self.tensor
         if set(new.dims) - set(old.dims) or new.dtype != old.dtype:
             raise dim_error(
-                f'state "{self.name}": it keeps its dims and dtype.',
+                f'state "{self.name}": the value has the wrong dims or dtype.',
                 [("state", f"{shape_of(old)} {old.dtype}"), ("given", f"{shape_of(new)} {new.dtype}")],
-                "The new Tensor has the dims of the state or fewer, and its dtype.",
+                "The new Tensor needs the dtype of the state, and the same dims or fewer.",
             )
 
 

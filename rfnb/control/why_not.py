@@ -106,7 +106,7 @@ class WhyNot:
     """
 
     take_apart: Callable[[], Any] | None = None  # None if nothing can be rerun for it
-    tried = "No length exponent gives it. Nothing else was tried, since a recording cannot run again; rf.why_not(rf.run(fn), expected) can."
+    tried = "No length exponent produces it. Nothing else was tried: a recording cannot run again; rf.why_not(rf.run(fn), expected) can."
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class WhyNot:
             raise index_error(
                 f"why_not: no repair {number}.",
                 [("repairs", len(self.repairs))],
-                "They are counted from 0.",
+                "Indices begin at 0.",
                 "why.repairs",
             )
         repair = self.repairs[number]
@@ -146,7 +146,7 @@ class WhyNot:
             raise value_error(
                 "why_not: this repair is an option of the search.",
                 [("repair", repair.words)],
-                "A branch starts at a step; an option is set in the call of the search.",
+                "A branch changes a step; the call of the search sets its options.",
             )
         assert repair.step is not None and self._tries is not None
         run, place = self._tries.run, self._tries.place
@@ -171,7 +171,7 @@ class WhyNot:
             raise value_error(
                 "why_not: there is no margin to decompose.",
                 [("kind", self.kind), ("of", "a recording" if self._tries is None else self._tries.run.name)],
-                "A margin is between two outputs with scores, and is found by running again with both.",
+                "A margin needs two outputs with scores, which a rerun computes.",
                 "rf.why_not(rf.run(fn), expected).parts",
             )
         return _by_above("parts", self._tries, self._tokens)
@@ -181,7 +181,7 @@ class WhyNot:
         """The answer in a sentence."""
         said, wanted = " ".join(self.found), " ".join(self.expected)
         if self.kind == "found":
-            return f"It was said: {wanted} ({self.found_score:.3f})."
+            return f"The search found it: {wanted} ({self.found_score:.3f})."
         far = ""
         if self.expected_score is not None and self.found_score is not None:
             better, worse = sorted((self.expected_score, self.found_score), reverse=True)
@@ -191,9 +191,9 @@ class WhyNot:
             "search error": f"The model prefers {wanted} to {said}{far}: the search lost it",
             "model error": f"The model prefers {said} to {wanted}{far}",
             "not allowed": f"{wanted} is not allowed: a limit of the search forbids {forbids}",
-            "too long": f"{wanted} is longer than the search lets anything be",
+            "too long": f"{wanted} is longer than the search allows",
             "impossible": f"The model gives {wanted} the probability 0",
-            "unknown": f"Whether the model prefers {said} to {wanted} is not known: what fell was not scored to its end",
+            "unknown": f"Whether the model prefers {said} to {wanted} is not known: it was pruned before its score was complete",
         }[self.kind]
         if self.fell is None:
             return f"{means}. It was in the beam until the end."
@@ -201,9 +201,11 @@ class WhyNot:
             return f"{means}. It was forbidden at step {self.fell}."
         rank = "" if self.rank is None else f" on rank {self.rank}"
         behind = (
-            "" if self.margin is None or self.margin >= 0 else f", {-self.margin:.2f} nats behind the last that went on"
+            ""
+            if self.margin is None or self.margin >= 0
+            else f", {-self.margin:.2f} nats behind the last hypothesis kept"
         )
-        return f"{means}. It fell at step {self.fell}{rank}{behind}."
+        return f"{means}. It was pruned at step {self.fell}{rank}{behind}."
 
     def __repr__(self) -> str:
         number = lambda value: "" if value is None else f"{value:.2f}"  # noqa: E731
@@ -308,7 +310,7 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
         repairs.append(Repair("threshold", words, None, False))
     if kind == "too long":
         most = len(tokens) + all(item.tokens[-1] != tokens[-1] for item in history.finished(seq))
-        repairs.append(Repair("steps", f"max_seq_len={most} lets it be made", None, False))
+        repairs.append(Repair("steps", f"max_seq_len={most} allows its length", None, False))
     if kind not in ("found", "not allowed", "too long", "impossible"):
         if tries is not None:
             repairs += [*tries.labels(tokens, texts[0]), *tries.positions(tokens)]
@@ -320,7 +322,7 @@ def answer(source: Any, expected: str | Sequence[Any], seq: int, begun: Callable
     out = WhyNot(tries, kind, tokens, texts, scores, fell, steps, repairs, forbidden)
     if tries is not None:
         out.tried = (
-            f"No single label{', position of an attention' if tries.attended else ''} or length exponent gives it."
+            f"No single label{', position of an attention' if tries.attended else ''} or length exponent produces it."
         )
     return out
 
@@ -357,16 +359,16 @@ def searched(run: Run, what: str) -> tuple[BeamHistory, StepPlace]:
     if base.run.state == "failed":
         error = base.run.error
         raise value_error(
-            f"{what}: this run has failed.",
+            f"{what}: the run failed.",
             [("run", run.name), ("error", f"{type(error).__name__}: {error}".splitlines()[0])],
-            "It explains the result of a search. The full error:",
+            "Only the result of a search can be explained. The full error:",
             "run.result",
         ) from error
     if history is None or place is None:
         raise value_error(
             f"{what}: there is no search in the last loop of this run.",
             [("run", run.name), ("steps", len(base.run.steps))],
-            "The candidates are recorded if the run records:",
+            "Candidates are only known if the run records:",
             'run = rf.run(fn, record={"model": model})',
         )
     return history, place
@@ -383,13 +385,13 @@ def found_in(history: BeamHistory, seq: int, what: str) -> Hypothesis:
         raise index_error(
             f"{what}: no sequence {seq}.",
             [("sequences", history.num_seqs)],
-            "They are counted from 0.",
+            "Indices begin at 0.",
             f"rf.{what}(run, {'expected, ' if what == 'why_not' else ''}seq=0)",
         )
     found = result_of(history, seq)
     if found is None:
         raise value_error(
-            f"{what}: the search has found nothing.", [("sequence", seq)], "There is nothing to compare with."
+            f"{what}: the search found nothing.", [("sequence", seq)], "There is no result to compare with."
         )
     return found
 
@@ -408,9 +410,9 @@ def _history_of(source: Any) -> BeamHistory:
     source = getattr(source, "history", source)
     if not isinstance(source, BeamHistory):
         raise type_error(
-            "why_not: nothing with a search.",
+            "why_not: not a search.",
             [("given", type(source).__name__)],
-            "It takes a run, for which it tries changes, or a recording.",
+            "why_not takes a run, whose search it repeats with changes, or a recording.",
             "run = rf.run(fn); rf.why_not(run, expected)",
         )
     return source
@@ -424,9 +426,9 @@ def _tokens(history: BeamHistory, seq: int, expected: str | Sequence[Any], found
         out.append(end)
     if not out or (end in out and out.index(end) != len(out) - 1):
         raise value_error(
-            "why_not: what was expected?",
+            "why_not: the expected output is not valid.",
             [("expected", repr(expected)), ("end", "none" if end is None else history.label(end, 0))],
-            "It has labels, and nothing after its end.",
+            "It has at least one label, and no label after the end label.",
             f"rf.why_not(run, {' '.join(found.labels)!r})",
         )
     return out
@@ -446,7 +448,7 @@ def labels_in(history: BeamHistory, given: str | Sequence[Any], found: Hypothesi
         lambda part: value_error(
             f"{what}: no such label.",
             [("label", repr(part)), ("labels", ", ".join(sorted(known, key=known.__getitem__)[:12]) or count)],
-            "Labels are those of the search, their texts or indices.",
+            "Give labels of the search, by text or index.",
             f"rf.{what}(run, {' '.join(found.labels)!r})" if what == "why_not" else None,
         ),
     )
@@ -507,7 +509,9 @@ class Tries:
                 made._gate.stop()
             made._gate.until_over()
         if self._stopped:
-            raise runtime_error("why_not: it was stopped.", [("run", self.run.name)], "Its answer is no longer needed.")
+            raise runtime_error(
+                "why_not: the analysis was stopped.", [("run", self.run.name)], "A newer question replaced it."
+            )
         return made
 
     def stop(self) -> None:
@@ -580,7 +584,7 @@ def _end_of(history: BeamHistory, seq: int, expected: Any, found: Hypothesis) ->
         raise value_error(
             "why_not: the expected output is incomplete.",
             [("expected", repr(expected)), ("found", f"{len(found.tokens)} labels")],
-            "No hypothesis ends there. It has as many labels as the result, or these and the end label.",
+            "No hypothesis ends there. Give as many labels as the result has, or append the end label.",
             f"rf.why_not(run, {' '.join(found.labels)!r})",
         )
     return end

@@ -123,7 +123,7 @@ class Atlas(Measured):
             raise index_error(
                 f"atlas: no cell {row}, {col}.",
                 [("rows", rows), (self.columns[0], cols)],
-                "They are counted from 0.",
+                "Indices begin at 0.",
                 "atlas.branch(0, 0)",
             )
         at = self.place(row)
@@ -280,16 +280,16 @@ def atlas(
     """
     if not isinstance(run, Run):
         raise type_error(
-            "atlas: nothing to run again.",
+            "atlas: not a run.",
             [("given", type(run).__name__)],
-            "Each cell is another run of a function:",
+            "Each cell needs a rerun of a function:",
             "run = rf.run(fn); rf.atlas(run)",
         )
     if over not in _COMPANIONS:
         raise value_error(
-            f'atlas: over "{over}".',
+            f'atlas: unknown value of over: "{over}".',
             [("known", ", ".join(_COMPANIONS))],
-            "It is the kind of value that each column changes.",
+            "over is the kind of value that each column changes.",
             'rf.atlas(run, "position")',
         )
     history, place = searched(run, "atlas")
@@ -301,7 +301,7 @@ def atlas(
         raise value_error(
             f"atlas: {len(rows) * len(made.labels):,} cells.",
             [("steps", len(rows)), (made.name, len(made.labels)), ("most", f"{_MOST:,}")],
-            "Each is a run of the function to its end. Select some of them:",
+            "Each cell is a complete run of the function. Select some of them:",
             f'rf.atlas(run, "{over}", columns=range(16), steps=range(8))',
         )
     return Atlas(run, tries, rows, made, _COMPANIONS[over])

@@ -156,7 +156,7 @@ def _heads(tries: Tries, rows: list[int], path: str | None, columns: Any) -> Atl
         raise value_error(
             "atlas: this attention has no heads.",
             [("path", path or "all")],
-            "Columns over heads are those of a dim that is called so. Of one head, positions:",
+            "The columns are the heads of a dim named heads. For one head, use positions:",
             "rf.atlas(run)",
         )
     several = len({each for each, *_ in every}) > 1

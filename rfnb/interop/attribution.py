@@ -63,9 +63,9 @@ def attribute(
     check_model("attribute", model)
     if method not in ("integrated", "gradient"):
         raise value_error(
-            f'attribute: method "{method}".',
+            f'attribute: unknown method "{method}".',
             [("known", "integrated, gradient")],
-            "It determines the points at which gradients are taken.",
+            "method determines the points at which gradients are computed.",
             'rf.attribute(..., method="integrated")',
         )
     path, point = _embedding_path(model, embedding, inputs), _Point()
@@ -138,9 +138,9 @@ def _embedding_path(model: torch.nn.Module, given: str | None, inputs: Any) -> s
     found = [event.path for event in trace.events if event.path in may]
     if not found:
         raise value_error(
-            "attribute: which module makes the embeddings?",
+            "attribute: the module of the embeddings is unknown.",
             [("model", type(model).__name__), ("looked at", given or ", ".join(may) or "no nn.Embedding")],
-            "It is the path of a module that runs and returns (batch, position, feature):",
+            "embedding is the path of a module that returns (batch, position, feature):",
             'rf.attribute(..., embedding="embed")',
         )
     return found[0]
@@ -156,7 +156,7 @@ def _way(kept: torch.Tensor, baseline: Any) -> tuple[torch.Tensor, torch.Tensor]
         raise shape_error(
             "attribute: the baseline does not fit."
             if kept.ndim == 3
-            else "attribute: these are no embeddings of positions.",
+            else "attribute: these are not embeddings of positions.",
             [("embeddings", tuple(kept.shape)), ("baseline", getattr(baseline, "shape", baseline))],
             "Embeddings are (batch, position, feature), and a baseline is a number or an array that broadcasts against them.",
             "rf.attribute(..., baseline=model.get_input_embeddings().weight[pad])",
@@ -218,7 +218,7 @@ def integrated(
         if len(pieces) * _POINTS >= most:
             return (
                 parts,
-                f"With {len(pieces) * _POINTS} points the parts are off by {gap:.1%} of the difference: "
+                f"With {len(pieces) * _POINTS} points the sum of the parts is off by {gap:.1%} of the difference: "
                 "the model is not smooth along the path.",
             )
         order = sorted(range(len(pieces)), key=lambda index: -gaps[index])[

@@ -70,7 +70,7 @@ def check_batch(
     check_model("check_batch", model)
     if dtype not in _TOLERANCE:
         raise value_error(
-            "check_batch: this dtype does not tell rounding from a leak.",
+            "check_batch: this dtype does not distinguish rounding from a leak.",
             [("dtype", str(dtype)), ("known", "torch.float64, torch.float32")],
             "The dtype of the comparison is finer than that of the model.",
             "rf.check_batch(model, inputs, dtype=torch.float64)",
@@ -159,7 +159,7 @@ class _Check:
             raise runtime_error(
                 f"check_batch: the model cannot run in {str(self.dtype)[6:]}.",
                 [("error", str(error).splitlines()[0][:100])],
-                "Rounding and a leak are told apart in a finer dtype; a fused kernel may only know that of the model. Use the plain code "
+                "A finer dtype distinguishes rounding from a leak; a fused kernel may lack it. Use the plain code "
                 'of the model (attn_implementation="eager"), or float32:',
                 "rf.check_batch(model, inputs, dtype=torch.float32)",
             ) from error
@@ -205,7 +205,7 @@ class _Check:
                     ("apart", f"{far:.2g} between two passes of the same batch"),
                     ("training", ", ".join(training[:4]) or "nothing"),
                 ],
-                "A difference between two equal runs cannot be told from a leak.",
+                "A difference between two equal runs cannot be distinguished from a leak.",
                 "model.eval()" if training else "torch.manual_seed(0)    # in the model, where it draws",
             )
         return (tape if keep else None), again

@@ -172,7 +172,7 @@ def diff_codes(
         raise value_error(
             "diff: two models are compared by running them.",
             [(names[0], type(mine).__name__), (names[1], type(theirs).__name__)],
-            "Give their inputs: a tensor, a tuple of arguments, or a dict of named ones.",
+            "Pass their inputs: a tensor, a tuple of arguments, or a dict of named ones.",
             "rf.diff(mine, theirs, inputs=ids)",
         )
     return _Codes(
@@ -209,16 +209,16 @@ class _Codes:
             raise runtime_error(
                 f"diff: {self.names[1]} is not deterministic.",
                 [(self.names[1], f"{type(self.theirs).__name__}, two passes of it differ")],
-                "The reference has to be deterministic:",
+                "The reference must be deterministic:",
                 "theirs.eval()",
             )
         tape, output = self._tape(self.mine, self.inputs)
         a, b = result_of(output), result_of(expected)
         if a is None or b is None:
             raise value_error(
-                "diff: there is nothing to compare.",
+                "diff: the results cannot be compared.",
                 [(self.names[0], type(output).__name__), (self.names[1], type(expected).__name__)],
-                "Both return a tensor of numbers, or something that has one.",
+                "Both models must return a tensor of numbers, or an object that contains one.",
             )
         apart = float(relative(a, b).max()) if a.shape == b.shape else float("inf")
         side, other_side = self._sides(tape, theirs)

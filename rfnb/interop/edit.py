@@ -107,7 +107,7 @@ def _deaf(kind: str, place: Any, values: Any) -> None:
 def _items(edits: Any) -> list[tuple[str, Any]]:
     if not isinstance(edits, Mapping) or not edits or not all(isinstance(key, str) for key in edits):
         raise type_error(
-            "edit: no places.",
+            "edit: no places are given.",
             [("given", repr(edits)[:60])],
             "Give values by their places, as text:",
             'with rf.edit(model, {"h.1.attn.weights[head=3]": 0}): model(x)',
@@ -188,7 +188,7 @@ def _found(text: str, path: str, modules: Mapping[str, Any]) -> tuple[str, str]:
     raise missing_key_error(
         f'edit: {"several modules end in" if several else "no module"} "{path}".',
         [("modules", ", ".join(several or known[:12]) + (", ..." if not several and len(known) > 12 else ""))],
-        "A place begins with the path of a module, or an end of it that no other one has.",
+        "A place begins with the path of a module, or a unique end of it.",
         f'with rf.edit(model, {{"{nearest(path, several or known)}": ...}}): model(x)',
     )
 

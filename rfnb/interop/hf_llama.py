@@ -143,7 +143,7 @@ def _rope_base(config: Any) -> float:
     kind = rotation.get("rope_type", rotation.get("type", "default"))
     if kind != "default":
         raise value_error(
-            "import_params_hf_llama: another kind of rotation.",
+            "import_params_hf_llama: the rotation has a different kind.",
             [("transformers", kind), ("rfnb", "default")],
             "Angles here are position * base ** (-2m / size), without scaling.",
         )
@@ -153,7 +153,7 @@ def _rope_base(config: Any) -> float:
 def _same(what: str, theirs: Any, ours: Any, fix: str) -> None:
     if theirs != ours:
         raise value_error(
-            f"import_params_hf_llama: another {what}.",
+            f"import_params_hf_llama: {what} differs.",
             [("transformers", theirs), ("rfnb", getattr(ours, "__name__", ours))],
             "The model of rfnb is made with the sizes and options of the other one:",
             fix.format(theirs),

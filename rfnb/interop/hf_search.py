@@ -76,7 +76,7 @@ def hf_search_options(
         _check_inputs(model, inputs, ("input_ids", "attention_mask"))
         if mask is not None and not bool(mask[:, -1].all()):
             raise ValueError(
-                "hf_search_options: prompts that are padded on the right.\nThe generated labels come right after the prompt.\n"
+                "hf_search_options: the prompts are padded on the right.\nThe generated labels come right after the prompt.\n"
                 '    tokenizer.padding_side = "left"'
             )
         start = prompts[:, -1]
@@ -133,10 +133,10 @@ def _check_inputs(module: Any, inputs: dict[str, Any], known: Sequence[str] | No
         if name in _OF_SEARCH:
             rule, fix = "That is an option of the search:", f"rf.beam_search(**options, {_OF_SEARCH[name]}=...)"
         else:
-            rule = "Models often take any keyword, and do nothing with it." + (" Did you mean:" if alike else "")
+            rule = "Models often accept and ignore unknown keywords." + (" Did you mean:" if alike else "")
             fix = f"rf.hf_search_options(model, {alike[0]}=...)" if alike else None
         rows = [("model", type(module).__name__), ("known", ", ".join(known))]
-        raise type_error(f"hf_search_options: {name} is no input of the model.", rows, rule, fix)
+        raise type_error(f"hf_search_options: {name} is not an input of the model.", rows, rule, fix)
 
 
 # Options of the same call about how it runs and what it returns.
@@ -212,7 +212,7 @@ def _prompts(inputs: dict[str, Any]) -> Any:
     prompts = inputs.get("input_ids")
     if prompts is None or not prompts.shape[1]:
         raise value_error(
-            "hf_search_options: a decoder alone without input_ids.",
+            "hf_search_options: a decoder-only model needs input_ids.",
             [("given", ", ".join(inputs))],
             "It continues its prompts, which need at least the first label.",
             "rf.hf_search_options(model, input_ids=ids, attention_mask=mask)",
@@ -234,7 +234,7 @@ def _end(end: Any) -> int:
     ends = end if isinstance(end, (list, tuple)) else [end]
     if len(ends) != 1 or ends[0] is None:
         raise value_error(
-            "hf_search_options: there is not one end of a sequence.",
+            "hf_search_options: the end label is not unique.",
             [("eos_token_id", end)],
             "A search ends hypotheses with one label.",
             "rf.hf_search_options(model, end_token_id=2, ...)",

@@ -143,7 +143,7 @@ class _Given:
                 raise value_error(
                     "logit_lens: a layer is called more than once.",
                     [("layer", number)],
-                    "Its result would be that of the last call. Say layers that run once:",
+                    "Only its last result would be known. Choose layers that run once:",
                     'rf.logit_lens(model, inputs, layers=["h.0", "h.1"])',
                 )
             self._results[number] = forward(*args, **kwargs)

@@ -27,7 +27,7 @@ def check_model(what: str, model: Any, *, whole: bool = True) -> None:
     """Raise an error unless a model is a torch module and, if all of it is needed, all its parts run their own Python code."""
     if not isinstance(model, torch.nn.Module):
         raise type_error(
-            f"{what}: the model is no torch.nn.Module.",
+            f"{what}: the model is not a torch.nn.Module.",
             [("model", type(model).__name__)],
             "For a Module of rfnb, make each run with rf.edit, or wrap it as a torch module:",
             f'rf.{what}(rf.as_torch(module, inputs="batch time feat"), ...)',
@@ -51,9 +51,9 @@ def measured(what: str, metric: Metric, output: Any) -> torch.Tensor:
         value = last[:, metric[0]] - last[:, metric[1]] if isinstance(metric, tuple) else last[:, metric]
     if value.ndim > 1:
         raise value_error(
-            f"{what}: the metric returns more than a number for each sequence.",
+            f"{what}: the metric returns more than one number per sequence.",
             [("given", tuple(value.shape))],
-            "It is a number, or one for each sequence; a pair of labels is the margin between them at the last position.",
+            "A metric returns one number, or one per sequence; a pair of labels stands for the margin between them at the last position.",
             f"rf.{what}(..., metric=lambda output: output.logits[:, -1, 3])",
         )
     return value
@@ -66,7 +66,7 @@ def logits_of(what: str, output: Any) -> torch.Tensor:
         raise value_error(
             f"{what}: the result of the model has no logits.",
             [("returned", type(output).__name__)],
-            "They are a tensor {batch, time, vocab} or {batch, label}, or a field of this name. Otherwise pass a metric:",
+            "Logits are a tensor {batch, time, vocab} or {batch, label}, or a field of this name. Otherwise pass a metric:",
             f"rf.{what}(..., metric=lambda output: ...)",
         )
     return scores
@@ -99,9 +99,9 @@ def layers_of(what: str, model: torch.nn.Module, layers: Sequence[str] | None) -
     ]
     if not lists:
         raise value_error(
-            f"{what}: which modules are the layers?",
+            f"{what}: the layers are unknown.",
             [("model", type(model).__name__)],
-            "It has no list of modules of one class. Say them by their paths, in the order in which they run:",
+            "The model has no list of modules of one class. Pass the paths of its layers, in the order in which they run:",
             f'rf.{what}(..., layers=["block1", "block2"])',
         )
     path, parts = max(reversed(lists), key=lambda pair: (len(pair[1]), "decoder" in pair[0]))

@@ -209,7 +209,7 @@ def padded_inputs(what: str, inputs: Any, lengths: Sequence[int] | torch.Tensor 
             raise shape_error(
                 f"{what}: these lengths do not fit the inputs.",
                 [("lengths", given), *((path or "input", tuple(tensor.shape)) for path, tensor in named)],
-                "There is one length for each sequence of the batch, 1 at least, and no longer than the axis of time.",
+                "Each sequence of the batch needs one length, at least 1 and at most the size of the time axis.",
                 f"rf.{what}(model, x, lengths=[7, 5, 4])",
             )
         real = torch.arange(size, device="cpu")[None] < torch.tensor(given, device="cpu")[:, None]
@@ -227,16 +227,16 @@ def padded_inputs(what: str, inputs: Any, lengths: Sequence[int] | torch.Tensor 
                 ):
                     real = torch.arange(longest, device="cpu")[None] < tensor.cpu()[:, None]
                     streams[longest] = PaddedAxis(real, "right")
-    rule = "It compares sequences with and without padding: the inputs have sequences of different lengths, and lengths or a mask."
+    rule = "The check compares sequences with and without padding: it needs sequences of different lengths, with lengths or a mask."
     fix = f"rf.{what}(model, x, lengths=[7, 5, 4])    # or inputs with an attention_mask"
     shapes = [(path or "input", f"{tuple(tensor.shape)} {str(tensor.dtype)[6:]}") for path, tensor in named]
     if not streams:
         raise value_error(
-            f"{what}: which cells are padding?", shapes, f"No mask and no lengths are among the inputs. {rule}", fix
+            f"{what}: the padding is unknown.", shapes, f"The inputs contain neither a mask nor lengths. {rule}", fix
         )
     batch = len(next(iter(streams.values())).lengths)
     if all(min(stream.lengths) == stream.size for stream in streams.values()) or batch < 2:
-        raise value_error(f"{what}: nothing is padded here.", shapes, rule, fix)
+        raise value_error(f"{what}: the inputs have no padding.", shapes, rule, fix)
     return Padded(inputs, streams, batch, lengths is not None)
 
 

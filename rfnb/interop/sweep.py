@@ -64,9 +64,9 @@ def patch_sweep(
     check_model("patch_sweep", model, whole=False)
     if over not in ("position", "head", "layer"):
         raise value_error(
-            f'patch_sweep: over "{over}".',
+            f'patch_sweep: unknown value of over: "{over}".',
             [("known", "position, head, layer")],
-            "It is the kind of value in each column of the map.",
+            "over is the kind of value in each column of the map.",
             'rf.patch_sweep(..., over="position")',
         )
     paths = layers_of("patch_sweep", model, layers)
@@ -85,7 +85,7 @@ def patch_sweep(
                 made = Measured("metric", values, ("layer", paths), (over, columns), beside=before)
             if len(numbers[2]) != made.shape[1]:
                 raise shape_error(
-                    "patch_sweep: the layers have other sizes.",
+                    "patch_sweep: the layers have different sizes.",
                     [(paths[0], made.shape[1]), (paths[row], len(numbers[2]))],
                     f"Each row of the map has the same number of columns ({over}). Select layers of one size:",
                     f'rf.patch_sweep(..., layers=["{paths[0]}"])',
@@ -263,6 +263,6 @@ def _not_called(path: str, what: str = "") -> Exception:
     return value_error(
         f"patch_sweep: {'no attention was seen in' if what else 'no result came out of'} this module.",
         [("module", path)],
-        "The modules of a sweep run in the clean run. Say others:",
+        "The clean run must call the modules of a sweep. Choose others:",
         'rf.patch_sweep(..., layers=["h.0", "h.1"])',
     )

@@ -131,7 +131,7 @@ class Arrays:
             raise type_error(
                 f"{type(module).__name__}[rf]: {what}.",
                 [("got", ", ".join([*(_kind(arg) for arg in args), *(f"{k}={_kind(v)}" for k, v in kwargs.items())]))],
-                "It is called with the arrays, then their lengths, if they have any:",
+                "Call it with the arrays, then with their lengths, if any:",
                 f"module({', '.join(positional)})",
             )
         given.update(kwargs)
@@ -141,14 +141,14 @@ class Arrays:
             if not isinstance(raw, torch.Tensor):
                 fix = f"module({each.name}.raw_tensor)" if isinstance(raw, Tensor) else f"torch.as_tensor({each.name})"
                 raise type_error(
-                    f"{type(module).__name__}[rf]: {each.name} is no torch.Tensor.",
+                    f"{type(module).__name__}[rf]: {each.name} is not a torch.Tensor.",
                     [(each.name, _kind(raw)), ("axes", each.text())],
-                    "It was made for raw arrays. Without `inputs` it is called like the Module, with Tensors:",
+                    "The module takes raw arrays. Without `inputs`, it takes Tensors like the Module:",
                     f"{fix}\nrf.as_torch(model)({each.name})" if isinstance(raw, Tensor) else fix,
                 )
             if raw.dim() != len(each.axes):
                 raise shape_error(
-                    f"{type(module).__name__}[rf]: {each.name} has other axes.",
+                    f"{type(module).__name__}[rf]: {each.name} has different axes.",
                     [(each.name, tuple(raw.shape)), ("axes", each.text())],
                     "An array has the axes that `inputs` names, in this order.",
                 )
@@ -165,7 +165,7 @@ class Arrays:
                     raise shape_error(
                         f"as_torch: {name_of(axis)} has two sizes.",
                         [(given.name, f"{tuple(raws[given.name].shape)}  {given.text()}") for given in self.inputs],
-                        "Axes of one name are one dim. If they are not the same, give them names of their own.",
+                        "Axes of one name are one dim. If they differ, give them different names.",
                     )
         made: dict[Axis, Dim] = {}
         longer: dict[Dim, int] = {}
@@ -208,9 +208,9 @@ class Arrays:
         else:
             fix = f'rf.as_torch(module, inputs={{"{self.inputs[0].name}": "{self.inputs[0].text()}", "{parameter.name}": "..."}})'
         return value_error(
-            f'as_torch: what is "{parameter.name}" of {type(module).__name__}?',
+            f'as_torch: the role of "{parameter.name}" of {type(module).__name__} is unknown.',
             [(given.name, given.text()) for given in self.inputs],
-            "Each argument without a default is an array, or one of the axes. Say which, or put a Module of your own around it:",
+            "Each argument without a default is an array, or one of the axes. Declare it, or wrap the module in your own Module:",
             fix,
         )
 
@@ -265,7 +265,7 @@ def _dim_in(module: Module, name: str, items: Sequence[Any]) -> Dim | None:
     raise value_error(
         f'as_torch: several dims of the parts are called "{name}".',
         [(place.removeprefix("module."), dim.short_repr()) for dim, place in shown.items()],
-        "Choose the one of the array. An axis may be a Dim:",
+        "Choose one. An axis may be given as a Dim:",
         f"rf.as_torch(module, inputs=[{first}])",
     )
 
@@ -373,9 +373,9 @@ def _order(value: Tensor, dims: tuple[Dim, ...], made: Collection[Dim], told: Co
     spatial = [dim for dim in new if dim.need_masking() or dim.is_spatial_dim() or dim in told]
     if len(new) - len(spatial) > 1 or len(spatial) > 1:
         raise dim_error(
-            "as_torch: in which order are the axes of the result?",
+            "as_torch: the order of the axes of the result is ambiguous.",
             [("result", dims_text(value.dims)), ("input", dims_text(dims))],
-            "The order is clear for the dims of the input and one that is new. Say it:",
+            "The order is only clear for the dims of the input and one new dim. Declare it:",
             f'rf.as_torch(module, inputs=..., outputs="{" ".join(dim.name for dim in value.dims)}")',
         )
     order: list[Dim] = []

@@ -61,7 +61,7 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
         )
     problems = [f"{name}: {problem}" for name, value in state.items() if (problem := _problem(value)) is not None]
     problems += [
-        f"{name}: {reprlib.repr(about[name])} is no whole number"
+        f"{name}: {reprlib.repr(about[name])} is not an integer"
         for name in ("step", "epoch")
         if not _is_number(about.get(name))
     ]
@@ -71,9 +71,9 @@ def load_torch_checkpoint(filename: str | os.PathLike[str]) -> Params:
     if problems:
         rows = [("file", filename), *(("", problem) for problem in problems[:10])]
         raise checkpoint_error(
-            "load_torch_checkpoint: not all of it are plain tensors.",
+            "load_torch_checkpoint: it contains values that are not plain tensors.",
             rows,
-            "Parameters are dense arrays of numbers. Write them as such:",
+            "Parameters are dense arrays of numbers. Convert and save them:",
             "torch.save({name: value.to_dense().clone() for name, value in state.items()}, filename)",
         )
     values = {name: _numpy(value.detach().resolve_conj().resolve_neg()) for name, value in state.items()}

@@ -137,7 +137,7 @@ class TorchModule(PTModuleAsRFModule):
             kind = _kind(self.pt_module)
             known = [("in_dim", dim.short_repr())] if dim is not None else []
             raise dim_error(
-                f"from_torch: which dim has the {size} features of {kind}?",
+                f"from_torch: several dims could have the {size} features of {kind}.",
                 [("source", shape_of(x)), *known],
                 "It is in_dim, or else the dim that the Tensor has marked as feature_dim. Other axes have this size by chance.",
                 f"rf.from_torch({kind}(...), in_dim=...)",

@@ -73,15 +73,15 @@ def to_torch(module: Module) -> torch.nn.Module:
     if not isinstance(module, Module):
         foreign = isinstance(module, torch.nn.Module)
         raise type_error(
-            "as_torch: this is no Module of rfnb.",
+            "as_torch: this is not a Module of rfnb.",
             [("got", f"{type(module).__module__}.{type(module).__name__}")],
-            "It is a torch module already." if foreign else "A Module has parameters and a __call__.",
+            "It is already a torch module." if foreign else "A Module has parameters and a __call__.",
             "module(x)" if foreign else "rf.as_torch(rf.Functional(fn))",
         )
     for name, parameter in module.named_parameters():
         if not isinstance(parameter.raw_tensor, torch.Tensor):
             raise type_error(
-                "as_torch: a parameter is no torch parameter.",
+                "as_torch: a parameter is not a torch parameter.",
                 [(name, f"{dims_text(parameter.dims)}, backend {parameter.backend.name}")],
                 "A torch module holds torch parameters. Make the model while torch is the backend:",
                 "rf.select_backend_torch()",

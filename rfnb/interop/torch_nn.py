@@ -63,7 +63,7 @@ def _copy(what: str, model_pt: Any, model_rf: Module, parameter: Parameter, dims
     bias_pt, bias_rf = getattr(model_pt, "bias", None), getattr(model_rf, "bias", None)
     if (bias_pt is None) != (bias_rf is None):
         raise value_error(
-            f"import_params_torch: {what} with and without bias.",
+            f"import_params_torch: only one {what} has a bias.",
             [("torch", "no bias" if bias_pt is None else "bias"), ("rfnb", "no bias" if bias_rf is None else "bias")],
             "Both need the same parameters.",
             f"rf.{what}(..., with_bias={bias_pt is not None})",
@@ -78,9 +78,9 @@ def _fitting(what: str, raw: Any, parameter: Parameter, dims: tuple[Dim, ...]) -
     """A torch parameter as Tensor {dims}, in the order of torch."""
     if raw is None or tuple(raw.shape) != tuple(dim.extent for dim in dims):
         raise value_error(
-            f"import_params_torch: {what} of another size.",
+            f"import_params_torch: the sizes of {what} differ.",
             [("torch", "no weight" if raw is None else tuple(raw.shape)), ("rfnb", shape_of(parameter))],
-            "Parameters of the same layer have the same sizes.",
+            "Both layers need parameters of the same sizes.",
         )
     return Tensor(what, dims, raw_tensor=raw.detach())
 
@@ -97,7 +97,7 @@ def reorder_gates(values: np.ndarray, *, source: str, target: str, axis: int = -
     """
     if sorted(source) != sorted(target) or values.shape[axis] % len(source):
         raise value_error(
-            "reorder_gates: no such order.",
+            "reorder_gates: invalid order.",
             [("values", values.shape), ("source", source), ("target", target)],
             "Both orders have the same letters, and the axis has a block for each.",
             'reorder_gates(W, source="jifo", target="ifjo")',
@@ -229,9 +229,9 @@ def import_params_torch_rnn_to_rf(
     """
     if model_pt.nonlinearity != "tanh":
         raise value_error(
-            "import_params_torch: another function.",
+            "import_params_torch: the activation differs.",
             [("torch", model_pt.nonlinearity), ("rfnb", "tanh")],
-            "BasicRNNCell has tanh.",
+            "BasicRNNCell uses tanh.",
             'torch.nn.RNN(..., nonlinearity="tanh")',
         )
     weight, recurrent, bias = _of_torch(model_pt, layer, reverse)
@@ -252,15 +252,15 @@ def _of_torch(model: Any, layer: int, reverse: bool) -> tuple[np.ndarray, np.nda
     """Both matrices in torch, and the list of its biases, none or two."""
     if getattr(model, "proj_size", 0):
         raise value_error(
-            "import_params_torch: a projection.",
+            "import_params_torch: projections are not supported.",
             [("proj_size", model.proj_size)],
-            "The units here have none.",
+            "The units of rfnb have no projection.",
             "torch.nn.LSTM(..., proj_size=0)",
         )
     found = [getattr(model, name, None) for name in _torch_names(layer, reverse)]
     if found[0] is None:
         raise value_error(
-            "import_params_torch: no such layer.",
+            "import_params_torch: there is no such layer.",
             [("layer", layer), ("reverse", reverse), ("torch", repr(model))],
             "Layers count from 0; reverse needs bidirectional=True.",
         )
@@ -287,7 +287,7 @@ def _assign(what: str, pairs: Any) -> None:
 
 def _other_size(what: str, needed: list[Any], given: list[Any]) -> ValueError:
     return value_error(
-        f"{what}: parameters of another size.",
+        f"{what}: the parameters have different sizes.",
         [("needed", ", ".join(map(str, needed))), ("given", ", ".join(map(str, given)))],
-        "Parameters of the same layer have the same sizes.",
+        "Both layers need parameters of the same sizes.",
     )

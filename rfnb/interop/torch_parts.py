@@ -110,9 +110,9 @@ def _training(root: Any) -> Any:
         fix = "module.eval()" if root.training else "module.train()"
         step = f"init_{'train' if root.training else 'forward'}_step_run_ctx"
         raise runtime_error(
-            f"{type(root.rf_module).__name__}[rf]: does it train?",
+            f"{type(root.rf_module).__name__}[rf]: training mode is ambiguous.",
             [("module", "train()" if root.training else "eval()"), ("step", repr(ctx))],
-            "The module and the running step are in different modes, and dropout needs one. Set both:",
+            "The module and the running step are in different modes, but dropout needs one mode. Set both:",
             f"{fix}\nwith rf.{step}():",
         )
     return nullcontext()
@@ -203,9 +203,9 @@ def _check_result(root: Any, result: Any) -> None:
     tensor = next((value for _, value in leaves(result) if isinstance(value, Tensor)), None)
     if tensor is not None:
         raise type_error(
-            f"{type(root.rf_module).__name__}[rf]: its result has Tensors.",
+            f"{type(root.rf_module).__name__}[rf]: the result contains Tensors.",
             [("result", f"Tensor {dims_text(tensor.dims)}")],
             "DistributedDataParallel with find_unused_parameters=True looks for raw arrays in the result, and takes all parameters for\n"
-            "unused. Let the module give raw arrays, or the loss:",
+            "unused. Let the module return raw arrays, or the loss:",
             'rf.as_torch(model, inputs="batch time in_dim")',
         )

@@ -225,7 +225,7 @@ def _of_dict(text: str) -> list[str]:
     if len(found) != len(node.keys):
         raise ValueError("a label is there twice")
     if not all(isinstance(label, str) and type(index) is int for label, index in found.items()):
-        raise ValueError("a label that is no text, or an index that is no whole number")
+        raise ValueError("a label that is no text, or an index that is not an integer")
     labels = sorted(found, key=found.__getitem__)
     if [found[label] for label in labels] != list(range(len(labels))):
         raise ValueError("the indices are not 0, 1, ...: each label has its own, and none is left out")

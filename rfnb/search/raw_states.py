@@ -56,7 +56,7 @@ class RawStates:
         for (path, old), (_, new) in zip(leaves(before, name), leaves(value, name)):
             if isinstance(old, Borrowed) and (set(old.dims) != set(new.dims) or old.dtype != new.dtype):
                 raise dim_error(
-                    f'state "{path}": it keeps its dims and dtype.',
+                    f'state "{path}": the value has the wrong dims or dtype.',
                     [("before", f"{shape_of(old)} {old.dtype}"), ("given", f"{shape_of(new)} {new.dtype}")],
                     "It is an array of the step function, which has always the same axes.",
                 )

@@ -103,7 +103,7 @@ class Branch:
     Attributes:
         name: Unique in the tree.
         parent: The name of its parent run; None for the first.
-        left: Where it leaves its parent.
+        left: Where it branches from its parent.
         steps: (path, step) of all steps that were begun, by tick.
         changes: All its changes, including those shared with its parent.
         state: "running", "paused", "done", "failed", "stopped", or "recorded" for a recording that is not a run.

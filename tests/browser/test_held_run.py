@@ -147,7 +147,7 @@ def test_keys_hold_a_run_and_an_error_is_said_where_it_was_raised(lab, opened):
     expect(words).to_contain_text("in fails, line 5: 1 / (3 - step)")
     lab.page.wait_for_function("() => document.activeElement.dataset.do === 'step'")
     press(view, "branch")  # from the step where it is
-    expect(words).to_contain_text('Paused before step 3 of "loop": here it leaves fails.')
+    expect(words).to_contain_text('Paused before step 3 of "loop": here it branches from fails.')
     assert view.locator(".rfnb-rail-row").count() == 2
 
 

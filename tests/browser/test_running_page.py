@@ -114,7 +114,7 @@ def test_by_a_finger_a_branch_is_made_of_an_answer_and_compared(opened):
     page.get_by_role("button", name="Ask").tap()
     why = page.locator(".rfnb-why")
     expect(why).to_contain_text(
-        "It fell at step 3 on rank 7, 0.14 nats behind the last that went on.", timeout=1000 * LONG
+        "It was pruned at step 3 on rank 7, 0.14 nats behind the last hypothesis kept.", timeout=1000 * LONG
     )
     expect(why).to_contain_text("With one letter hidden at a time it is due to", timeout=1000 * LONG)
     why.get_by_role("button", name="EY at 1").tap()

@@ -17,7 +17,7 @@ def test_what_was_expected_is_typed_its_fall_is_drawn_and_a_click_mends_it(lab):
     page.page.keyboard.press("Enter")
     said = why.get_by_role("status")
     expect(said).to_contain_text("The model prefers P EH R AH SH UW T <end> to P EY R AH SH UW T <end>")
-    expect(said).to_contain_text("It fell at step 1 on rank 5, 1.30 nats behind the last that went on.")
+    expect(said).to_contain_text("It was pruned at step 1 on rank 5, 1.30 nats behind the last hypothesis kept.")
     expect(page.tree.locator(".rfnb-beams-reference")).to_contain_text("EY")  # in the tree, as far as it lived
     why.get_by_role("button", name="EY at 1").click()
     expect(page.rail).to_contain_text("EY at 1")

@@ -77,10 +77,10 @@ def test_what_cannot_be_ended_is_said_and_the_run_arrives_when_it_ends(monkeypat
     with pytest.raises(TimeoutError) as error:
         run.pause()
     lines = str(error.value).splitlines()
-    assert lines[0] == f"pause: {run.name} asks a condition that does not end."
+    assert lines[0] == f"pause: {run.name} evaluates a condition that does not end."
     assert lines[1] == "  condition  slow" and lines[2].startswith("  asked for  ")
     assert lines[3] == (
-        "It waits in a call that does not return, so nothing can end it. The run continues when the call returns."
+        "The condition waits in a call that cannot be interrupted. The run continues when the call returns."
     )
     assert run.state == "running"
     ends.set()
@@ -103,7 +103,7 @@ def test_a_long_step_is_waited_for_and_not_interrupted():
     assert begun.wait(PATIENCE)
     waits = threading.Timer(0.3, goes_on.set)
     waits.start()
-    assert run.pause().reason == "it was told to"
+    assert run.pause().reason == "on request"
     run.resume()
     assert run.wait(PATIENCE) and run.state == "done"
     waits.join()

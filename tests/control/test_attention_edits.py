@@ -178,8 +178,8 @@ def paused_at(step, fn=None, **options):
 BAD = {
     "another path": (
         lambda at: at["encoder"].uniform(), KeyError,
-        'run: nothing has attended at "encoder".\n  attention  att\n'
-        "Attention is found by its path in a trace, or by a unique end of it.",
+        'run: no attention was computed at "encoder".\n  attention  att\n'
+        "Attention is addressed by its path in a trace, or by a unique end of it.",
     ),
     "another dim": (
         lambda at: at["att"].uniform({"beam": 0}), rf.DimError,
@@ -191,7 +191,7 @@ BAD = {
     ),
     "a number of an axis": (
         lambda at: at["att"].uniform(0), TypeError,
-        'attention "att": which entries?\n  given  0\n  dims   [batch=2, heads=3]\nAn axis has a dim and no number.\n'
+        'attention "att": entries without dims.\n  given  0\n  dims   [batch=2, heads=3]\nAxes are selected by dim, not by number.\n'
         "    run.at.attention[\"att\"][{'batch': 0, 'heads': 0}]",
     ),
     "a long row": (
@@ -201,31 +201,31 @@ BAD = {
     ),
     "a row over the heads": (
         lambda at: at["att"].__setitem__({}, rf.ones([HEADS])), rf.ShapeError,
-        'attention "att": the row has other dims.\n  given  [heads=3]\n  rows   [batch=2, heads=3, source<=6]\n'
+        'attention "att": the dims of the row do not match.\n  given  [heads=3]\n  rows   [batch=2, heads=3, source<=6]\n'
         "A Tensor that is put in has source, and of the others those that it differs along.",
     ),
     "a row of other dims": (
         lambda at: at["att"].__setitem__({"heads": 0}, rf.ones([HEADS, SOURCE, BATCH])), rf.ShapeError,
-        'attention "att": the row has other dims.\n  given  [heads=3, source<=6, batch=2]\n  rows   [batch=2, source<=6]\n'
+        'attention "att": the dims of the row do not match.\n  given  [heads=3, source<=6, batch=2]\n  rows   [batch=2, source<=6]\n'
         "A Tensor that is put in has source, and of the others those that it differs along.",
     ),
     "below 0": (
         lambda at: at["att"].__setitem__({}, [1.0, -1.0, 1.0, 0, 0, 0]), ValueError,
-        'attention "att": no weights.\n  rows  (6,)\nWeights are finite, not below 0 and not all 0. A row is divided by its sum.',
+        'attention "att": these are not weights.\n  rows  (6,)\nWeights are finite, not negative, not all 0; rows are divided by their sum.',
     ),
     "not a number": (
         lambda at: at["att"].__setitem__({}, [float("nan")] * 6), ValueError,
-        'attention "att": no weights.\n  rows  (6,)\nWeights are finite, not below 0 and not all 0. A row is divided by its sum.',
+        'attention "att": these are not weights.\n  rows  (6,)\nWeights are finite, not negative, not all 0; rows are divided by their sum.',
     ),
     "no row": (
         lambda at: at["att"].__setitem__({}, 0.5), TypeError,
-        'attention "att": no row.\n  given  0.5\nA row has a weight for each frame; to put all weight on one of them:\n'
+        'attention "att": no row.\n  given  0.5\nA row has one weight per frame. To put all weight on one frame:\n'
         "    run.at.attention[\"att\"].focus(3)",
     ),
     "padding": (
         lambda at: at["att"].focus(5), ValueError,
-        'attention "att": weight where nothing is attended to.\n  axis  source<=6\n'
-        "Padding and masked positions have no weight. The row of a shorter sequence has as many weights as the sequence.",
+        'attention "att": weights on padding or masked positions.\n  axis  source<=6\n'
+        "Padding and masked positions have weight 0. The row of a shorter sequence has one weight per position of the sequence.",
     ),
     "no position": (
         lambda at: at["att"].focus(6), IndexError,
@@ -238,23 +238,23 @@ BAD = {
     ),
     "half a position": (
         lambda at: at["att"].focus(1.5), TypeError,
-        'attention "att": no position.\n  given  1.5\n'
+        'attention "att": not a position.\n  given  1.5\n'
         "A position is an int, or a label of the dim that is attended over.",
     ),
     "temperature 0": (
         lambda at: at["att"].sharpen(0), ValueError,
-        'attention "att": sharpen with temperature 0.\n  temperature  0\n'
-        "It is a number above 0: below 1 a row gets sharper, above 1 flatter.\n    run.at.attention[\"att\"].sharpen(0.5)",
+        'attention "att": invalid temperature 0.\n  temperature  0\n'
+        "The temperature is above 0: values below 1 sharpen a row, values above 1 flatten it.\n    run.at.attention[\"att\"].sharpen(0.5)",
     ),
     "no steps": (
         lambda at: at["att"].during(0), ValueError,
-        "attention: during 0 steps.\n  steps  0\nIt is for one step or more, or for all following steps.\n"
+        "attention: invalid number of steps 0.\n  steps  0\nsteps is at least 1, or None for all following steps.\n"
         '    run.at.attention["att"].during(None)',
     ),
     "more steps than come": (
         lambda at: at["att"].during(4).uniform(), ValueError,
-        'attention "att": during 4 steps, but fewer remain.\n  steps of its loop  5, and step 2 comes next: 3 at most\n'
-        'It counts from the next step. For all following steps:\n    run.at.attention["att"].during(None)',
+        'attention "att": during 4 steps are requested, but fewer remain.\n  steps of its loop  5, and step 2 comes next: 3 at most\n'
+        'The steps are counted from the next one. For all following steps:\n    run.at.attention["att"].during(None)',
     ),
 }  # fmt: skip
 
@@ -280,9 +280,9 @@ def test_before_the_first_step_no_path_is_known_and_the_next_pause_says_whether_
     run.wait()
     assert run.at.step == 1 and list(run.at.attention) == ["att"] and run.at.attention["att"].dims == (BATCH, HEADS)
     assert run.reason == (
-        'attention "att": weight where nothing is attended to.\n  axis  source<=6\n'
-        "Padding and masked positions have no weight. The row of a shorter sequence has as many weights as the sequence.\n"
-        'attention "encoder.att": nothing attended there in this step.\n  known  att\n'
+        'attention "att": weights on padding or masked positions.\n  axis  source<=6\n'
+        "Padding and masked positions have weight 0. The row of a shorter sequence has one weight per position of the sequence.\n"
+        'attention "encoder.att": no attention was computed there in this step.\n  known  att\n'
         "Nothing was changed. A change affects the weights of later steps, where they are computed."
     )
     run.resume()
@@ -306,8 +306,8 @@ def test_where_nobody_knows_how_many_steps_come_too_few_are_said_with_the_result
     with pytest.warns(UserWarning) as said:
         result = run.result
     assert [str(one.message).partition("\n")[2] for one in said] == [
-        'attention "att": during 9 steps, but fewer remain.\n  steps of its loop  3 since it was asked for, then it was over\n'
-        'It counts from the next step. For all following steps:\n    run.at.attention["att"].during(None)'
+        'attention "att": during 9 steps are requested, but fewer remain.\n  steps of its loop  3 since the request, then the loop ended\n'
+        'The steps are counted from the next one. For all following steps:\n    run.at.attention["att"].during(None)'
     ]
     expected = plain({step: [applied("focus", 2, None, None)] for step in (2, 3, 4)})
     np.testing.assert_allclose(result.copy_transpose([BATCH, HEADS, FEAT]).numpy(), expected, rtol=1e-4, atol=1e-5)
@@ -405,7 +405,7 @@ def test_a_recorded_body_of_a_run_that_records_nothing_has_only_the_path_of_its_
     run.at.attention["att"].focus(1)
     run.resume()
     run.wait()
-    assert run.reason.startswith('attention "att": nothing attended there in this step.\n  known  decoding\n')
+    assert run.reason.startswith('attention "att": no attention was computed there in this step.\n  known  decoding\n')
     run.at.attention["decoding"].focus(2)
     run.resume()
     expected = plain({3: [applied("focus", 2, None, None)]})

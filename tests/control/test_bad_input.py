@@ -47,32 +47,32 @@ class Callable:
 NO_FUNCTION = {
     "no function": (
         3,
-        "run: no function.\n  given  int\nIt runs when it is called.\n    rf.run(model.search, x)",
+        "run: not a function.\n  given  int\nA run calls a function.\n    rf.run(model.search, x)",
     ),
     "a generator function": (
         generator,
-        "run: its call makes a generator, and runs nothing.\n  fn  generator\n"
-        "A run is the call of a function. Give one that goes through all of it:\n    rf.run(lambda: list(fn(...)))",
+        "run: the call returns a generator and runs nothing.\n  fn  generator\n"
+        "A run is the call of a function. Pass a function that consumes all of it:\n    rf.run(lambda: list(fn(...)))",
     ),
     "a part of one": (
         functools.partial(functools.partial(generator, n=2)),
-        "run: its call makes a generator, and runs nothing.\n  fn  partial\n"
-        "A run is the call of a function. Give one that goes through all of it:\n    rf.run(lambda: list(fn(...)))",
+        "run: the call returns a generator and runs nothing.\n  fn  partial\n"
+        "A run is the call of a function. Pass a function that consumes all of it:\n    rf.run(lambda: list(fn(...)))",
     ),
     "an object whose call is one": (
         Callable(),
-        "run: its call makes a generator, and runs nothing.\n  fn  Callable\n"
-        "A run is the call of a function. Give one that goes through all of it:\n    rf.run(lambda: list(fn(...)))",
+        "run: the call returns a generator and runs nothing.\n  fn  Callable\n"
+        "A run is the call of a function. Pass a function that consumes all of it:\n    rf.run(lambda: list(fn(...)))",
     ),
     "a coroutine function": (
         coroutine,
-        "run: its call makes a coroutine, and runs nothing.\n  fn  coroutine\n"
-        "A run is the call of a function. Give one that goes through all of it:\n    rf.run(lambda: asyncio.run(fn(...)))",
+        "run: the call returns a coroutine and runs nothing.\n  fn  coroutine\n"
+        "A run is the call of a function. Pass a function that consumes all of it:\n    rf.run(lambda: asyncio.run(fn(...)))",
     ),
     "an asynchronous generator": (
         generator_of_coroutines,
-        "run: its call makes a generator, and runs nothing.\n  fn  generator_of_coroutines\n"
-        "A run is the call of a function. Give one that goes through all of it:\n    rf.run(lambda: list(fn(...)))",
+        "run: the call returns a generator and runs nothing.\n  fn  generator_of_coroutines\n"
+        "A run is the call of a function. Pass a function that consumes all of it:\n    rf.run(lambda: list(fn(...)))",
     ),
 }
 
@@ -90,8 +90,8 @@ def test_a_function_that_gives_a_coroutine_has_run_nothing():
     run = rf.run(lambda: coroutine())
     with raises_message(
         TypeError,
-        "run: its call makes a coroutine, and runs nothing.\n  fn  <lambda>\n"
-        "A run is the call of a function. Give one that goes through all of it:\n    rf.run(lambda: asyncio.run(fn(...)))",
+        "run: the call returns a coroutine and runs nothing.\n  fn  <lambda>\n"
+        "A run is the call of a function. Pass a function that consumes all of it:\n    rf.run(lambda: asyncio.run(fn(...)))",
     ):
         _ = run.result
     assert rf.run(lambda: asyncio.run(coroutine())).result == 1
@@ -115,7 +115,7 @@ def test_a_run_in_a_run_is_refused():
     run = rf.run(outer)
     with raises_message(
         RuntimeError,
-        "run: inside of a run.\n  fn  run\nThe outer run holds the loops of the functions called here.\n    fn(...)",
+        "run: called inside a run.\n  fn  run\nThe outer run holds the loops of the functions called here.\n    fn(...)",
     ):
         _ = run.result
 
@@ -124,7 +124,7 @@ def test_a_run_in_a_run_is_refused():
 def test_no_number_of_steps_is_refused(run, steps):
     with raises_message(
         ValueError,
-        f"step: {steps!r} steps.\n  steps  {steps!r}\nA run advances by one step or more.\n    run.step()",
+        f"step: invalid number of steps {steps!r}.\n  steps  {steps!r}\nA run advances by one step or more.\n    run.step()",
     ):
         run.step(steps)
 
@@ -169,8 +169,8 @@ def test_a_slow_run_is_told_to_go_on(speed):
 def test_no_number_of_seconds_is_refused(run, what, timeout):
     with raises_message(
         ValueError,
-        f"{what}: no number of seconds.\n  timeout  {timeout!r}\n"
-        "It waits so many seconds at most; None: as long as it takes.",
+        f"{what}: not a number of seconds.\n  timeout  {timeout!r}\n"
+        "The timeout is the maximal number of seconds; None waits without limit.",
     ):
         getattr(run, what)(timeout=timeout)
 
@@ -183,7 +183,7 @@ def test_a_time_in_the_place_of_poll_is_refused(run, poll, fix):
     with raises_message(
         TypeError,
         f"wait: poll is not a bool.\n  poll  {poll!r}\n"
-        "It is whether buttons of pages work meanwhile; the timeout is in seconds:\n"
+        "poll determines whether buttons of pages work while waiting; the timeout is in seconds:\n"
         f"    {fix}",
     ):
         run.wait(poll=poll)
@@ -233,7 +233,7 @@ def test_a_run_does_not_wait_for_itself():
     assert_same(result_of(made[0]), sums()())
     assert seen == [
         f"{what}: inside of it.\n  thread  rfnb it\n"
-        "It would wait for itself forever. Do that in another cell or thread."
+        "The run would wait for itself forever. Call it in another cell or thread."
         for what in ("wait", "result", "await")
     ]
 
@@ -250,7 +250,7 @@ def test_what_is_over_is_told_nothing_any_more():
             getattr(run, what)()
     with raises_message(
         RuntimeError,
-        "it: it stands nowhere.\n  state  done\nThe values of a run can be read and changed only while it is paused.\n"
+        "it: it is not paused at a step.\n  state  done\nThe values of a run can be read and changed only while it is paused.\n"
         "    branch = run.from_step(6)",
     ):
         _ = run.at
@@ -261,7 +261,7 @@ def test_what_is_over_is_told_nothing_any_more():
 
 def left(step):
     return (
-        f'run: it has continued from here.\n  position  <before step {step} of "sums", from where the run has gone on>\n'
+        f'run: it has continued from here.\n  position  <before step {step} of "sums", which the run has left>\n'
         f"A position can be read and changed while the run is paused there.\n    branch = run.from_step({step})"
     )
 

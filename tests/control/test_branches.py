@@ -98,9 +98,9 @@ def test_a_run_whose_surroundings_have_changed_says_so():
     branch.wait()
     assert branch.at.step == 1  # the first that is not as it was
     assert branch.drifted == (
-        'state "h" is another one before step 1 of "grows"; changed while it ran: "log" (list of 0, now list of 7)'
+        'state "h" differs before step 1 of "grows"; changed while it ran: "log" (list of 0, now list of 7)'
     )
-    assert branch.reason == f"this is not what the run it branches from did: {branch.drifted}"
+    assert branch.reason == f"its steps differ from those of its parent run: {branch.drifted}"
     branch.stop()
 
 
@@ -123,7 +123,7 @@ def test_a_breakpoint_is_asked_also_where_a_branch_has_drifted():
     go.set()
     branch.wait()
     assert (
-        branch.reason == f"this is not what the run it branches from did: {branch.drifted}; breakpoint h.max() 8 == 8"
+        branch.reason == f"its steps differ from those of its parent run: {branch.drifted}; breakpoint h.max() 8 == 8"
     )
     assert point.hits == 1
     branch.stop()
@@ -158,9 +158,7 @@ def test_parameters_that_have_changed_are_noticed():
     linear.weight.initial = 0.5
     branch = run.from_step(6)
     branch.wait()
-    assert branch.drifted == (
-        'state "h" is another one before step 1 of "net"; changed since: parameter "linear.weight"'
-    )
+    assert branch.drifted == ('state "h" differs before step 1 of "net"; changed since: parameter "linear.weight"')
     branch.stop()
 
 
@@ -180,7 +178,7 @@ def test_a_step_that_is_not_there_is_named_with_those_that_are():
     with pytest.raises(IndexError) as error:
         run.from_step(2)
     assert str(error.value) == (
-        "from_step: several steps 2.\n  loops  sums (0 to 6)\nSeveral loops have one, or one has run several times. Say which.\n"
+        "from_step: several steps 2.\n  loops  sums (0 to 6)\nSeveral loops have this step, or a loop ran several times. Choose one.\n"
         '    run.from_step(2, path="sums", nth=1)'
     )
     branch = run.from_step(2, lambda at: at.states["h"].__setitem__(..., 0.0), path="sums", nth=1)
@@ -303,11 +301,9 @@ def test_a_branch_that_ends_before_its_step_says_so():
     _ = run.result
     steps[0] = 3
     branch = run.from_step(5)
-    with pytest.warns(UserWarning, match="It never came to where it was to go its own way: it was over after 3 steps"):
+    with pytest.warns(UserWarning, match="It never reached its branch point: it ended after 3 steps"):
         assert branch.result.numpy().max() == 3.0
-    assert (
-        branch.drifted == 'it was over after 3 steps, before step 5 of "counts"; changed since: "steps[0]" (6, now 3)'
-    )
+    assert branch.drifted == 'it ended after 3 steps, before step 5 of "counts"; changed since: "steps[0]" (6, now 3)'
 
 
 def test_a_rerun_may_overtake_the_run_that_it_is_compared_with():

@@ -238,9 +238,9 @@ def test_what_is_no_condition_is_refused(given):
     with pytest.raises(TypeError) as error:
         run.break_when(given)
     assert str(error.value) == (
-        "break_when: no condition.\n"
+        "break_when: not a condition.\n"
         f"  given  {type(given).__name__} {given!r}\n"
-        "A function of the position, the number of a step, or a condition as text.\n"
+        "A condition is a function of the position, the number of a step, or text.\n"
         '    run.break_when("h.abs_max() > 5")'
     )
     assert run.breakpoints == ()
@@ -252,7 +252,7 @@ def test_a_path_is_for_the_number_of_a_step():
     with pytest.raises(TypeError) as error:
         run.break_when("h.max() > 5", path="sums")
     assert str(error.value) == (
-        "break_when: a path with a condition that is not a step number.\n"
+        "break_when: path is only allowed with a step number.\n"
         "  condition  'h.max() > 5'\n"
         "  path       sums\n"
         "In a text, the loop is part of the condition:\n"

@@ -82,7 +82,7 @@ def test_a_decision_that_could_not_be_done_is_said_so():
     run.wait()
     assert [str(change) for change in run.changes] == [
         'step 0 of "search": forced nothing for hypothesis 0 of sequence 0',
-        "step 0 of \"search\": could not be done: force: no label 'nothing'.",
+        "step 0 of \"search\": failed: force: no label 'nothing'.",
     ]
 
 
@@ -105,7 +105,7 @@ def test_a_function_of_the_users_own_is_named_with_what_it_did():
     assert [change.words for change in branch.changes] == ["state h set to 0"]
     branch = run.from_step(3, lambda at: None)
     _ = branch.result
-    assert [change.words for change in branch.changes] == ["a function of yours changed nothing"]
+    assert [change.words for change in branch.changes] == ["your function changed nothing"]
 
 
 def test_a_branch_has_the_changes_before_it_once():

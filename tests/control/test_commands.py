@@ -118,7 +118,7 @@ def test_a_label_is_forced_by_the_thread_of_the_run_and_one_that_there_is_not_is
     assert page.answer() is None
     assert run.result.text == "a b a a"
     page.ask("force", label="b")
-    assert page.answer().startswith("run: it is over.")
+    assert page.answer().startswith("run: the run has ended.")
 
 
 def test_an_edit_of_a_run_that_is_not_paused_is_refused_in_a_sentence():
@@ -146,7 +146,7 @@ def test_a_branch_begins_with_changes_and_goes_on():
     plain = page.ask("branch", step=2)
     assert page.answer() is None
     wait_until(lambda: plain.state == "paused")
-    assert plain.at.step == 2 and plain.reason == f"here it leaves {run.name}"
+    assert plain.at.step == 2 and plain.reason == f"here it branches from {run.name}"
 
 
 def test_a_branch_whose_change_cannot_be_done_pauses_there_and_says_so():
@@ -212,7 +212,7 @@ def test_a_branch_does_not_begin_with_what_is_no_change(page):
     page.run.step()
     page.ask("branch", step=0, then=[{"do": "stop"}])
     changes = ", ".join(name for name, one in COMMANDS.items() if one.change)
-    assert page.answer() == f'A branch does not begin with "stop". It may with: {changes}.'
+    assert page.answer() == f'A branch cannot begin with "stop". Possible commands: {changes}.'
     page.ask("branch", step=40)
     assert page.answer().startswith("from_step: no step 40.")
     assert page.run.branches == []
@@ -254,10 +254,10 @@ def test_a_page_changes_a_state(page):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, 'Command "set" needs a "value", or says "how"; not both.'),
-        ({"value": 1, "how": "zero"}, 'Command "set" needs a "value", or says "how"; not both.'),
-        ({"how": "scale"}, 'Command "set" has an "amount" for "scale" and "noise", and for nothing else.'),
-        ({"how": "zero", "amount": 1}, 'Command "set" has an "amount" for "scale" and "noise", and for nothing else.'),
+        ({}, 'Command "set" needs either "value" or "how".'),
+        ({"value": 1, "how": "zero"}, 'Command "set" needs either "value" or "how".'),
+        ({"how": "scale"}, 'Command "set" takes "amount" only for "scale" and "noise".'),
+        ({"how": "zero", "amount": 1}, 'Command "set" takes "amount" only for "scale" and "noise".'),
         ({"how": "double"}, 'Command "set": "how" is \'double\'. It is "zero", "scale", "noise" or "paste".'),
         (
             {"value": 1, "entries": {"batch": -2}},
@@ -321,7 +321,7 @@ def test_a_page_lets_hypotheses_end_and_go_on():
     page = Page(run)
     page.ask("end")
     assert page.answer() == (
-        "end: not here.\n  seq         0\n  hypothesis  None\nBefore the first step, the ends are unknown."
+        "end: not possible here.\n  seq         0\n  hypothesis  None\nBefore the first step, the ends are unknown."
     )
     page.ask("step", steps=2)
     assert page.answer() is None and wait_until(lambda: run.state == "paused" and run.at.step == 2)

@@ -65,7 +65,7 @@ A_RUN = (
 )
 THERE = (
     "What is looked at where a run stands cannot be pickled or copied.\n  object  {}\n"
-    'It is changed there and nowhere else. Its values are a Tensor, or an array:\n    run.at.states["h"].tensor'
+    'Such an object belongs to its position. To keep its values, take the Tensor or an array:\n    run.at.states["h"].tensor'
 )
 REFUSED = {
     "Run": (A_RUN, lambda run: run),

@@ -44,7 +44,7 @@ def test_states_are_found_by_their_path_and_its_end(run):
         states["x"]
     assert str(error.value) == (
         'run: no state "x".\n  states  lstm.h, lstm.c, label, flag\n'
-        'A state is found by its path, or by a unique end of it.\n    run.at.states["lstm.h"]'
+        'A state is addressed by its path, or by a unique end of it.\n    run.at.states["lstm.h"]'
     )
 
 
@@ -94,14 +94,14 @@ def test_labels_and_flags_are_set_as_such(run):
 BAD = {
     "a dim that it lacks": ("h", {"time": 0}, 0.0, 'state "lstm.h": no dim time?', rf.DimError),
     "no such entry": ("h", {"batch": 3}, 0.0, 'state "lstm.h": no such entry.', IndexError),
-    "a number of an axis": ("h", 0, 0.0, 'state "lstm.h": which entries?', TypeError),
+    "a number of an axis": ("h", 0, 0.0, 'state "lstm.h": entries without dims.', TypeError),
     "too many values": ("h", {"batch": 0}, [1.0, 2.0], 'state "lstm.h": the values do not fit.', rf.ShapeError),
-    "text": ("h", {"batch": 0}, "zero", 'state "lstm.h": values of another kind.', TypeError),
-    "a fraction of a label": ("label", {"batch": 0}, 0.5, 'state "label": values of another kind.', TypeError),
+    "text": ("h", {"batch": 0}, "zero", 'state "lstm.h": the values have the wrong dtype.', TypeError),
+    "a fraction of a label": ("label", {"batch": 0}, 0.5, 'state "label": the values have the wrong dtype.', TypeError),
     "a label that there is not": ("label", {"batch": 0}, 4, 'state "label": no such label.', IndexError),
-    "a number for a flag": ("flag", {"batch": 0}, 1, 'state "flag": values of another kind.', TypeError),
-    "another dtype": ("h", ..., rf.zeros([BATCH], dtype="int32"), 'state "lstm.h": it keeps its dims and dtype.', rf.DimError),
-    "a dim more": ("h", ..., rf.zeros([BATCH, TIME]), 'state "lstm.h": it keeps its dims and dtype.', rf.DimError),
+    "a number for a flag": ("flag", {"batch": 0}, 1, 'state "flag": the values have the wrong dtype.', TypeError),
+    "another dtype": ("h", ..., rf.zeros([BATCH], dtype="int32"), 'state "lstm.h": the value has the wrong dims or dtype.', rf.DimError),
+    "a dim more": ("h", ..., rf.zeros([BATCH, TIME]), 'state "lstm.h": the value has the wrong dims or dtype.', rf.DimError),
 }  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def test_an_old_position_says_that_the_run_has_gone_on(run):
         at.states["h"]
     assert str(error.value) == (
         "run: it has continued from here.\n"
-        '  position  <before step 2 of "decoder", from where the run has gone on>\n'
+        '  position  <before step 2 of "decoder", which the run has left>\n'
         "A position can be read and changed while the run is paused there.\n    branch = run.from_step(2)"
     )
     with pytest.raises(RuntimeError, match="it has continued from here"):
@@ -141,7 +141,7 @@ def test_nothing_is_changed_while_it_runs():
     with pytest.raises(RuntimeError) as error:
         _ = run.at
     assert str(error.value) == (
-        f"{run.name}: it stands nowhere.\n  state  done\n"
+        f"{run.name}: it is not paused at a step.\n  state  done\n"
         "The values of a run can be read and changed only while it is paused.\n    branch = run.from_step(6)"
     )
 
@@ -339,17 +339,17 @@ REFUSED = {
     ),
     "a deviation below 0": (
         lambda h: h.add_noise(-1.0), ValueError,
-        'state "lstm.h": noise of -1.0.\n  std  -1.0\nA standard deviation is a number from 0.',
+        'state "lstm.h": noise of -1.0.\n  std  -1.0\nA standard deviation is a number of at least 0.',
     ),
     "another size": (
         lambda h: h.paste(of={"batch": 0, "feat": slice(0, 2)}, to={"batch": 1}), rf.DimError,
-        'state "lstm.h": what is pasted does not fit.\n  entries  [feat=5] float32\n  pasted   [feat=2] float32\n'
-        "Both have dims of the same names and sizes, and the same dtype. A dim that only one of them has is chosen from.",
+        'state "lstm.h": the pasted values do not fit.\n  entries  [feat=5] float32\n  pasted   [feat=2] float32\n'
+        "Both need dims of the same names and sizes, and the same dtype. Select an entry of a dim that only one of them has.",
     ),
     "another dtype": (
         lambda h: h.paste(rf.zeros([BATCH, FEAT], dtype="float64")), rf.DimError,
-        'state "lstm.h": what is pasted does not fit.\n  entries  [batch=3, feat=5] float32\n  pasted   [batch=3, feat=5] float64\n'
-        "Both have dims of the same names and sizes, and the same dtype. A dim that only one of them has is chosen from.",
+        'state "lstm.h": the pasted values do not fit.\n  entries  [batch=3, feat=5] float32\n  pasted   [batch=3, feat=5] float64\n'
+        "Both need dims of the same names and sizes, and the same dtype. Select an entry of a dim that only one of them has.",
     ),
     "an entry of a list": (
         lambda h: h.__setitem__({"feat": [0, 5]}, 0.0), IndexError,
@@ -361,7 +361,7 @@ REFUSED = {
     ),
     "beyond the range": (
         lambda h: h.__setitem__({"feat": 0}, 1e39), ValueError,
-        'state "lstm.h": values beyond its range.\n  state   float32\n  values  1e+39 to 1e+39\n'
+        'state "lstm.h": the values exceed the range of its dtype.\n  state   float32\n  values  1e+39 to 1e+39\n'
         "A float32 is -3.4028235e+38 to 3.4028235e+38.",
     ),
 }  # fmt: skip
@@ -382,7 +382,7 @@ def test_labels_and_flags_are_not_computed_with(run):
     with pytest.raises(TypeError) as error:
         run.at.states["label"].scale(2)
     assert str(error.value) == (
-        'state "label": no numbers to compute with.\n  state  [batch=3] int64\n'
+        'state "label": its values are not numbers to compute with.\n  state  [batch=3] int64\n'
         "Labels, flags and counts can be set, but not scaled or perturbed."
     )
 
@@ -404,7 +404,7 @@ def test_entries_that_are_padding_are_not_set():
         run.at.states["h"][{"batch": 1, "inner": 1}] = 1.0
     assert str(error.value) == (
         'state "h": these entries are padding.\n  state  [batch=3, inner<=3]\n'
-        "Padding has no effect. A sequence has as many frames as its length."
+        "Padding has no effect: a sequence has as many frames as its length."
     )
     run.at.states["h"][{"inner": 1}] = 1.0  # of two sequences
     run.stop()

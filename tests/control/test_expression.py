@@ -106,8 +106,8 @@ def refused(text):
         ("True", "neither true nor false: True"),
         ("h.max > 5", "h.max is called: h.max()"),
         ("h.numpy() > 5", "no such function: h.numpy()"),
-        ("h.__class__ == 1", "a name with an underscore in front: h.__class__"),
-        ("h._raw.max() > 1", "a name with an underscore in front: h._raw"),
+        ("h.__class__ == 1", "names must not begin with an underscore: h.__class__"),
+        ("h._raw.max() > 1", "names must not begin with an underscore: h._raw"),
         ("__import__('os').system('x') == 0", "no such function: __import__('os').system('x')"),
         ("open('/etc/passwd') == 1", "no such function: open('/etc/passwd')"),
         ("().__class__ == 1", "not understood: ()"),
@@ -117,8 +117,8 @@ def refused(text):
         ("f'{h}' == 'a'", "not understood: f'{h}'"),
         ("h.max() in [1]", "compared by something other than < <= > >= == !="),
         ("h % 2 == 0", "not understood: h % 2"),
-        ("h[0] > 1", 'which entries: h[0]; as h[{"batch": 0}]'),
-        ("h[{'batch': step}] > 1", "no plain value: {'batch': step}"),
+        ("h[0] > 1", 'unclear entries: h[0]; as h[{"batch": 0}]'),
+        ("h[{'batch': step}] > 1", "not a plain value: {'batch': step}"),
         ("h.max(axis=0) > 1", "axis=0: h.max(axis=0)"),
         ("h.max(keepdims=True) > 1", "no such argument: h.max(keepdims=True); it has axis"),
         ("h.abs(1).max() > 1", "too many arguments: h.abs(1)"),
@@ -127,7 +127,7 @@ def refused(text):
         ("label(1.5)", "label=1.5: label(1.5)"),
         ("nan(h)", "too many arguments: nan(h)"),
         ("h.max() > 5 if step else nan()", "neither true nor false: h.max() > 5 if step else nan()"),
-        ("h.max() > 1" + "1" * 400, "411 characters; at most 300 are read"),
+        ("h.max() > 1" + "1" * 400, "411 characters; at most 300 are allowed"),
         (" or ".join(["h<1"] * 40), "more than 100 parts"),
         ("(" * 149 + "h" + ")" * 149, None),
     ],
@@ -144,7 +144,7 @@ def test_the_whole_message():
         "break_when: this text is not a condition.\n"
         "  text  h.maxx() > 5\n"
         "  but   no such function: h.maxx()\n"
-        'It has numbers of states (h.max(), min, mean, sum, norm, abs_max, of some entries h[{"batch": 0}]), step, tick, loop, path,'
+        'A condition uses states (h.max(), min, mean, sum, norm, abs_max, of some entries h[{"batch": 0}]), step, tick, loop, path,'
         " comparisons, + - * / **, and, or, not, and\n"
         'nan(), inf(), not_finite(), ended(), label("AH", rank=0), entropy("att").\n'
         '    run.break_when("h.abs_max() > 5 and step > 3")'
@@ -155,16 +155,16 @@ def test_the_whole_message():
     ("text", "said"),
     [
         ("9.0 ** 9 ** 9 ** step > 1", "OverflowError: "),
-        ("(0 - 8.0) ** 0.5 > step", "ValueError: break_when: no real number."),
+        ("(0 - 8.0) ** 0.5 > step", "ValueError: break_when: the result is not a real number."),
         ("step / 0 > 1", "ZeroDivisionError: division by zero"),
         ("loop > 3", "TypeError: '>' not supported"),
-        ("loop + path == 'x'", "TypeError: break_when: no number."),
-        ("loop * 999999999 == 'x'", "TypeError: break_when: no number."),
+        ("loop + path == 'x'", "TypeError: break_when: not a number."),
+        ("loop * 999999999 == 'x'", "TypeError: break_when: not a number."),
         ("h.max(axis='nothing') > 1", "DimError: numbers: no dim nothing?"),
         ("h[{'feat': 9}] > 1", "IndexError: numbers: no such entry."),
-        ("step.max() > 1", "TypeError: break_when: max of what is no state."),
-        ("min(h, 1) > 1", "TypeError: break_when: min and max of several numbers."),
-        ("(h > 1).any(axis='feat')", "TypeError: break_when: which of them?"),
+        ("step.max() > 1", "TypeError: break_when: max is only for states."),
+        ("min(h, 1) > 1", "TypeError: break_when: min and max take single numbers."),
+        ("(h > 1).any(axis='feat')", "TypeError: break_when: several values have no truth value."),
     ],
 )
 def test_what_cannot_be_computed_pauses_and_says_so(text, said):

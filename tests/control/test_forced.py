@@ -303,8 +303,8 @@ def test_several_labels_at_once_are_forced_or_banned_or_none_of_them():
     with pytest.raises(ValueError) as error:
         run.from_step(3, lambda at: at.force(["a", "b"], "c")).result
     assert str(error.value) == (
-        "force: which labels?\n  label  ['a', 'b']\n  then   'c'\n"
-        'One or several labels of this step; or one, and those of the steps after.\n    run.at.force("AH", "L")'
+        "force: invalid labels.\n  label  ['a', 'b']\n  then   'c'\n"
+        'Give one or several labels of this step, or one label followed by those of later steps.\n    run.at.force("AH", "L")'
     )
 
 
@@ -554,7 +554,7 @@ def test_nothing_is_forced_where_nothing_chooses():
 
 @pytest.mark.parametrize("face", ["for", "with"])
 def test_what_no_choice_has_looked_at_is_said(face):
-    rule = "A label is chosen by rf.choice in a step of a Loop, or by rf.beam_search.\n"
+    rule = "Labels are chosen by rf.choice in a step of a Loop, or by rf.beam_search.\n"
     rule += "    label = rf.choice(log_probs, axis=vocab, beam_size=4)"
     rule += "    # in a step of the loop that the run holds"
     why = f"force: there is no choice here.\n  label    'a'\n  chooses  nothing\n{rule}"
@@ -564,7 +564,7 @@ def test_what_no_choice_has_looked_at_is_said(face):
     run.force("a")  # whether a step chooses is not known before the first is made
     run.resume()
     assert run.wait(LONG) and run.at.step == 1 and run.reason == why
-    changes = ["forced a for hypothesis 0 of sequence 0", f"could not be done: {why.splitlines()[0]}"]
+    changes = ["forced a for hypothesis 0 of sequence 0", f"failed: {why.splitlines()[0]}"]
     assert [change.words for change in run.changes] == changes
     for what in (run.force, run.ban):
         with raises_message(
@@ -620,7 +620,7 @@ def test_labels_that_were_to_follow_when_a_search_is_over_are_said():
     run.resume()
     with pytest.warns(
         UserWarning,
-        match="force: no step is left for the labels that should follow.\n  then  b, c\n  seq   1\nThe search ends",
+        match="force: no step is left for the following labels.\n  then  b, c\n  seq   1\nThe search ends",
     ):
         _result_of(run)
 

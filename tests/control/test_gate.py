@@ -219,7 +219,7 @@ def test_nothing_is_asked_of_one_that_is_over(gate):
     with pytest.raises(RuntimeError) as error:
         gate.ask(lambda: None)
     assert str(error.value) == (
-        "run: it is over.\nWhat it has left is run.result. Another run can continue from one of its steps:\n"
+        "run: the run has ended.\nIts result is run.result. Another run can continue from one of its steps:\n"
         "    branch = run.from_step(3)"
     )
 
@@ -230,8 +230,8 @@ def test_what_is_asked_of_one_that_runs_is_refused():
     with pytest.raises(RuntimeError) as error:
         gate.ask(lambda: None)
     assert str(error.value) == (
-        "run: it is running; its values can be read and changed only while it is paused.\n  state  running\n"
-        "Another thread runs its steps. Pause it first:\n    run.pause()"
+        "run: values can be read and changed only while the run is paused.\n  state  running\n"
+        "Another thread executes the steps. Pause the run first:\n    run.pause()"
     )
     worker.end()
 

@@ -84,8 +84,8 @@ def test_where_the_beam_decides_it_is_said_where_the_label_falls_out(model):
     assert said["same"] and said["lane"]["labels"] == ["EY", "R"]
     step, behind = said["lane"]["fell"]
     assert said["words"] == (
-        "With EY at 1: P EH R AH SH UW T, −1.77, the same as without it. "
-        f"EY fell out at step {step}, {behind:.2f} nats behind the last that went on."
+        "With EY at 1: P EH R AH SH UW T, −1.77, no change. "
+        f"EY was pruned at step {step}, {behind:.2f} nats behind the last hypothesis kept."
     )
     branch = run.from_step(1, lambda at: at.force("EY"))
     branch.wait(LONG)
@@ -200,7 +200,7 @@ def test_of_a_model_that_has_changed_since_nothing_is_told_and_nothing_is_made()
     weight.assign(weight + 0.5)
     said = told(run, 1, [force("EY")], "EY at 1")
     assert said["refused"].startswith(
-        "The effect of EY at 1 is unknown: this is not what the run it branches from did: "
+        "The effect of EY at 1 is unknown: its steps differ from those of its parent run: "
     )
     assert 'changed since: parameter "model.decoder.lstm.bias"' in said["refused"] and said["lane"] is None
     answers = []
@@ -293,7 +293,7 @@ def test_a_change_of_a_state_is_told_by_the_result_of_the_function():
     assert ghost.told()["words"] == "With h = 5 at 1: b." and ghost.told()["lane"] is None
     ghost = Ghost(run, 1, "sums", 0, [{"do": "set", "state": "h", "value": 1.0}], "h = 1 at 1")
     assert wait_until(lambda: ghost.is_over)
-    assert ghost.told()["words"] == "With h = 1 at 1: a, the same as without it."
+    assert ghost.told()["words"] == "With h = 1 at 1: a, no change."
     run.stop()
 
 

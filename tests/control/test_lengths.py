@@ -184,7 +184,7 @@ def test_a_hypothesis_that_has_ended_in_the_step_before_goes_on():
     with pytest.raises(ValueError) as error:
         run.at.go_on(0, 1)
     assert str(error.value) == (
-        "go_on: hypothesis 1 of sequence 0 has not ended.\n  seq         0\n  hypothesis  1\nIt continues by itself."
+        "go_on: hypothesis 1 of sequence 0 has not ended.\n  seq         0\n  hypothesis  1\nIt continues without a command."
     )
     place = next(at for at in range(3) if run.at.states["label"].numpy().reshape(-1)[at] == 0)
     run.at.go_on(0, place)
@@ -247,7 +247,7 @@ def leaving():
 REFUSED = {
     "before the first step": (
         counting("for"), 0, lambda at: at.end(0), ValueError,
-        "end: not here.\n  seq         0\n  hypothesis  None\nBefore the first step, the ends are unknown.",
+        "end: not possible here.\n  seq         0\n  hypothesis  None\nBefore the first step, the ends are unknown.",
     ),
     "no such sequence": (
         counting("with"), 1, lambda at: at.end(3), IndexError,
@@ -259,16 +259,16 @@ REFUSED = {
     ),
     "the same length for all": (
         over_static, 1, lambda at: at.end(0), ValueError,
-        "end: not here.\n  seq         0\n  hypothesis  None\nThe loop runs over frames=4, which is as long for all sequences.",
+        "end: not possible here.\n  seq         0\n  hypothesis  None\nThe loop runs over frames=4, which is as long for all sequences.",
     ),
     "stacked values": (
         stacking, 1, lambda at: at.end(0), ValueError,
-        "end: not here.\n  seq         0\n  hypothesis  None\n"
+        "end: not possible here.\n  seq         0\n  hypothesis  None\n"
         "The loop stacks values of its steps over time<=6, whose lengths are known to others too.",
     ),
     "what is stacked is not known": (
         final("for"), 0, lambda at: at.end(0), ValueError,
-        "end: not here.\n  seq         0\n  hypothesis  None\n"
+        "end: not possible here.\n  seq         0\n  hypothesis  None\n"
         "Before the first step it is not known whether the loop stacks values, which have the lengths of its axis.",
     ),
     "ended long ago": (
@@ -279,15 +279,15 @@ REFUSED = {
     ),
     "one condition": (
         lambda: rf.while_loop(lambda n: n < 3.0, lambda n: n + 1.0, rf.zeros([])), 1, lambda at: at.end(0), ValueError,
-        "end: not here.\n  seq         0\n  hypothesis  None\nThis loop ends for all at once, and by its own condition.",
+        "end: not possible here.\n  seq         0\n  hypothesis  None\nThis loop ends for all sequences at once, by its own condition.",
     ),
     "a loop of one's own": (
         own, 1, lambda at: at.end(0), ValueError,
-        "end: not here.\n  seq         0\n  hypothesis  None\nThis loop ends for all at once, and by its own condition.",
+        "end: not possible here.\n  seq         0\n  hypothesis  None\nThis loop ends for all sequences at once, by its own condition.",
     ),
     "what ends leaves": (
         leaving, 1, lambda at: at.end(0, 1), ValueError,
-        "end: not here.\n  seq         0\n  hypothesis  1\n"
+        "end: not possible here.\n  seq         0\n  hypothesis  1\n"
         "An ended hypothesis leaves the beam of this search. The end label ends a hypothesis:\n    run.force(end_label, hypothesis=0)",
     ),
 }  # fmt: skip

@@ -138,7 +138,7 @@ def test_what_was_is_read_and_not_changed():
     with pytest.raises(ValueError) as error:
         states["h"][...] = 0.0
     assert str(error.value) == (
-        'look: state "h" is that of a step that was made.\n'
+        'look: state "h" belongs to a past step.\n'
         "  step  3\n"
         "The past cannot be changed. A branch can continue differently from there:\n"
         "    branch = run.from_step(3)"
@@ -158,7 +158,7 @@ def test_states_that_cannot_be_made_again_are_not_made_up(monkeypatch):
     first = next(tick for tick in run._holder.kept.ticks() if tick)
     assert str(error.value) == (
         f'look: the states before step {gone} of "grows" are gone.\n'
-        f'  because  state "h" is another one before step {first} of "grows"; '
+        f'  because  state "h" differs before step {first} of "grows"; '
         'changed while it ran: "log" (list of 0, now list of 7)\n'
         "They were not kept, so the function ran again, but with a different result. Steps that were kept can still be shown."
     )
@@ -189,7 +189,7 @@ def test_an_unchanged_branch_gives_the_same_numbers(kind, lengths, seed, limit, 
         assert (branch.state, branch.drifted, branch.reason) == (
             "paused",
             None,
-            f"here it leaves {run.name}",
+            f"here it branches from {run.name}",
         )
         assert_same_states(numbers(branch.at.states), numbers(by_tick(run, tick)))
         branch.resume()

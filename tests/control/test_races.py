@@ -54,10 +54,10 @@ def plain(edits):
 
 
 NOT_NOW = (
-    ": it stands nowhere.",  # it runs, or is over
+    ": it is not paused at a step.",  # it runs, or is over
     "run: it is running; its values can be read",
     "run: it has continued from here.",
-    "run: it is over.",
+    "run: the run has ended.",
     " is over.",  # step, resume
 )
 

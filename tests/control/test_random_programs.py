@@ -223,7 +223,7 @@ class Program:
         else:
             branch = self.run.from_step(step)
             stands(branch)
-            assert branch.at.step == step and branch.reason == f"here it leaves {self.run.name}"
+            assert branch.at.step == step and branch.reason == f"here it branches from {self.run.name}"
         self.edits[branch] = edits
         if branch.state == "paused" and self.rng.random() < 0.7:
             self.run = branch  # the other one goes on in the end

@@ -218,7 +218,7 @@ def test_a_bad_edit_of_a_raw_state_changes_nothing():
             lambda: run.at._held.edit("model", {**run.at._held.states_now()["model"], "h": rf.zeros([])})
         ).result()
     assert str(error.value) == (
-        'state "model.h": it keeps its dims and dtype.\n'
+        'state "model.h": the value has the wrong dims or dtype.\n'
         "  before  [batch=2, beam=3, h:1=5] float32\n"
         "  given   [] float32\n"
         "It is an array of the step function, which has always the same axes."

@@ -209,7 +209,7 @@ def test_what_a_run_records_can_be_chosen():
     with pytest.raises(TypeError) as error:
         rf.run(sums(), record={"kind": "beams"})
     assert str(error.value) == (
-        "run: what is to be recorded?\n"
+        "run: invalid value of record.\n"
         "  record   ['kind']\n"
         "  options  kinds, path, steps, limit, model, ops, values, dims, labels, why, attention, graph\n"
         "True, False, or a dict of options of rf.record.\n"

@@ -83,7 +83,7 @@ def test_an_interrupt_lets_the_run_pause_and_lose_nothing(ask):
     go.set()
     stands(run)
     assert (run.state, run.at.step) == ("paused", 3)
-    assert run.reason == ("it was told to" if ask == "pause" else "Ctrl+C")
+    assert run.reason == ("on request" if ask == "pause" else "Ctrl+C")
     assert_same(result_of(run), waits(go)())
 
 
@@ -294,7 +294,7 @@ def test_nothing_of_a_run_is_pickled_or_copied(how):
             how(each)
         assert str(error.value) == (
             f"A run cannot be pickled or copied.\n  object  {type(each).__name__}\n"
-            "It is a thread of this process. What is kept of it is its trace, and those of its branches:\n"
+            "A run is a thread of this process. To keep its data, store its trace and those of its branches:\n"
             '    run.save("run.rfnb")'
         )
     run.stop()

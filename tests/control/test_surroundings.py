@@ -35,14 +35,14 @@ def other_after(run, change, *, step=4):
     change()
     branch = run.from_step(step)
     assert branch.wait() and branch.state == "paused"
-    assert branch.reason.removeprefix("this is not what the run it branches from did: ") == branch.drifted
+    assert branch.reason.removeprefix("its steps differ from those of its parent run: ") == branch.drifted
     np.testing.assert_array_equal(run.result.numpy(), result)
     said = branch.drifted
     branch.stop()
     return said
 
 
-FIRST = 'state "h" is another one before step 1 of "net"; '
+FIRST = 'state "h" differs before step 1 of "net"; '
 
 
 def test_a_parameter_of_a_bound_method_is_named():
@@ -71,7 +71,7 @@ def test_a_model_that_is_another_one_only_after_the_loop_is_named_too():
         net.out.bias.initial = 3.0
 
     assert other_after(rf.run(functools.partial(net.go, X)), assign) == (
-        'up to step 4 of "net" states are as they were, but not what comes; changed since: parameter "Net.out.bias"'
+        'up to step 4 of "net" the states are equal, but later values differ; changed since: parameter "Net.out.bias"'
     )
 
 
@@ -97,7 +97,7 @@ def test_parameters_that_the_run_itself_trains_are_told_from_those_of_others():
     branch = run.from_step(1, path="loop")
     assert branch.wait()
     assert branch.drifted == (
-        'state "h" is another one before step 1 of "net"; changed while it ran: parameter "net.norm"; '
+        'state "h" differs before step 1 of "net"; changed while it ran: parameter "net.norm"; '
         'changed since: parameter "net.step.bias"'
     )
     np.testing.assert_array_equal(run.result.numpy(), result)
@@ -178,7 +178,7 @@ def test_a_setting_of_torch_is_named():
     before = torch.get_default_dtype()
     try:
         assert other_after(rf.run(go), lambda: torch.set_default_dtype(torch.float64)) == (
-            'up to step 4 of "net" states are as they were, but not what comes; '
+            'up to step 4 of "net" the states are equal, but later values differ; '
             "changed since: default dtype of torch (float32, now float64)"
         )
     finally:
@@ -220,7 +220,7 @@ def test_what_a_file_says_is_noticed_by_the_states(tmp_path):
     branch = run.from_step(4)
     assert branch.wait()
     assert branch.reason == (
-        'this is not what the run it branches from did: state "h" is another one before step 1 of "net". '
+        'its steps differ from those of its parent run: state "h" differs before step 1 of "net". '
         "Something outside of its loops has changed"
     )
     branch.stop()

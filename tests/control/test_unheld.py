@@ -46,7 +46,7 @@ class Generating:
         return [1, 2]
 
 
-THREAD = "sums (in a thread that the function has started)"
+THREAD = "sums (in a thread started by the function)"
 UNHELD = {
     "a function without loops": (plain, "plain", "none", RULE, GATE),
     "a model of torch": (lambda: torch.nn.Linear(2, 2)(torch.ones(2)), "<lambda>", "none", RULE, GATE),
@@ -76,7 +76,7 @@ def test_what_was_to_be_held_and_had_no_step_says_how_to_hold_it(what, ask):
     run = rf.run(fn, paused=True, name="it")
     with pytest.warns(UserWarning) as said:
         getattr(run, ask) if ask == "result" else getattr(run, ask)()
-    head = "it: it should pause, but ran without a step to pause at."
+    head = "it: the run was to pause, but has no step to pause at."
     assert [str(one.message) for one in said] == [f"{head}\n  ran    {ran}\n  loops  {loops}\n{rule}\n{line}"]
     assert said[0].filename == __file__
     assert repr(run) == "<Run it: done, without a step that is held>"
@@ -110,7 +110,7 @@ def test_what_is_asked_of_it_afterwards_is_refused_with_a_line_that_works(what):
     expected = f"{what}: it is over.\n  state  done\n{fix}"
     if what == "at":
         expected = (
-            "it: it stands nowhere.\n  state  done\nThe values of a run can be read and changed only while it is paused.\n"
+            "it: it is not paused at a step.\n  state  done\nThe values of a run can be read and changed only while it is paused.\n"
             "    run = rf.run(fn, paused=True)"
         )
     with raises_message(RuntimeError, expected):
@@ -152,11 +152,11 @@ def test_a_breakpoint_at_a_step_that_never_comes_is_said_in_the_end():
     with pytest.warns(UserWarning) as said:
         _ = run.result
     assert [str(one.message) for one in said] == [
-        'it: something was not done as it was asked for.\nBreakpoint 2: step 2 of "sms" never came.\nBreakpoint 4: step 7 never came.'
+        'it: some requests were not carried out.\nBreakpoint 2: step 2 of "sms" never came.\nBreakpoint 4: step 7 never came.'
     ]
     with raises_message(
         ValueError,
-        "break_when: no number of a step.\n  condition  -1\nSteps are counted from 0.\n    run.break_when(0)",
+        "break_when: not a step number.\n  condition  -1\nSteps are counted from 0.\n    run.break_when(0)",
     ):
         rf.run(sums(), break_when=-1)
 
@@ -164,9 +164,9 @@ def test_a_breakpoint_at_a_step_that_never_comes_is_said_in_the_end():
 @pytest.mark.parametrize(
     "text, why",
     [
-        ('label("AH")', "nothing has chosen"),
-        ("entropy() < 0.1", "nothing has attended"),
-        ('entropy("a") > 1 or label(3)', "nothing has chosen and nothing has attended"),
+        ('label("AH")', "nothing was chosen"),
+        ("entropy() < 0.1", "no attention was computed"),
+        ('entropy("a") > 1 or label(3)', "nothing was chosen and no attention was computed"),
     ],
 )
 def test_a_breakpoint_about_what_nobody_does_is_said_in_the_end(text, why):
@@ -203,9 +203,8 @@ def test_a_branch_that_never_comes_to_its_change_says_so():
     branch = run.from_step(4, lambda at: None, name="late")
     with pytest.warns(UserWarning, match="late: something was not done as it was asked for") as said:
         assert branch.result == 2
-    assert (
-        'It never came to where it was to go its own way: it was over after 2 steps, before step 4 of "shrinks"'
-        in str(said[0].message)
+    assert 'It never reached its branch point: it ended after 2 steps, before step 4 of "shrinks"' in str(
+        said[0].message
     )
 
 
@@ -213,7 +212,7 @@ def test_nothing_is_no_label():
     run = rf.run(letters, paused=True)
     stands(run)
     with raises_message(
-        ValueError, 'ban: which labels?\n  label  []\nOne or several labels of this step.\n    run.at.ban("AH")'
+        ValueError, 'ban: invalid labels.\n  label  []\nGive one or several labels of this step.\n    run.at.ban("AH")'
     ):
         run.ban([])
 
@@ -274,8 +273,10 @@ def test_where_nothing_of_rf_attends_a_change_of_attention_is_refused_from_the_s
     stands(run)
     run.at.attention["att"].uniform()  # it may still come
     run.step()
-    assert run.reason.startswith('attention "att": nothing attended there in this step.')
-    with raises_message(ValueError, f'attention "att": rf attends nowhere here.\n  changed  none so far\n{OF_TORCH}'):
+    assert run.reason.startswith('attention "att": no attention was computed there in this step.')
+    with raises_message(
+        ValueError, f'attention "att": rf computes no attention here.\n  changed  none so far\n{OF_TORCH}'
+    ):
         run.at.attention["att"].uniform()
 
 

@@ -47,7 +47,7 @@ def test_a_model_error_says_where_it_fell_and_one_label_mends_it(parachute):
     assert [each.words for each in why.repairs] == ["EY at 1", "beam_size=5 keeps it in step 1"]
     assert why.text == (
         "The model prefers P EH R AH SH UW T <end> to P EY R AH SH UW T <end> (-1.772 and -6.719: 4.95 nats). "
-        "It fell at step 1 on rank 5, 1.30 nats behind the last that went on."
+        "It was pruned at step 1 on rank 5, 1.30 nats behind the last hypothesis kept."
     )
     branch = why.branch(0)
     assert branch.wait(LONG)
@@ -78,7 +78,11 @@ def test_the_position_that_an_attention_has_to_look_at_is_found(parachute):
 
 def test_what_was_said_was_said(parachute):
     why = rf.why_not(parachute, "P EH R AH SH UW T")
-    assert why.kind == "found" and why.repairs == [] and repr(why).startswith("It was said: P EH R AH SH UW T <end>")
+    assert (
+        why.kind == "found"
+        and why.repairs == []
+        and repr(why).startswith("The search found it: P EH R AH SH UW T <end>")
+    )
     assert parachute.branches == [] or all(branch.name for branch in parachute.branches)
 
 
@@ -177,7 +181,7 @@ def test_labels_that_are_none(parachute):
         why_not: no such label.
           label   'XX'
           labels  <end>, AA, AE, AH, AO, AW, AY, B, CH, D, DH, EH
-        Labels are those of the search, their texts or indices.
+        Give labels of the search, by text or index.
             rf.why_not(run, 'P EH R AH SH UW T <end>')
         """,
     ):
@@ -245,10 +249,10 @@ def told_to(first=FIRST, after=AFTER, **options):
     [
         ({"beam_size": 1}, "b c", "search error", 0, "the search lost it", ["b at 0", "beam_size=2 keeps it in step 0"]),
         ({"first": [0.0, 0.96, 0.04, 0.0], "threshold": 2.0}, "b c", "unknown", 0, "is not known", ["threshold=3.18 keeps it in step 0"]),
-        ({"max_seq_len": 3}, "a a a a", "too long", None, "is longer than the search", ["max_seq_len=5 lets it be made"]),
+        ({"max_seq_len": 3}, "a a a a", "too long", None, "is longer than the search", ["max_seq_len=5 allows its length"]),
         ({"allowed": [[1, 0], lambda labels: [1] if not labels else [0]]}, "b c", "not allowed", 0, "forbids it", []),
         ({"beam_size": 1, "allowed": lambda labels: range(3 if labels else 4)}, "b c", "not allowed", 0,
-         "forbids c at step 1. It fell at step 0 on rank 2", []),
+         "forbids c at step 1. It was pruned at step 0 on rank 2", []),
         ({"beam_size": 1, "max_seq_len": 3}, "b", "model error", 0, "to b </s>",
          ["length_exponent=0.1, if it is in the beam at the end", "beam_size=2 keeps it in step 0"]),
         ({"beam_size": 1, "first": [0, 0.5, 0.3, 0.2], "allowed": lambda labels: range(4) if labels else [1, 3]}, "c",

@@ -141,7 +141,7 @@ def test_a_branch_that_drifts_says_so(on_device):
     result_of(run)
     branch = run.from_step(3)
     stands(branch)
-    assert branch.drifted is not None and branch.drifted.startswith('state "h" is another one before step 1 of "grows"')
+    assert branch.drifted is not None and branch.drifted.startswith('state "h" differs before step 1 of "grows"')
 
 
 # -- edits -------------------------------------------------------------------------------------------------------------

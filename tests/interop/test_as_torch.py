@@ -202,10 +202,10 @@ def test_a_step_that_says_the_same_is_fine_and_another_one_is_refused():
     with raises_message(
         RuntimeError,
         """
-        Net[rf]: does it train?
+        Net[rf]: training mode is ambiguous.
           module  train()
           step    RunCtx(stage='forward_step', train_flag=False, step=0, epoch=1)
-        The module and the running step are in different modes, and dropout needs one. Set both:
+        The module and the running step are in different modes, but dropout needs one mode. Set both:
             module.eval()
             with rf.init_train_step_run_ctx():
         """,
@@ -539,9 +539,9 @@ def test_what_is_no_module_is_refused():
     with raises_message(
         TypeError,
         """
-        as_torch: this is no Module of rfnb.
+        as_torch: this is not a Module of rfnb.
           got  torch.nn.modules.linear.Linear
-        It is a torch module already.
+        It is already a torch module.
             module(x)
         """,
     ):
@@ -557,7 +557,7 @@ def test_parameters_of_numpy_are_refused():
     with raises_message(
         TypeError,
         """
-        as_torch: a parameter is no torch parameter.
+        as_torch: a parameter is not a torch parameter.
           weight  [a=3, b=5], backend numpy
         A torch module holds torch parameters. Make the model while torch is the backend:
             rf.select_backend_torch()
@@ -572,7 +572,7 @@ def test_an_argument_that_nothing_is_known_of_is_refused():
         """
         as_torch: what is "keys" of Attends?
           query  batch target a
-        Each argument without a default is an array, or one of the axes. Say which, or put a Module of your own around it:
+        Each argument without a default is an array, or one of the axes. Declare it, or wrap the module in your own Module:
             rf.as_torch(module, inputs={"query": "batch target a", "keys": "..."})
         """,
     ):
@@ -583,7 +583,7 @@ def test_an_argument_that_nothing_is_known_of_is_refused():
         as_torch: what is "axis" of Attends?
           query  batch target a
           keys   batch source a
-        Each argument without a default is an array, or one of the axes. Say which, or put a Module of your own around it:
+        Each argument without a default is an array, or one of the axes. Declare it, or wrap the module in your own Module:
             rf.as_torch(module, inputs=..., dims={"axis": "target"})
         """,
     ):
@@ -612,7 +612,7 @@ def test_an_array_with_other_axes_is_refused():
     with raises_message(
         rf.ShapeError,
         """
-        Net[rf]: x has other axes.
+        Net[rf]: x has different axes.
           x     (2, 3)
           axes  batch time a
         An array has the axes that `inputs` names, in this order.
@@ -622,10 +622,10 @@ def test_an_array_with_other_axes_is_refused():
     with raises_message(
         TypeError,
         """
-        Net[rf]: x is no torch.Tensor.
+        Net[rf]: x is not a torch.Tensor.
           x     Tensor [batch=2, a=3]
           axes  batch time a
-        It was made for raw arrays. Without `inputs` it is called like the Module, with Tensors:
+        The module takes raw arrays. Without `inputs`, it takes Tensors like the Module:
             module(x.raw_tensor)
             rf.as_torch(model)(x)
         """,
@@ -636,7 +636,7 @@ def test_an_array_with_other_axes_is_refused():
         """
         Net[rf]: no x.
           got  lengths=list
-        It is called with the arrays, then their lengths, if they have any:
+        Call it with the arrays, then with their lengths, if any:
             module(x, lengths)
         """,
     ):
@@ -674,10 +674,10 @@ def test_axes_of_a_result_that_nothing_tells_are_asked_for():
     with raises_message(
         rf.DimError,
         """
-        as_torch: in which order are the axes of the result?
+        as_torch: the order of the axes of the result is ambiguous.
           result  [batch=2, a=3, b=5, c=4]
           input   [batch=2, a=3]
-        The order is clear for the dims of the input and one that is new. Say it:
+        The order is only clear for the dims of the input and one new dim. Declare it:
             rf.as_torch(module, inputs=..., outputs="batch a b c")
         """,
     ):

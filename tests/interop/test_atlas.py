@@ -363,7 +363,7 @@ def test_too_many_cells_are_a_sentence(run):
           steps  3
           units  33334
           most   10,000
-        Each is a run of the function to its end. Select some of them:
+        Each cell is a complete run of the function. Select some of them:
             rf.atlas(run, "unit", columns=range(16), steps=range(8))
         """,
     ):

@@ -290,7 +290,7 @@ def test_a_model_that_draws_is_refused():
     lines = str(error.value).splitlines()
     assert lines[0] == "check_batch: the model is not deterministic."
     assert lines[1].startswith("  apart     ") and lines[2] == "  training  the model"
-    assert lines[3:] == ["A difference between two equal runs cannot be told from a leak.", "    model.eval()"]
+    assert lines[3:] == ["A difference between two equal runs cannot be distinguished from a leak.", "    model.eval()"]
 
 
 def test_a_kernel_without_float64_is_told_and_float32_works():
@@ -299,7 +299,7 @@ def test_a_kernel_without_float64_is_told_and_float32_works():
     assert str(error.value) == (
         "check_batch: the model cannot run in float64.\n"
         "  error  \"fused_scan\" not implemented for 'Double'\n"
-        "Rounding and a leak are told apart in a finer dtype; a fused kernel may only know that of the model. Use the plain code "
+        "A finer dtype distinguishes rounding from a leak; a fused kernel may lack it. Use the plain code "
         'of the model (attn_implementation="eager"), or float32:\n'
         "    rf.check_batch(model, inputs, dtype=torch.float32)"
     )
@@ -310,8 +310,8 @@ def test_a_kernel_without_float64_is_told_and_float32_works():
 def test_inputs_without_padding_are_refused(lengths, said):
     with pytest.raises(ValueError) as error:
         rf.check_batch(Fused(), X, lengths=lengths)
-    rule = "It compares sequences with and without padding: the inputs have sequences of different lengths, and lengths or a mask."
-    none = "" if lengths else "No mask and no lengths are among the inputs. "
+    rule = "The check compares sequences with and without padding: it needs sequences of different lengths, with lengths or a mask."
+    none = "" if lengths else "The inputs contain neither a mask nor lengths. "
     assert str(error.value) == (
         f"check_batch: {said}\n  input  (3, 7, 6) float32\n{none}{rule}\n"
         "    rf.check_batch(model, x, lengths=[7, 5, 4])    # or inputs with an attention_mask"
@@ -323,7 +323,7 @@ def test_lengths_that_do_not_fit_are_refused():
         rf.check_batch(Fused(), X, lengths=[7, 9])
     assert str(error.value) == (
         "check_batch: these lengths do not fit the inputs.\n  lengths  [7, 9]\n  input    (3, 7, 6)\n"
-        "There is one length for each sequence of the batch, 1 at least, and no longer than the axis of time.\n"
+        "Each sequence of the batch needs one length, at least 1 and at most the size of the time axis.\n"
         "    rf.check_batch(model, x, lengths=[7, 5, 4])"
     )
 
@@ -336,7 +336,7 @@ def test_packed_sequences_dtypes_and_other_models_are_refused():
             lambda: rf.check_batch(Fused(), X, lengths=[7, 5, 4], dtype=torch.bfloat16),
             "this dtype does not tell rounding",
         ),
-        (lambda: rf.check_batch(len, X), "check_batch: the model is no torch.nn.Module."),
+        (lambda: rf.check_batch(len, X), "check_batch: the model is not a torch.nn.Module."),
     ):
         with pytest.raises((ValueError, TypeError)) as error:
             call()

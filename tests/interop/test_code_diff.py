@@ -270,7 +270,7 @@ def test_models_without_inputs_are_refused():
         rf.diff(families.ported(theirs), theirs)
     assert str(error.value) == (
         "diff: two models are compared by running them.\n  mine    Mine\n  theirs  Theirs\n"
-        "Give their inputs: a tensor, a tuple of arguments, or a dict of named ones.\n    rf.diff(mine, theirs, inputs=ids)"
+        "Pass their inputs: a tensor, a tuple of arguments, or a dict of named ones.\n    rf.diff(mine, theirs, inputs=ids)"
     )
 
 
@@ -280,5 +280,5 @@ def test_theirs_that_draws_is_refused():
         rf.diff(families.ported(theirs), theirs, inputs=families.IDS)
     assert str(error.value) == (
         "diff: theirs is not deterministic.\n  theirs  Theirs, two passes of it differ\n"
-        "The reference has to be deterministic:\n    theirs.eval()"
+        "The reference must be deterministic:\n    theirs.eval()"
     )

@@ -213,7 +213,7 @@ def test_a_zip_bomb_is_refused_before_memory_is_taken(tmp_path):
     [
         ([("a.npy", SMALL), ("a.npy", SMALL)], "'a' is there twice"),
         ([("a", SMALL)], "'a' in it is no array"),
-        ([("/step.npy", SMALL)], "'/step' is no whole number, but float32 (1,)"),
+        ([("/step.npy", SMALL)], "'/step' is not an integer, but float32 (1,)"),
     ],
 )
 def test_a_file_with_two_meanings_is_refused(tmp_path, entries, cause):
@@ -302,10 +302,10 @@ def test_a_tensor_that_is_no_plain_array_is_named(tmp_path, name):
     value, problem = odd_tensors()[name]
     torch.save({"model": {"weight": torch.ones(2), "odd": value}}, tmp_path / "x.pt")
     text = f"""
-        load_torch_checkpoint: not all of it are plain tensors.
+        load_torch_checkpoint: it contains values that are not plain tensors.
           file  {tmp_path / "x.pt"}
                 odd: {problem}
-        Parameters are dense arrays of numbers. Write them as such:
+        Parameters are dense arrays of numbers. Convert and save them:
             torch.save({{name: value.to_dense().clone() for name, value in state.items()}}, filename)
         """
     with raises_message(CheckpointError, text):
@@ -548,8 +548,8 @@ def test_a_thousand_orders_are_refused(tmp_path):
         (b"{" * 100_000, "too many nested parentheses"),
         (b"{'a': " + b"-" * 200_000 + b"1}", "nested too deeply"),
         (b"{'a': 0, 'a': 1}", "a label is there twice"),
-        (b"{'a': True}", "a label that is no text, or an index that is no whole number"),
-        (b"{1: 0}", "a label that is no text, or an index that is no whole number"),
+        (b"{'a': True}", "a label that is no text, or an index that is not an integer"),
+        (b"{1: 0}", "a label that is no text, or an index that is not an integer"),
         (b"{'a', 'b'}", "not a dict"),
         (b"{'a': 1}", "the indices are not 0, 1, ...: each label has its own, and none is left out"),
         (b"{'a': __import__('os')}", "malformed node or string on line 1"),

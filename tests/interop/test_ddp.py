@@ -64,10 +64,10 @@ def test_buffers_are_those_of_the_first_process(found):
 
 def test_tensors_as_result_are_refused_where_unused_parameters_are_looked_for(found):
     assert found["refused"] == textwrap.dedent("""\
-        LanguageModel[rf]: its result has Tensors.
+        LanguageModel[rf]: the result contains Tensors.
           result  Tensor [batch=3, time<=7]
         DistributedDataParallel with find_unused_parameters=True looks for raw arrays in the result, and takes all parameters for
-        unused. Let the module give raw arrays, or the loss:
+        unused. Let the module return raw arrays, or the loss:
             rf.as_torch(model, inputs="batch time in_dim")""")
 
 

@@ -126,7 +126,7 @@ def test_step_by_step_with_these_parameters_too():
 )  # fmt: skip
 def test_another_option_or_size(options, what, theirs, rfnb, fix):
     with raises_message(ValueError, f"""
-        import_params_hf_llama: another {what}.
+        import_params_hf_llama: {what} differs.
           transformers  {theirs}
           rfnb          {rfnb}
         The model of rfnb is made with the sizes and options of the other one:
@@ -139,7 +139,7 @@ def test_another_kind_of_rotation():
     theirs = llama()
     theirs.model.layers[0].self_attn.config.rope_scaling = {"rope_type": "linear", "factor": 2.0}
     with raises_message(ValueError, """
-        import_params_hf_llama: another kind of rotation.
+        import_params_hf_llama: the rotation has a different kind.
           transformers  linear
           rfnb          default
         Angles here are position * base ** (-2m / size), without scaling.

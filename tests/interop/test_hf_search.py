@@ -125,7 +125,7 @@ def test_prompts_padded_on_the_right():
     with raises_message(
         ValueError,
         """
-        hf_search_options: prompts that are padded on the right.
+        hf_search_options: the prompts are padded on the right.
         The generated labels come right after the prompt.
             tokenizer.padding_side = "left"
         """,
@@ -138,7 +138,7 @@ def test_not_one_end(end):
     with raises_message(
         ValueError,
         f"""
-        hf_search_options: there is not one end of a sequence.
+        hf_search_options: the end label is not unique.
           eos_token_id  {end}
         A search ends hypotheses with one label.
             rf.hf_search_options(model, end_token_id=2, ...)
@@ -163,7 +163,7 @@ def test_inputs_without_prompts():
     with raises_message(
         ValueError,
         """
-        hf_search_options: a decoder alone without input_ids.
+        hf_search_options: a decoder-only model needs input_ids.
           given  labels
         It continues its prompts, which need at least the first label.
             rf.hf_search_options(model, input_ids=ids, attention_mask=mask)
@@ -172,7 +172,7 @@ def test_inputs_without_prompts():
         rf.hf_search_options(model(), labels=IDS)
 
 
-SILENT = "Models often take any keyword, and do nothing with it."
+SILENT = "Models often accept and ignore unknown keywords."
 MEANT = SILENT + " Did you mean:\n    rf.hf_search_options(model, "
 
 
@@ -204,7 +204,8 @@ def test_an_input_that_the_model_does_not_have(make, name, rest):
     known = "input_ids, attention_mask"
     with raises_message(
         TypeError,
-        f"hf_search_options: {name} is no input of the model.\n  model  {'EncoderOfAnything' if make == 'bart' else 'SimpleNamespace'}\n"
+        f"hf_search_options: {name} is not an input of the model.\n"
+        f"  model  {'EncoderOfAnything' if make == 'bart' else 'SimpleNamespace'}\n"
         f"  known  {known}\n{rest}",
     ):
         rf.hf_search_options(net, input_ids=IDS, **{name: IDS})

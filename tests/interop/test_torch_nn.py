@@ -59,7 +59,7 @@ def test_another_size_copies_nothing():
         import_params_torch: Linear of another size.
           torch  (4, 3)
           rfnb   [a=3, b=5]
-        Parameters of the same layer have the same sizes.
+        Both layers need parameters of the same sizes.
         """):  # fmt: skip
         import_params_torch_linear_to_rf(torch.nn.Linear(3, 4), linear)
     assert (linear.weight.numpy() == before).all()
@@ -70,7 +70,7 @@ def test_a_norm_without_parameters():
         import_params_torch: LayerNorm of another size.
           torch  no weight
           rfnb   [a=3]
-        Parameters of the same layer have the same sizes.
+        Both layers need parameters of the same sizes.
         """):  # fmt: skip
         import_params_torch_layer_norm_to_rf(torch.nn.LayerNorm(3, elementwise_affine=False), rf.LayerNorm(A))
 

@@ -25,7 +25,7 @@ def test_the_bundle_stays_small(name, most):
 
 @pytest.mark.parametrize("name", sorted(path.name for path in STATIC.glob("rfnb-static*.js")))
 def test_what_needs_a_kernel_is_not_where_there_is_none(name):
-    words = {"fell out at ${": "lanes", 'drag"': "weights that are dragged"}
+    words = {"pruned at ${": "lanes", 'drag"': "weights that are dragged"}
     text = (STATIC / name).read_text(encoding="utf-8")
     assert {what for word, what in words.items() if word in text} == set()
     assert all(word in (STATIC / "rfnb.js").read_text(encoding="utf-8") for word in words)

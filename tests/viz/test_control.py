@@ -66,7 +66,7 @@ def test_a_run_is_described_from_its_begin_to_its_end():
     branch = run.from_step(2, name="other")
     branch.wait(LONG)
     assert lines(branch) == [
-        'other: Paused before step 2 of "sums": here it leaves decay.',
+        'other: Paused before step 2 of "sums": here it branches from decay.',
         "  decay, done",
         '  other, from step 2 of "sums" of decay, paused  <- shown',
     ]
@@ -102,7 +102,7 @@ def test_a_run_that_makes_a_step_says_that_it_will_pause_or_stop():
     run = rf.run(slow, name="slow")
     assert inside.wait(LONG)
     states = [spec(run).head["state"]]
-    run._gate.pause("it was told to")
+    run._gate.pause("on request")
     states.append(spec(run).head["state"])
     run._gate.stop()
     states.append(spec(run).head["state"])

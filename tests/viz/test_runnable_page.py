@@ -141,7 +141,7 @@ def test_branches_of_a_page_are_kept_moved_followed_and_let_go(page, tmp_path):
     assert [each["rfnb"] for each in (*typed, *kept)] == ["frame", "frame", "did"]
     assert [each["said"] for each in (*refused, *root, *branch)] == [
         "There is no label “XYZ”.",
-        "parachute is what all others are branches of.",
+        "parachute is the run that all others branch from.",
         "A run in a page finishes at once: change something in a view to make a branch.",
     ]
     assert [each["said"] for each in (kept[-1], moved[-1], followed[-1], gone[-1])] == [None] * 4
@@ -225,7 +225,7 @@ def test_why_not_is_answered_in_a_page_as_by_a_kernel(page, run, expected, tmp_p
     numbered = lambda text: [float(each) for each in re.findall(r"-?\d+\.\d+", text.replace("−", "-"))]  # noqa: E731
     text, repairs = told["text"], told["repairs"]
     if why.fell is not None and why.rank is None:  # a recording keeps the best candidates, a page all
-        text = re.sub(r" on rank \d+, .* nats behind the last that went on", "", text)
+        text = re.sub(r" on rank \d+, .* nats behind the last hypothesis kept", "", text)
         assert text != told["text"] and repairs.pop()[0].startswith("beam_size=")
     assert re.sub(r"[-−]?\d+\.\d+", "", text) == re.sub(r"-?\d+\.\d+", "", why.text)
     assert numbered(text) == pytest.approx(numbered(why.text), abs=0.011)

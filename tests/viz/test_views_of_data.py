@@ -535,7 +535,7 @@ def control(dice: np.random.Generator) -> None:
     branch.wait(LONG)
     first, more = say(branch)
     path, step = every[at]
-    assert first == f'b: Paused before step {step} of "{path}": here it leaves r.'
+    assert first == f'b: Paused before step {step} of "{path}": here it branches from r.'
     assert more[-1] == f'b, from step {step} of "{path}" of r, paused  <- shown'
     branch.stop()
     assert say(branch)[0] == f"b: Stopped after {at} step{'s' * (at != 1)}, without a result."

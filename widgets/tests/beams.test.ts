@@ -241,7 +241,7 @@ describe("the layout", () => {
     expect([cells.tokens, cells.rail, cells.cells]).toEqual([false, false, true]);
   });
 
-  it("names in an overview what lives where it leaves another way that does, without overlaps", () => {
+  it("names in an overview what lives where it branches from another way that does, without overlaps", () => {
     const steps = Array.from({ length: 40 }, (_, step) => ({
       tokens: ["winner", `left${step}`, "word"],
       parents: step ? [0, 0, 1] : [0, 0, 0], // each step one leaves the winner, and dies out two steps on

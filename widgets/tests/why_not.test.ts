@@ -96,24 +96,24 @@ describe("why a page did not say it", () => {
       "a threshold",
       { first: [0, 0.96, 0.04, 0], threshold: 2 },
       "b c",
-      "is not known: what fell was not scored to its end. It fell at step 0 on rank 2, 3.18 nats behind",
+      "is not known: it was pruned before its score was complete. It was pruned at step 0 on rank 2, 3.18 nats behind",
       ["threshold=3.18 keeps it in step 0"],
     ],
-    ["the limit of steps", { most: 3 }, "a a a a", "is longer than the search lets", ["max_seq_len=5 lets it be made"]],
+    ["the limit of steps", { most: 3 }, "a a a a", "is longer than the search allows", ["max_seq_len=5 allows its length"]],
     ["a limit", { banned: [3] }, "b c", "forbids it. It was forbidden at step 1.", []],
     [
       "a limit behind its fall",
       { banned: [3], beam_size: 1 },
       "b c",
-      "b c </s> is not allowed: a limit of the search forbids c at step 1. It fell at step 0 on rank 2, 0.20 nats",
+      "b c </s> is not allowed: a limit of the search forbids c at step 1. It was pruned at step 0 on rank 2, 0.20 nats",
       [],
     ],
-    ["the model", {}, "c a", "The model gives c a </s> the probability 0. It fell at step 0.", []],
+    ["the model", {}, "c a", "The model gives c a </s> the probability 0. It was pruned at step 0.", []],
     [
       "that nothing had ended", // its end label is known all the same
       { beam_size: 1, most: 3 },
       "b",
-      "The model prefers a a a to b </s> (-1.984 and -5.404: 3.42 nats). It fell at step 0 on rank 2",
+      "The model prefers a a a to b </s> (-1.984 and -5.404: 3.42 nats). It was pruned at step 0 on rank 2",
       ["length_exponent=0.1, if it is in the beam at the end", "beam_size=2 keeps it in step 0"],
     ],
   ] as const)("because of %s", async (_, given, expected, says, repairs) => {
@@ -123,7 +123,7 @@ describe("why a page did not say it", () => {
   });
 
   it("says that it was said where a limit has cut both, and refuses what stops in the middle", async () => {
-    expect((await ask({ beam_size: 1, most: 3 }, "a a a")).text).toBe("It was said: a a a (-1.984).");
+    expect((await ask({ beam_size: 1, most: 3 }, "a a a")).text).toBe("The search found it: a a a (-1.984).");
     await expect(ask({ endless: true, most: 3 }, "b c")).rejects.toThrow("stops in the middle: it has 3 labels");
   });
 });

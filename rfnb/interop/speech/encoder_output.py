@@ -46,7 +46,7 @@ class FrameBatch:
         words = layout.split()
         if sorted(words) != sorted(("batch", "time", last)):
             raise value_error(
-                f"{what}: no such layout.",
+                f"{what}: unknown layout.",
                 [("layout", repr(layout))],
                 f"A layout names the three axes in their order: batch, time and {last}.",
                 f'rf.{what}(..., layout="batch time {last}")',
@@ -56,7 +56,7 @@ class FrameBatch:
                 raise value_error(
                     f"{what}: a Tensor has its lengths.",
                     [(name, ", ".join(dim.short_repr() for dim in given.dims)), ("lengths", type(lengths).__name__)],
-                    "They are those of its time; other ones are of a raw array.",
+                    "They are those of its time dim. To use other lengths, pass the raw array:",
                     f"rf.{what}({name if name.isidentifier() else 'encoder'}.raw_tensor, lengths, ...)",
                 )
             return _of_tensor(what, given, name)
@@ -74,9 +74,9 @@ class FrameBatch:
             )
         if not raw.is_floating_point():
             raise type_error(
-                f"{what}: the {name} are no floats.",
+                f"{what}: the {name} are not floats.",
                 [(name, f"{tuple(raw.shape)} {raw.dtype}")],
-                "They are the outputs of the model per frame, before an argmax.",
+                "The function needs the outputs of the model per frame, before an argmax.",
             )
         raw = raw.float() if raw.dtype in (torch.float16, torch.bfloat16) else raw
         own = _lengths(what, lengths, tuple(raw.shape), words, name)
@@ -135,7 +135,7 @@ def _lengths(what: str, lengths: Any, shape: tuple[int, ...], words: Sequence[st
     if own.shape != (count,):
         fits = own.shape == (extent,)
         raise shape_error(
-            f"{what}: there is not a length for each sequence.",
+            f"{what}: the number of lengths differs from the number of sequences.",
             rows,
             f"A batch of {count} has {count} lengths, in frames." + (" Is the batch another axis?" if fits else ""),
             swap if fits else None,
@@ -148,7 +148,7 @@ def _lengths(what: str, lengths: Any, shape: tuple[int, ...], words: Sequence[st
             f"lengths=(lengths * {extent}).round().long()",
         )
     if own.dtype.kind == "b" or not np.array_equal(own, own.astype(np.int64)) or own.min(initial=0) < 0:
-        raise value_error(f"{what}: the lengths are no numbers of frames.", rows, "A length counts frames, from 0 on.")
+        raise value_error(f"{what}: the lengths are not numbers of frames.", rows, "A length counts frames, from 0 on.")
     if own.max(initial=0) > extent:
         longest = int(own.argmax())
         raise value_error(
@@ -219,7 +219,7 @@ def references_for(what: str, given: Any, seq: int, labels: LabelSet, count: int
         raise index_error(
             f"{what}: no sequence {seq}.",
             [("sequences", count)],
-            "They are counted from 0.",
+            "Indices begin at 0.",
             f"rf.{what}(ctc, expected, seq=0)",
         )
     parts = given.split() if isinstance(given, str) else []
@@ -253,7 +253,7 @@ def references_of(what: str, given: Any, lengths: Any, labels: LabelSet, count: 
         rows = [rows]
     if len(rows) != count or (sizes is not None and len(sizes) != count):
         raise value_error(
-            f"{what}: there is not a reference for each sequence.",
+            f"{what}: the number of references differs from the number of sequences.",
             [("sequences", count), ("references", len(rows)), ("reference_lengths", sizes)],
             "A batch has a reference per sequence: texts, lists of labels or indices, or an array with a row for each.",
         )

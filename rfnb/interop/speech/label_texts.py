@@ -81,7 +81,7 @@ class LabelSet:
             raise value_error(
                 f"{what}: the vocabulary does not fit the logits.",
                 [("vocab", f"{len(names)} labels"), ("logits", f"{classes} classes")],
-                "There is a label for each class, or for each but the blank. Is the axis of the classes another one?",
+                "The vocabulary needs one label per class, or per class except the blank. Check the axis of the classes:",
                 f'rf.{what}(..., layout="batch vocab time")',
             )
         given = vocab if delimiter is None else None
@@ -116,7 +116,7 @@ class LabelSet:
         for place, index in enumerate(out):
             if not 0 <= index < len(self.labels):
                 raise index_error(
-                    f"{what}: a label of the reference is none of the classes.",
+                    f"{what}: a label of the reference is not one of the classes.",
                     [
                         (name, f"{index} at place {place}"),
                         ("classes", f"{len(self.labels)}: 0 to {len(self.labels) - 1}"),
@@ -128,7 +128,7 @@ class LabelSet:
                 raise value_error(
                     f"{what}: the reference contains the blank.",
                     [(name, f"{self._shown()} at place {place} of {len(out)}"), ("blank", self.describe_blank())],
-                    "A reference has labels alone; an alignment puts blanks between them. If it is padding, say the lengths:",
+                    "A reference has labels alone; an alignment puts blanks between them. If it is padding, pass the lengths:",
                     "reference_lengths=[...]",
                 )
         return np.array(out, np.int64)
@@ -170,9 +170,9 @@ class LabelSet:
             return out
         if self.marker or self.delimiter is None and max(map(len, self.labels)) > 1 and " " in text:
             raise value_error(
-                f"{what}: how is this text spelled in labels?",
+                f"{what}: the labels of this text are unknown.",
                 [(name, repr(text)), ("labels", ", ".join(self.labels[:8]) + ", ...")],
-                "Labels are parts of words here, and a list of them does not say which parts. Give the labels, or the tokenizer:",
+                "The labels are parts of words, and a list of labels does not determine the parts. Pass the labels, or the tokenizer:",
                 f"rf.{self.door}(..., vocab=tokenizer)",
             )
         if self.delimiter is not None:
@@ -243,7 +243,7 @@ def _names(what: str, vocab: Any, classes: int) -> tuple[list[str], Any, int | N
     bad = next((name for name in names if not isinstance(name, str)), None)
     if bad is not None:
         raise value_error(
-            f"{what}: a label of the vocabulary is no text.",
+            f"{what}: a label of the vocabulary is not a string.",
             [("vocab", type(vocab).__name__), ("label", repr(bad)[:60])],
             "A vocabulary is a list of labels in the order of the classes, a dict from label to index, or a tokenizer.",
             f'rf.{what}(..., vocab=["<blank>", "a", "b"])',
@@ -261,7 +261,7 @@ def _of_dict(what: str, given: dict[str, int], classes: int) -> list[str]:
     by_index = {int(index): str(label) for label, index in given.items()}
     if len(by_index) < len(given) or min(by_index, default=0) < 0:
         raise value_error(
-            f"{what}: the indices of the vocabulary are no classes.",
+            f"{what}: the indices of the vocabulary are not valid classes.",
             [("labels", len(given)), ("different indices", len(by_index)), ("lowest", min(by_index, default=0))],
             "Each label has an index of its own, from 0 on.",
         )
@@ -273,7 +273,7 @@ def _index_of(what: str, names: Sequence[str], blank: str) -> int:
         raise value_error(
             f"{what}: the blank is not in the vocabulary.",
             [("blank", repr(blank)), ("vocabulary", f"{len(names)} labels, {', '.join(names[:6])}, ...")],
-            "As text it is one of the labels; else say its index, -1 for the last class.",
+            "Give it as one of the labels, or as an index; -1 is the last class.",
             f"rf.{what}(..., blank=-1)",
         )
     return list(names).index(blank)
@@ -283,9 +283,9 @@ def _blank(what: str, names: Sequence[str], classes: int, pad: int | None, of_co
     """The index of the blank, and how it was found."""
     if pad is not None and of_config is not None and pad != of_config:
         raise value_error(
-            f"{what}: which class is the blank?",
+            f"{what}: the blank class is unknown.",
             [("pad token of the tokenizer", pad), ("config.pad_token_id", of_config)],
-            "CTC models of transformers use the pad token, but tokenizer and config do not say the same one.",
+            "CTC models of transformers use the pad token, but tokenizer and config have different ones.",
             f"rf.{what}(..., blank={of_config})",
         )
     if pad is not None and pad < classes:
@@ -297,7 +297,7 @@ def _blank(what: str, names: Sequence[str], classes: int, pad: int | None, of_co
     known = [index for index, name in enumerate(names) if name in _BLANKS] or [0] * (bool(names) and names[0] == "-")
     if len(known) != 1:
         raise value_error(
-            f"{what}: which class is the blank?",
+            f"{what}: the blank class is unknown.",
             [("vocabulary", ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")), ("classes", classes)],
             "It cannot be inferred: no pad token of a tokenizer, no config, "
             + ("several labels that could be it." if known else "no label that is one by its name."),

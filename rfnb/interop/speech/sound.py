@@ -61,7 +61,7 @@ def frame_lengths(what: str, lengths: Any, samples: Any, config: Any, count: int
     kernels, strides = (getattr(config, name, None) for name in ("conv_kernel", "conv_stride"))
     if not kernels or not strides or getattr(config, "add_adapter", False):
         raise value_error(
-            f"{what}: how many frames has each sequence?",
+            f"{what}: the number of frames of each sequence is unknown.",
             [("samples", ", ".join(map(str, sizes[:8].tolist()))), ("lengths", None)],
             "The samples have different lengths, so the last frames are padding; a config with conv_kernel and conv_stride is missing.",
             f"rf.{what}(logits, lengths, ...)",

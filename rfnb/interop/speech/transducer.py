@@ -331,7 +331,7 @@ def lattice(
         raw = raw[None]
     if raw.ndim != 4 or not raw.is_floating_point():
         raise shape_error(
-            f"{what}: these are no logits of a lattice.",
+            f"{what}: these are not logits of a lattice.",
             [("logits", f"{tuple(raw.shape)} {raw.dtype}")],
             "They are floats (batch, time, labels + 1, vocab), as rnnt_loss takes them; of one sequence without the batch.",
         )

@@ -95,7 +95,7 @@ def _base(packages: tuple[str, ...], name: str, method: str) -> Any:
         message(
             f"watch.{method}: {packages[0].partition('.')[0]} is not installed.",
             [("looked for", ", ".join(f"{package}.{name}" for package in packages))],
-            "The callback is a class of it. In a loop of your own no callback is needed:",
+            "The callback is based on it. Your own training loop needs no callback:",
             "with rf.watch(model, optimizer) as watch: ...",
         )
     )

@@ -57,9 +57,9 @@ def check(model: Any) -> None:
         )
     if not isinstance(model, (torch.nn.Module, Module)):
         raise type_error(
-            "watch: the model is no module.",
+            "watch: the model is not a module.",
             [("model", what)],
-            "Modules of torch and of rfnb can be watched.",
+            "rf.watch accepts modules of torch and of rfnb.",
             "rf.watch(model, optimizer)",
         )
     if isinstance(model, torch.nn.Module):
@@ -77,7 +77,7 @@ def check(model: Any) -> None:
         raise value_error(
             "watch: the model has parameters without a shape.",
             [("model", what), ("parameters", ", ".join(lazy[:5]))],
-            "Those of a lazy module get one in its first call.",
+            "Parameters of a lazy module get their shapes in the first call.",
             "model(batch)\nrf.watch(model, optimizer)",
         )
     shards = [each.name for each in owned if hasattr(each.tensor, "full_tensor")]
@@ -166,14 +166,17 @@ def optimizers_of(given: Any) -> dict[str, torch.optim.Optimizer]:
         named = {"": given}
     if not named:
         raise value_error(
-            "watch: there is no optimizer.", [("optimizers", "none")], "At least one.", "rf.watch(model, optimizer)"
+            "watch: there is no optimizer.",
+            [("optimizers", "none")],
+            "A watch needs at least one optimizer.",
+            "rf.watch(model, optimizer)",
         )
     for name, each in named.items():
         while not hasattr(each, "register_step_pre_hook") or type(each).__name__ == "AcceleratedOptimizer":
             within = getattr(each, "optimizer", None)
             if within is None:
                 raise type_error(
-                    "watch: the optimizer is not one of torch.",
+                    "watch: the optimizer is not a torch optimizer.",
                     [("optimizer", f"{type(each).__module__}.{type(each).__name__}")],
                     "Its steps are observed by the hooks of torch optimizers.",
                     "rf.watch(model, torch.optim.AdamW(model.parameters()))",

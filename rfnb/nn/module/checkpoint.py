@@ -132,7 +132,7 @@ def with_open_layout(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _number(values: dict[str, np.ndarray], name: str) -> int | None:
     number = values.pop(name, None)
     if number is not None and (number.ndim or number.dtype.kind not in "iu"):
-        raise ValueError(f"{name!r} is no whole number, but {number.dtype} {number.shape}")
+        raise ValueError(f"{name!r} is not an integer, but {number.dtype} {number.shape}")
     return None if number is None else int(number)
 
 

@@ -294,7 +294,7 @@ class Parameter(Tensor):
         asks = sys._getframe(1)
         if asks.f_code.co_name == "typename" and asks.f_globals.get("__name__") == "torch":
             raise type_error(
-                "torch: a Parameter of rfnb is no torch.Tensor.",
+                "torch: a Parameter of rfnb is not a torch.Tensor.",
                 [("parameter", shape_of(self))],
                 "torch works on raw arrays. Pass the parameters of a module, or a list of raw arrays:",
                 "torch.optim.AdamW(model.parameters())\n"

@@ -43,7 +43,7 @@ def test_lengths_beside_those_of_a_tensor():
         "ctc_output: a Tensor has its lengths.\n"
         "  logits   batch=2, time<=7, vocab=5\n"
         "  lengths  list\n"
-        "They are those of its time; other ones are of a raw array.\n"
+        "They are those of its time dim. To use other lengths, pass the raw array:\n"
         "    rf.ctc_output(logits.raw_tensor, lengths, ...)"
     )
     assert output(named).greedy()[1].frames == 5
@@ -66,7 +66,7 @@ def test_integers():
     assert message(TypeError, lambda: output(torch.zeros(2, 7, 5, dtype=torch.int64))) == (
         "ctc_output: the logits are no floats.\n"
         "  logits  (2, 7, 5) torch.int64\n"
-        "They are the outputs of the model per frame, before an argmax."
+        "The function needs the outputs of the model per frame, before an argmax."
     )
 
 
@@ -81,7 +81,7 @@ def test_an_axis_too_many():
 
 def test_a_layout_of_other_words():
     assert message(ValueError, lambda: output(scores(2, 7, 5), layout="batch frames vocab")) == (
-        "ctc_output: no such layout.\n"
+        "ctc_output: unknown layout.\n"
         "  layout  'batch frames vocab'\n"
         "A layout names the three axes in their order: batch, time and vocab.\n"
         '    rf.ctc_output(..., layout="batch time vocab")'
@@ -100,7 +100,7 @@ def test_lengths_that_are_longer_than_the_time():
 
 def test_lengths_of_the_other_axis():
     assert message(rf.ShapeError, lambda: output(scores(7, 2, 5), [7, 5])) == (
-        "ctc_output: there is not a length for each sequence.\n"
+        "ctc_output: the number of lengths differs from the number of sequences.\n"
         "  logits   (7, 2, 5), batch time vocab\n"
         "  lengths  [7, 5]\n"
         "A batch of 7 has 7 lengths, in frames. Is the batch another axis?\n"
@@ -120,7 +120,7 @@ def test_lengths_that_are_shares():
 
 def test_lengths_below_zero():
     assert message(ValueError, lambda: output(scores(2, 7, 5), [7, -1])) == (
-        "ctc_output: the lengths are no numbers of frames.\n"
+        "ctc_output: the lengths are not numbers of frames.\n"
         "  logits   (2, 7, 5), batch time vocab\n"
         "  lengths  [7, -1]\n"
         "A length counts frames, from 0 on."
@@ -142,14 +142,14 @@ def test_a_blank_that_is_no_label():
         "ctc_output: the blank is not in the vocabulary.\n"
         "  blank       '<blank>'\n"
         "  vocabulary  5 labels, -, |, A, B, C, ...\n"
-        "As text it is one of the labels; else say its index, -1 for the last class.\n"
+        "Give it as one of the labels, or as an index; -1 is the last class.\n"
         "    rf.ctc_output(..., blank=-1)"
     )
 
 
 def test_a_blank_that_nothing_says():
     assert message(ValueError, lambda: output(vocab="ABCDE")) == (
-        "ctc_output: which class is the blank?\n"
+        "ctc_output: the blank class is unknown.\n"
         "  vocabulary  A, B, C, D, E\n"
         "  classes     5\n"
         "It cannot be inferred: no pad token of a tokenizer, no config, no label that is one by its name.\n"
@@ -165,10 +165,10 @@ def test_a_tokenizer_and_a_config_that_say_different_blanks():
         get_vocab=lambda: {"<pad>": 0, "a": 1, "b": 2, "c": 3, "d": 4}, pad_token_id=0, word_delimiter_token=None
     )
     assert message(ValueError, lambda: output(vocab=tokenizer, config=SimpleNamespace(pad_token_id=4))) == (
-        "ctc_output: which class is the blank?\n"
+        "ctc_output: the blank class is unknown.\n"
         "  pad token of the tokenizer  0\n"
         "  config.pad_token_id         4\n"
-        "CTC models of transformers use the pad token, but tokenizer and config do not say the same one.\n"
+        "CTC models of transformers use the pad token, but tokenizer and config have different ones.\n"
         "    rf.ctc_output(..., blank=4)"
     )
 
@@ -178,21 +178,21 @@ def test_a_vocabulary_of_another_size():
         "ctc_output: the vocabulary does not fit the logits.\n"
         "  vocab   9 labels\n"
         "  logits  5 classes\n"
-        "There is a label for each class, or for each but the blank. Is the axis of the classes another one?\n"
+        "The vocabulary needs one label per class, or per class except the blank. Check the axis of the classes:\n"
         '    rf.ctc_output(..., layout="batch vocab time")'
     )
 
 
 def test_vocabularies_that_are_none():
     assert message(ValueError, lambda: output(vocab=[0, 1, 2, 3, 4])) == (
-        "ctc_output: a label of the vocabulary is no text.\n"
+        "ctc_output: a label of the vocabulary is not a string.\n"
         "  vocab  list\n"
         "  label  0\n"
         "A vocabulary is a list of labels in the order of the classes, a dict from label to index, or a tokenizer.\n"
         '    rf.ctc_output(..., vocab=["<blank>", "a", "b"])'
     )
     assert message(ValueError, lambda: output(vocab={"-": 0, "a": 1, "b": 1})) == (
-        "ctc_output: the indices of the vocabulary are no classes.\n"
+        "ctc_output: the indices of the vocabulary are not valid classes.\n"
         "  labels             3\n"
         "  different indices  2\n"
         "  lowest             0\n"
@@ -228,7 +228,7 @@ def test_a_reference_with_the_blank_in_it():
         "align: the reference contains the blank.\n"
         "  reference 1  0 “-” at place 2 of 3\n"
         "  blank        0 “-”, by its name\n"
-        "A reference has labels alone; an alignment puts blanks between them. If it is padding, say the lengths:\n"
+        "A reference has labels alone; an alignment puts blanks between them. If it is padding, pass the lengths:\n"
         "    reference_lengths=[...]"
     )
 
@@ -246,7 +246,7 @@ def test_a_reference_in_another_case():
 
 def test_a_reference_with_a_class_that_is_not_there():
     assert message(IndexError, lambda: output().align([[2, 7], [3]])) == (
-        "align: a label of the reference is none of the classes.\n"
+        "align: a label of the reference is not one of the classes.\n"
         "  reference 0  7 at place 1\n"
         "  classes      5: 0 to 4\n"
         "A reference has indices into the classes. Padding has an index below 0, or comes with lengths:\n"
@@ -256,7 +256,7 @@ def test_a_reference_with_a_class_that_is_not_there():
 
 def test_a_reference_too_few():
     assert message(ValueError, lambda: output().align(["A"])) == (
-        "align: there is not a reference for each sequence.\n"
+        "align: the number of references differs from the number of sequences.\n"
         "  sequences          2\n"
         "  references         1\n"
         "  reference_lengths  None\n"
@@ -267,10 +267,10 @@ def test_a_reference_too_few():
 def test_a_text_where_labels_are_parts_of_words():
     ctc = output(vocab=["<blank>", "▁a", "b", "▁c", "d"])
     assert message(ValueError, lambda: ctc.align(["ab c", "ab"])) == (
-        "align: how is this text spelled in labels?\n"
+        "align: the labels of this text are unknown.\n"
         "  reference 0  'ab c'\n"
         "  labels       <blank>, ▁a, b, ▁c, d, ...\n"
-        "Labels are parts of words here, and a list of them does not say which parts. Give the labels, or the tokenizer:\n"
+        "The labels are parts of words, and a list of labels does not determine the parts. Pass the labels, or the tokenizer:\n"
         "    rf.ctc_output(..., vocab=tokenizer)"
     )
 
@@ -297,7 +297,7 @@ def test_samples_of_another_batch():
 def test_samples_of_different_lengths_without_lengths():
     sound = [np.zeros(700), np.zeros(400)]
     assert message(ValueError, lambda: output(samples=sound, sampling_rate=8000)) == (
-        "ctc_output: how many frames has each sequence?\n"
+        "ctc_output: the number of frames of each sequence is unknown.\n"
         "  samples  700, 400\n"
         "  lengths  None\n"
         "The samples have different lengths, so the last frames are padding; a config with conv_kernel and conv_stride is missing.\n"

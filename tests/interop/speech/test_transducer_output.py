@@ -238,7 +238,7 @@ def test_a_reference_with_more_labels_than_the_lattice():
 
 def test_logits_that_are_no_lattice():
     assert message(rf.ShapeError, lambda: rf.transducer_lattice(torch.zeros(4, 4), "AB", vocab=LABELS)) == (
-        "transducer_lattice: these are no logits of a lattice.\n"
+        "transducer_lattice: these are not logits of a lattice.\n"
         "  logits  (4, 4) torch.float32\n"
         "They are floats (batch, time, labels + 1, vocab), as rnnt_loss takes them; of one sequence without the batch."
     )

@@ -166,7 +166,7 @@ def test_what_cannot_be_asked_is_a_sentence():
     _, ctc = ctc_of()
     with raises_message(
         IndexError,
-        "why_not: no sequence 4.\n  sequences  2\nThey are counted from 0.\n    rf.why_not(ctc, expected, seq=0)",
+        "why_not: no sequence 4.\n  sequences  2\nIndices begin at 0.\n    rf.why_not(ctc, expected, seq=0)",
     ):
         rf.why_not(ctc, "A", seq=4)
     with pytest.raises(ValueError, match="not in the vocabulary"):

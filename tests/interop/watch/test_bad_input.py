@@ -30,9 +30,9 @@ def test_a_model_without_parameters():
 
 def test_what_is_no_model():
     assert refused(lambda: rf.watch([1], sgd(made(Tagger))), TypeError) == [
-        "watch: the model is no module.",
+        "watch: the model is not a module.",
         "  model  builtins.list",
-        "Modules of torch and of rfnb can be watched.",
+        "rf.watch accepts modules of torch and of rfnb.",
         "    rf.watch(model, optimizer)",
     ]
 
@@ -51,7 +51,7 @@ def test_an_optimizer_of_another_model():
 
 def test_what_is_no_optimizer():
     assert refused(lambda: rf.watch(made(Tagger), "adam"), TypeError) == [
-        "watch: the optimizer is not one of torch.",
+        "watch: the optimizer is not a torch optimizer.",
         "  optimizer  builtins.str",
         "Its steps are observed by the hooks of torch optimizers.",
         "    rf.watch(model, torch.optim.AdamW(model.parameters()))",

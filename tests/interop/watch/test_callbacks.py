@@ -204,6 +204,6 @@ def test_a_callback_without_its_package_says_so(monkeypatch):
     assert str(error.value).splitlines() == [
         "watch.as_lightning_callback: lightning is not installed.",
         "  looked for  lightning.pytorch.Callback, pytorch_lightning.Callback",
-        "The callback is a class of it. In a loop of your own no callback is needed:",
+        "The callback is based on it. Your own training loop needs no callback:",
         "    with rf.watch(model, optimizer) as watch: ...",
     ]

@@ -377,7 +377,7 @@ def test_what_torch_takes_of_parameters():
 )
 def test_a_parameter_in_a_list_says_what_torch_takes(given):
     with raises_message(TypeError, """
-        torch: a Parameter of rfnb is no torch.Tensor.
+        torch: a Parameter of rfnb is not a torch.Tensor.
           parameter  [in=3, out=5]
         torch works on raw arrays. Pass the parameters of a module, or a list of raw arrays:
             torch.optim.AdamW(model.parameters())

@@ -167,7 +167,7 @@ def test_the_constant_of_the_standard_lstm_is_in_the_bias():
 
 def test_orders_with_other_letters():
     with raises_message(ValueError, """
-        reorder_gates: no such order.
+        reorder_gates: invalid order.
           values  (8,)
           source  jifo
           target  ifco
@@ -179,38 +179,38 @@ def test_orders_with_other_letters():
 
 def test_parameters_of_another_size():
     with raises_message(ValueError, """
-        NativeLstm2: parameters of another size.
+        NativeLstm2: the parameters have different sizes.
           needed  [in=2, 4*out=12]
           given   (5, 12)
-        Parameters of the same layer have the same sizes.
+        Both layers need parameters of the same sizes.
     """):  # fmt: skip
         import_params_torch_lstm_to_rf(torch.nn.LSTM(5, 3), rf.NativeLstm2(d_in, out))
     with raises_message(ValueError, """
-        StandardLSTMCell: parameters of another size.
+        StandardLSTMCell: the parameters have different sizes.
           needed  (2, '...')
           given   (4, 12)
-        Parameters of the same layer have the same sizes.
+        Both layers need parameters of the same sizes.
     """):  # fmt: skip
         import_params_torch_lstm_to_rf(torch.nn.LSTM(4, 3), rf.StandardLSTMCell(d_in, out))
     with raises_message(ValueError, """
-        torch.nn.LSTM: parameters of another size.
+        torch.nn.LSTM: the parameters have different sizes.
           needed  (16, 2), (16, 4), (16,), (16,)
           given   (12, 2), (12, 3), (12,), (12,)
-        Parameters of the same layer have the same sizes.
+        Both layers need parameters of the same sizes.
     """):  # fmt: skip
         export_params_lstm_to_torch(rf.NativeLstm2(d_in, out), torch.nn.LSTM(2, 4))
 
 
 def test_what_torch_has_and_the_units_have_not():
     with raises_message(ValueError, """
-        import_params_torch: a projection.
+        import_params_torch: projections are not supported.
           proj_size  1
-        The units here have none.
+        The units of rfnb have no projection.
             torch.nn.LSTM(..., proj_size=0)
     """):  # fmt: skip
         import_params_torch_lstm_to_rf(torch.nn.LSTM(2, 3, proj_size=1), rf.NativeLstm2(d_in, out))
     with raises_message(ValueError, """
-        import_params_torch: no such layer.
+        import_params_torch: there is no such layer.
           layer    0
           reverse  True
           torch    GRU(2, 3)
@@ -218,10 +218,10 @@ def test_what_torch_has_and_the_units_have_not():
     """):  # fmt: skip
         import_params_torch_gru_to_rf(torch.nn.GRU(2, 3), rf.TorchGRUCell(d_in, out), reverse=True)
     with raises_message(ValueError, """
-        import_params_torch: another function.
+        import_params_torch: the activation differs.
           torch  relu
           rfnb   tanh
-        BasicRNNCell has tanh.
+        BasicRNNCell uses tanh.
             torch.nn.RNN(..., nonlinearity="tanh")
     """):  # fmt: skip
         import_params_torch_rnn_to_rf(torch.nn.RNN(2, 3, nonlinearity="relu"), rf.BasicRNNCell(d_in, out))

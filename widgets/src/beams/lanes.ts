@@ -22,7 +22,7 @@ export interface Way {
   difference: number | null | undefined;
   over: boolean;
   ghost: boolean;
-  from: { row: number; parent: number | null; cut: number | null }; // where it leaves the tree
+  from: { row: number; parent: number | null; cut: number | null }; // where it branches from the tree
 }
 interface Stop {
   x: number;
@@ -192,7 +192,7 @@ function endOutOfSight(g: CanvasRenderingContext2D, way: Way, end: Stop, { left,
 
 /** The text at the end of a lane. */
 function ended({ lane, over, difference }: Way): string {
-  if (lane!.fell) return `fell out at ${lane!.fell[0]}`;
+  if (lane!.fell) return `pruned at ${lane!.fell[0]}`;
   if (!over) return "…";
   if (difference == null) return "";
   return `${difference > 0 ? "+" : ""}${fixed(difference, 2)}`;

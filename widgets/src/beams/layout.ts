@@ -59,7 +59,7 @@ export interface Layout {
   columns: PlacedNode[][]; // of each step what is there; not of cells
   at: (node: Node) => PlacedNode;
   cuts: PlacedCut[][];
-  turns: { x: number; y: number; label: string }[]; // dots: the names of what lives where it leaves another way that does
+  turns: { x: number; y: number; label: string }[]; // dots: the names of what lives where it branches from another way that does
   parting: { x: number; y: number } | null; // where two searches in one part, and the line between them
   lane: number; // from one slot to the next
   every: number; // each how-many-th step gets its number on the axis

@@ -33,14 +33,14 @@ export function verdict(name: string, before: SeqSpec | null, after: SeqSpec | n
     same = labels.join("\0") === old.labels.join("\0"),
     said = [labels.join(" ") || "no labels"];
   if (score !== null) said.push(score.toFixed(2).replace("-", "−"));
-  if (same) said.push("the same as without it");
+  if (same) said.push("no change");
   else if (difference !== null)
     said.push(
       Math.abs(difference) < EQUAL
         ? "as likely"
         : `${Math.abs(difference).toFixed(2)} nats ${difference > 0 ? "better" : "worse"}`,
     );
-  const fell = lane?.fell ? ` ${lane.labels[0]} fell out at step ${lane.fell[0]}.` : "";
+  const fell = lane?.fell ? ` ${lane.labels[0]} was pruned at step ${lane.fell[0]}.` : "";
   return { labels, score, difference, same, words: `With ${name}: ${said.join(", ")}.${fell}` };
 }
 

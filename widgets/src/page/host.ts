@@ -284,7 +284,7 @@ export class Host {
   }
 
   private letGo(branch: Branch): void {
-    if (!branch.parent) throw new Error(`${branch.name} is what all others are branches of.`);
+    if (!branch.parent) throw new Error(`${branch.name} is the run that all others branch from.`);
     const gone = new Set([branch]);
     for (const one of this.branches) if (one.parent && gone.has(one.parent)) gone.add(one);
     this.branches = this.branches.filter((one) => !gone.has(one));

@@ -51,7 +51,7 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
     foundScore = found.scores.at(-1)!;
   if (tokens.length > search.most) tokens = tokens.slice(0, -1); // the limit of steps
   if (same(tokens, found.ids)) {
-    yield { ...why, text: `It was said: ${texts(tokens)} (${foundScore.toFixed(3)}).` };
+    yield { ...why, text: `The search found it: ${texts(tokens)} (${foundScore.toFixed(3)}).` };
     return;
   }
   const forced = (ids: number[], first: number, count: number): Change[] =>
@@ -98,8 +98,8 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
       "search error": `The model prefers ${wanted} to ${said}${far}: the search lost it`,
       "model error": `The model prefers ${said} to ${wanted}${far}`,
       "not allowed": `${wanted} is not allowed: a limit of the search forbids ${forbidden === null ? "it" : `${name(tokens[forbidden]!)} at step ${forbidden}`}`,
-      "too long": `${wanted} is longer than the search lets anything be`,
-      unknown: `Whether the model prefers ${said} to ${wanted} is not known: what fell was not scored to its end`,
+      "too long": `${wanted} is longer than the search allows`,
+      unknown: `Whether the model prefers ${said} to ${wanted} is not known: it was pruned before its score was complete`,
       impossible: `The model gives ${wanted} the probability 0`,
     }[kind];
   why.text = `${means}. It ${
@@ -107,10 +107,10 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
       ? "was in the beam until the end"
       : blocked
         ? `was forbidden at step ${fell.step}`
-        : `fell at step ${fell.step}${
+        : `was pruned at step ${fell.step}${
             fell.score === -Infinity
               ? ""
-              : ` on rank ${fell.rank}${fell.margin < 0 ? `, ${(-fell.margin).toFixed(2)} nats behind the last that went on` : ""}`
+              : ` on rank ${fell.rank}${fell.margin < 0 ? `, ${(-fell.margin).toFixed(2)} nats behind the last hypothesis kept` : ""}`
           }`
   }.`;
   yield { ...why };
@@ -121,7 +121,7 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
   }
   if (kind === "too long") {
     const most = tokens.length + Number(search.ends && tokens.at(-1) !== endOf(search));
-    why.repairs.push({ words: `max_seq_len=${most} lets it be made`, changes: [] });
+    why.repairs.push({ words: `max_seq_len=${most} allows its length`, changes: [] });
   }
   yield { ...why };
   if (score === null && kind !== "unknown") return;
