@@ -218,7 +218,7 @@ def _no_weights(edit: RowEdit, row: np.ndarray) -> ValueError:
     return value_error(
         f"{edit.what}: these are not weights.",
         [("rows", row.shape)],
-        "Weights are finite, not negative, not all 0; rows are divided by their sum.",
+        "Weights are finite, not negative, not all 0; rows are divided by the sum.",
     )
 
 

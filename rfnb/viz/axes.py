@@ -241,7 +241,7 @@ def tokens_of(given: Any, lengths: np.ndarray, seq_axes: Sequence[Axis], *, wher
         batch = next((i for i, axis in enumerate(seq_axes) if axis.size == len(rows)), None)
         if batch is None:
             raise shape_error(
-                f"{where}: there is not one list of {role} labels per sequence.",
+                f"{where}: the number of lists of {role} labels differs from the number of sequences.",
                 [("sequences", count), (f"{role} lists", len(rows))],
                 f"{role} is one list of labels for all, or one list per sequence.",
                 f"{role}=[[...], [...]]",

@@ -59,9 +59,9 @@ def check_kind(kind: str) -> None:
     """Raise a ValueError for an unknown kind."""
     if kind not in KINDS:
         raise value_error(
-            f'View: there is no kind "{kind}".',
+            f'View: unknown kind "{kind}".',
             [("kinds", ", ".join(KINDS))],
-            "The kind of a spec says which view draws it.",
+            "The kind of a spec determines the view that draws it.",
             'Spec("attention", head, blocks)',
         )
 

@@ -9,7 +9,7 @@ from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.img import img
 from rfnb.viz.drawing.shapes import Drawing, Text
 
-_BOXES = "Boxes stand for letters that no font here has; the view shows them where scripts run."
+_BOXES = "Boxes stand for letters that no font here has; the interactive view shows them."
 
 
 class Bold(str):

@@ -34,9 +34,9 @@ def save(
     kind = Path(os.fspath(path)).suffix.lower()
     if kind not in SUFFIXES:
         raise value_error(
-            f"save: {kind or 'no suffix'} is no kind of file that a view can be.",
+            f"save: {kind or 'no suffix'} is not a file type of views.",
             [("path", os.fspath(path)), ("kinds", ", ".join(SUFFIXES))],
-            "The suffix of the path says what is written.",
+            "The suffix of the path determines the file type.",
             f'view.save("{Path(os.fspath(path)).stem or "view"}.svg")',
         )
     numbers = all(isinstance(each, Real) and not isinstance(each, bool) for each in (width, dpi))

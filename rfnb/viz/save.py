@@ -69,7 +69,7 @@ def save_html(
         raise value_error(
             "save_html: nothing to save.",
             [("views", "an empty list")],
-            "A page has one view or more.",
+            "A page needs at least one view.",
             "rf.save_html(path, [view])",
         )
     views = [view_of(view) for view in many]
@@ -91,7 +91,7 @@ def _save_running(path: str | os.PathLike[str], what: Any, fields: Mapping[str, 
     raise type_error(
         f"save_html: a page cannot run a {type(what).__name__}.",
         [("given", type(what).__name__), ("fields", ", ".join(fields) or "none"), ("runs", "True")],
-        "A page calls a function again, which a view or a recording does not have; a run has it.",
+        "A page calls a function again; a run has one, but a view or a recording does not.",
         'rf.save_html("page.html", rf.run(search, word="phonetics"), runs=True)',
     )
 

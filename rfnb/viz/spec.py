@@ -94,11 +94,14 @@ def unpack(frame: bytes) -> Spec:
     stored, version, size, _ = struct.unpack_from("<IIII", frame) if len(frame) >= _TOP else (0, None, 0, 0)
     if version is None or _TOP + stored > len(frame) or not 0 < version < 1000:
         raise value_error(
-            "unpack: this is no frame.", [("bytes", len(frame))], "A frame is what pack(spec) gives.", "pack(view.spec)"
+            "unpack: this is not a frame.",
+            [("bytes", len(frame))],
+            "A frame is the result of pack(spec).",
+            "pack(view.spec)",
         )
     problem = FRAME.problem(version)
     if problem is not None:
-        raise value_error("unpack: this rfnb does not read this version of frames.", *problem)
+        raise value_error("unpack: this version of rfnb cannot read this version of frames.", *problem)
     text = _inflated(frame[_TOP : _TOP + stored], size, "its head", size != stored)
     try:
         return _unpacked(read_json(text.decode()), frame, _TOP + stored + -stored % 8, _MOST - size)
@@ -142,7 +145,7 @@ def _inflated(data: bytes, size: int, what: str, deflated: bool) -> bytes:
         except zlib.error as error:
             raise _refused(what, size, 0, f"It cannot be inflated: {error}.") from error
     if len(data) != size:
-        raise _refused(what, size, len(data), "A frame holds what its lengths say.")
+        raise _refused(what, size, len(data), "The lengths in a frame must match its content.")
     return data
 
 
@@ -174,7 +177,7 @@ def from_json(data: dict[str, Any]) -> Spec:
         if parts_of(error) is not None:
             raise
         raise value_error(
-            "from_json: this is no spec.",
+            "from_json: this is not a spec.",
             [("fails", f"{type(error).__name__}: {error}"[:200])],
             "A spec as JSON has kind, head, and blocks with dtype, shape and data.",
             "to_json(view.spec)",
@@ -260,7 +263,7 @@ def _block(array: Any, kind: str) -> np.ndarray:
         kinds = {"f": np.float32, "i": np.int32, "u": np.int32, "b": np.uint8}
         if array.dtype.kind not in kinds:
             raise value_error(
-                "Spec: a block holds no numbers.",
+                "Spec: a block does not contain numbers.",
                 [("dtype", array.dtype), ("shape", array.shape)],
                 "Blocks are arrays of floats, integers or bools.",
                 "Spec(kind, head, {name: np.asarray(values, dtype='float32')})",

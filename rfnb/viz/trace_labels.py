@@ -118,7 +118,7 @@ class Tokens:
         raise value_error(
             "show: no axis has as many positions as there are tokens.",
             [("tokens", ", ".join(map(str, map(len, rows)))), *self.sizes.items()],
-            "Tokens label the axes with as many positions; a dict says which are meant.",
+            "Tokens label the axes with as many positions; a dict declares which ones.",
             f'rf.show(trace, tokens={{"{name}": [...]}})',
         )
 
@@ -303,8 +303,8 @@ def _several(dim: Dim, reads: Sequence[_Read]) -> str:
     places = list(dict.fromkeys(read.event.path or "the recording" for read in reads))
     where = f" at {' and '.join(places)}" if len(places) > 1 else ""
     return (
-        f"{dim.name} has numbers: several lists of tokens were read along it{where} ({shown}), and which of them is meant "
-        f'is open. rf.show(trace, labels={{"{dim.name}": [...]}}) says it.'
+        f"{dim.name} has numbers: several lists of tokens were read along it{where} ({shown}). "
+        f'To choose one: rf.show(trace, labels={{"{dim.name}": [...]}})'
     )
 
 

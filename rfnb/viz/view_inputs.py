@@ -20,8 +20,8 @@ from rfnb.viz.spec import host
 
 _LEAST = 3  # minimal number of axes at which a tuple of arrays counts as layers, without names
 STEPS_REMARK = (
-    "The steps of generate are below each other, each with what it had. After a beam search a row may be of another hypothesis than the "
-    "row above it."
+    "The rows are the steps of generate, each with its own sources. After a beam search, a row may belong to another hypothesis than "
+    "the row above it."
 )
 
 
@@ -51,7 +51,7 @@ def of_output(value: Any, ends: str, where: str, ask: str, *, one: bool = False)
         raise value_error(
             f"{where}: this output has no {ends}.",
             [("given", type(value).__name__), ("fields", ", ".join(map(str, value)))],
-            "A model gives them when it is asked to:",
+            "A model returns them on request:",
             f"output = model(..., {ask})",
         )
     if len(found) == 1:
@@ -62,7 +62,7 @@ def of_output(value: Any, ends: str, where: str, ask: str, *, one: bool = False)
         raise value_error(
             f"{where}: the fields of this output are of different {'steps' if one else 'sequences'}.",
             [(field, f"{count} sequences") for field, count in zip(fields, counts.values())],
-            "What is drawn together has the same steps and sequences; a beam search has several for one of its input. Say which:",
+            "A view needs the same steps and sequences for all fields; a beam search has several per input sequence. Choose one:",
             f"rf.viz.{where}(output.{fields[0]})",
         )
     return found
@@ -77,7 +77,7 @@ def refuse_missing(value: Any) -> None:
     if value is not None and not _lacks_one(value):
         return
     raise value_error(
-        "attention: the model has given no weights.",
+        "attention: the model returned no weights.",
         [("given", _outline(value))],
         "Models of transformers return them where their attention is written out, not from sdpa or flash attention:\n"
         '    model.set_attn_implementation("eager"), or attn_implementation="eager" in from_pretrained\n'
@@ -215,9 +215,9 @@ def joined_steps(value: Sequence[Sequence[Any]], where: str) -> Joined:
         )
     if len(value) > 1 and len(set(shapes)) == 1 and shapes[0][grows[0]] > 1:
         raise value_error(
-            f"{where}: nested twice, and no steps of generate.",
+            f"{where}: nested twice, but not the steps of generate.",
             [("outer", f"{len(value)} entries"), ("inner", f"{len(value[0])} of {shapes[0]}, in all")],
-            "A step has one position, or another length than the one before. Of what is compared, say what it is:",
+            "A step has one position, or a different length than the previous one. For values to compare, name what they differ in:",
             f'rf.viz.{where}(values, slider="epoch")' if where == "attention" else f"rf.viz.{where}(values[-1])",
         )
     arrays = [[host(item) for item in step] for step in value]

@@ -123,7 +123,7 @@ def test_an_error_is_a_sentence_and_the_last_views_stay_dimmed_and_marked(page, 
     alert = box(page).locator(".rfnb-explore-failed")
     expect(alert).to_contain_text('word = "", beam_size = 1')
     expect(alert).to_contain_text('WordError: The word is empty. Give at least one letter, e.g. "cat".')
-    expect(box(page)).to_contain_text('What is below is still of word = "catalog", beam_size = 1')
+    expect(box(page)).to_contain_text('The views below still show word = "catalog", beam_size = 1')
     old = box(page).locator(".rfnb-explore-old")
     expect(old.locator("[data-kind=attention]")).to_be_visible()
     assert float(old.evaluate("el => getComputedStyle(el).opacity")) < 0.6

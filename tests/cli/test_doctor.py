@@ -101,7 +101,7 @@ def test_the_flow_of_dims_is_drawn_without_dot_as_the_report_says(monkeypatch, t
         rf.viz.flow(trace, dot=True)
     assert str(error.value) == (
         "flow: dot of Graphviz is not installed.\n  dot  True\n"
-        "Without it the boxes are placed too, in layers, with more crossing lines.\n"
+        "Without it, boxes are placed in layers, with more crossing lines.\n"
         "    rf.viz.flow(trace)    # or: apt-get install graphviz"
     )
 

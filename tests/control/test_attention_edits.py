@@ -211,11 +211,11 @@ BAD = {
     ),
     "below 0": (
         lambda at: at["att"].__setitem__({}, [1.0, -1.0, 1.0, 0, 0, 0]), ValueError,
-        'attention "att": these are not weights.\n  rows  (6,)\nWeights are finite, not negative, not all 0; rows are divided by their sum.',
+        'attention "att": these are not weights.\n  rows  (6,)\nWeights are finite, not negative, not all 0; rows are divided by the sum.',
     ),
     "not a number": (
         lambda at: at["att"].__setitem__({}, [float("nan")] * 6), ValueError,
-        'attention "att": these are not weights.\n  rows  (6,)\nWeights are finite, not negative, not all 0; rows are divided by their sum.',
+        'attention "att": these are not weights.\n  rows  (6,)\nWeights are finite, not negative, not all 0; rows are divided by the sum.',
     ),
     "no row": (
         lambda at: at["att"].__setitem__({}, 0.5), TypeError,

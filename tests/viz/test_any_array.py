@@ -387,10 +387,10 @@ def test_scores_of_generate_are_a_tuple_over_steps_and_a_list_is_one_over_sequen
     ("make", "said"),
     [
         (lambda: (attentions(2), attentions(2)), """
-            ValueError: attention: nested twice, and no steps of generate.
+            ValueError: attention: nested twice, but not the steps of generate.
               outer  2 entries
               inner  2 of (3, 2, 5, 7), in all
-            A step has one position, or another length than the one before. Of what is compared, say what it is:
+            A step has one position, or a different length than the previous one. For values to compare, name what they differ in:
                 rf.viz.attention(values, slider="epoch")
          """),
         (lambda: (*of_generate(3, 2), *of_generate(3, 2, batch=4)), """
@@ -438,7 +438,7 @@ def test_outputs_of_transformers_are_taken_whole():
         ValueError: attention: this output has no attentions.
           given   MaskedLMOutput
           fields  logits
-        A model gives them when it is asked to:
+        A model returns them on request:
             output = model(..., output_attentions=True)
     """):
         rf.viz.attention(model(ids))
@@ -493,7 +493,7 @@ def test_generate_with_an_encoder_has_three_kinds_of_layers():
         ValueError: states: the fields of this output are of different steps.
           encoder_hidden_states  2 sequences
           decoder_hidden_states  2 sequences
-        What is drawn together has the same steps and sequences; a beam search has several for one of its input. Say which:
+        A view needs the same steps and sequences for all fields; a beam search has several per input sequence. Choose one:
             rf.viz.states(output.encoder_hidden_states)
     """):
         rf.viz.states(output)

@@ -216,10 +216,10 @@ class TestMasks:
         with pytest.raises(ValueError) as caught:
             attention_spec(softmax(noise(1, 3, 3)), mask="future")
         assert str(caught.value) == (
-            "attention: there is no such mask.\n"
+            "attention: unknown value of mask.\n"
             "  mask   'future'\n"
             "  known  'causal'\n"
-            "A mask is a boolean Tensor or array, true for what may be seen, or a known word.\n"
+            "A mask is a boolean Tensor or array, True at visible positions, or a known word.\n"
             '    rf.viz.attention(weights, mask="causal")'
         )
 
@@ -269,7 +269,7 @@ class TestWords:
         with pytest.raises(ValueError) as caught:
             attention_spec(softmax(noise(1, 2, 2)), tokens=["a", "b"], merge="+")
         assert str(caught.value) == (
-            "attention: merge is no known marker of word pieces.\n"
+            "attention: merge is not a known marker of word pieces.\n"
             "  merge  '+'\n"
             "  known  ##, ▁, Ġ, @@\n"
             "A marker tells which pieces form one word. For other tokenizers, pass a function from pieces to word numbers.\n"

@@ -296,7 +296,7 @@ ERRORS = {
     "no such parent": (
         lambda: beams_spec(tokens=[[1], [2]], parents=[[0], [4]], scores=[[-1.0], [-2.0]]),
         ValueError,
-        "beams: step 1: a parent points to no hypothesis.\n  parent  4\n  step 0  1 hypotheses, 0 to 0\n"
+        "beams: step 1: a parent is not the index of a hypothesis.\n  parent  4\n  step 0  1 hypotheses, 0 to 0\n"
         "A parent is the slot, in the step before, of the hypothesis that is continued.\n" + EXAMPLE,
     ),
 }

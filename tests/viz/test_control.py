@@ -238,7 +238,7 @@ def test_of_very_many_branches_the_newest_are_in_the_rail_and_where_the_others_a
         assert each._gate.until_over(LONG)
     head = spec(deep).head
     assert [one["name"] for one in head["runs"]] == [run.name, "branch 0", "later 0", "later 1", "later 2", "deep"]
-    assert head["note"] == "The newest 4 of 14 runs are in the rail. `run.tree()` and `run.find(name)` have all."
+    assert head["note"] == "The newest 4 of 14 runs are in the rail; `run.tree()` and `run.find(name)` give all."
     assert run.find("branch 5") is branches[5] and len(list(run.tree())) == 14
     monkeypatch.setattr(spec_of_control, "_MOST_RUNS", 14)
     assert len(spec(deep).head["runs"]) == 14 and not spec(deep).head["note"]

@@ -134,7 +134,7 @@ def test_runs_and_series_side_by_side_are_refused():
     with pytest.raises(TypeError) as caught:
         curves_spec({"train": {"loss": [1.0]}, "loss": [1.0]})
     assert str(caught.value) == (
-        "curves: some of the series are runs, and some are not.\n"
+        "curves: only some of the series are runs.\n"
         "  runs    train\n"
         "  series  loss\n"
         "Either each entry is a run, a dict of its series, or each is a series.\n"
@@ -143,7 +143,7 @@ def test_runs_and_series_side_by_side_are_refused():
 
 
 def test_a_series_of_a_run_that_holds_no_numbers_is_named_with_its_run():
-    with pytest.raises(TypeError, match=re.escape('curves: series "a: loss" holds no numbers.')):
+    with pytest.raises(TypeError, match=re.escape('curves: series "a: loss" does not contain numbers.')):
         curves_spec({"a": {"loss": "high"}, "b": {}})
 
 
@@ -237,7 +237,7 @@ def test_numbers_have_four_digits(value, text):
     "head, blocks, sentence",
     [
         ({}, {}, "the list of series is missing."),
-        ({"series": [5]}, {}, "series 0 is no entry with a label, x and y."),
+        ({"series": [5]}, {}, "series 0 is not an entry with a label, x and y."),
         ({"series": [{"label": "loss", "x": "x0", "y": "y0"}]}, {"x0": [1.0]}, "series loss has no array of y."),
         (
             {"series": [{"label": "loss", "x": "x0", "y": "y0"}]},
@@ -270,21 +270,21 @@ _EXAMPLE = '    rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'
             {"loss": ([1, 2, 3], [4.0, 3.0])},
             {},
             ShapeError,
-            'curves: series "loss": x and y differ in length.\n  x  3\n  y  2\nThere is one y for each x; NaN where there is none.\n'
+            'curves: series "loss": x and y differ in length.\n  x  3\n  y  2\nEach x needs one y; NaN marks a missing one.\n'
             '    rf.viz.curves({"loss": (x[:2], y[:2])})',
         ),
         (
             {"loss": [(0, 1.0), (1, 2.0, 3.0)]},
             {},
             ShapeError,
-            'curves: series "loss": point 1 is no pair.\n  points   2\n  point 1  3 numbers\nPoints are all (x, y), or all only y.\n'
+            'curves: series "loss": point 1 is not a pair.\n  points   2\n  point 1  3 numbers\nEither all points are (x, y), or all are y.\n'
             + _EXAMPLE,
         ),
         (
             {"loss": [(0, 1.0), 2.0]},
             {},
             ShapeError,
-            'curves: series "loss": point 1 is no pair.\n  points   2\n  point 1  1 number\nPoints are all (x, y), or all only y.\n'
+            'curves: series "loss": point 1 is not a pair.\n  points   2\n  point 1  1 number\nEither all points are (x, y), or all are y.\n'
             + _EXAMPLE,
         ),
         (
@@ -298,36 +298,36 @@ _EXAMPLE = '    rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'
             {"loss": "high"},
             {},
             TypeError,
-            'curves: series "loss" holds no numbers.\n  given  str\n'
-            "A series is a list of (x, y), a tuple of an array of x and an array of y, or a list of y.\n" + _EXAMPLE,
+            'curves: series "loss" does not contain numbers.\n  given  str\n'
+            "A series is a list of (x, y), a tuple of arrays x and y, or a list of y.\n" + _EXAMPLE,
         ),
         (
             {"loss": [1.0, "low"]},
             {},
             TypeError,
-            'curves: series "loss" holds no numbers.\n  given  str\n'
-            "A series is a list of (x, y), a tuple of an array of x and an array of y, or a list of y.\n" + _EXAMPLE,
+            'curves: series "loss" does not contain numbers.\n  given  str\n'
+            "A series is a list of (x, y), a tuple of arrays x and y, or a list of y.\n" + _EXAMPLE,
         ),
         (
             {"loss": [1.0]},
             {"units": {"los": "nats"}},
             ValueError,
-            'curves: units names a series that is not there: "los".\n  series  loss\n  units   los\n'
-            "units goes by the labels of the series.\n"
+            'curves: units names an unknown series: "los".\n  series  loss\n  units   los\n'
+            "units refers to the labels of the series.\n"
             '    units={"loss": ...}',
         ),
         (
             {"loss": [1.0]},
             {"log": "rate"},
             ValueError,
-            'curves: log names a series that is not there: "rate".\n  series  loss\n  log     rate\n'
-            'log goes by the labels of the series.\n    log=["loss"]',
+            'curves: log names an unknown series: "rate".\n  series  loss\n  log     rate\n'
+            'log refers to the labels of the series.\n    log=["loss"]',
         ),
         (
             {"loss": [1.0]},
             {"best": {"loss": "low"}},
             ValueError,
-            'curves: best of series "loss" is none of the choices.\n  best     \'low\'\n  choices  "min", "max", None\n'
+            'curves: best of series "loss" is not one of the choices.\n  best     \'low\'\n  choices  "min", "max", None\n'
             'The best point is the lowest, the highest, or there is none.\n    best={"loss": "max"}',
         ),
     ],

@@ -163,9 +163,9 @@ def test_a_diff_and_more_is_said():
     with pytest.raises(TypeError) as error:
         rf.viz.diff(d, tolerance=1e-3)
     assert str(error.value) == (
-        "diff: a Diff and something else.\n"
+        "diff: a Diff takes no second argument.\n"
         "  given  Diff, tolerance\n"
-        "A Diff is of two recordings already.\n"
+        "A Diff already compares two recordings.\n"
         "    rf.viz.diff(d), or rf.viz.diff(trace_a, trace_b, tolerance=1e-3)"
     )
 
@@ -176,8 +176,8 @@ def test_a_diff_and_more_is_said():
         ({"rows": None}, "This diff cannot be drawn: its list of rows is missing."),
         ({"names": ["a"]}, "This diff cannot be drawn: it has no two names."),
         ({"cols": ["0"]}, "This diff cannot be drawn: the array log has no 2 paths in 1 steps."),
-        ({"mark": [7, 0]}, "This diff cannot be drawn: the first difference is at no place."),
-        ({"said": 3}, "This diff cannot be drawn: one of its sentences is no text."),
+        ({"mark": [7, 0]}, "This diff cannot be drawn: the first difference has no place."),
+        ({"said": 3}, "This diff cannot be drawn: one of its sentences is not a string."),
         ({"pairs": [{"row": 0, "col": 9}]}, "This diff cannot be drawn: pair 0 is at no place."),
     ],
 )

@@ -200,7 +200,7 @@ def test_scores_that_may_be_any_of_the_three_are_refused(scores, shown, sums, ex
         f"  scores       {shown}\n"
         f"  sums         {sums}\n"
         f"  sums of exp  {exps}\n"
-        "Neither they nor exp of them sum to 1 over the labels. If that is meant, they are logits:\n"
+        "Neither the scores nor their exp sum to 1 over the labels. If that is intended, pass them as logits:\n"
         '    rf.viz.distribution(scores, estimated_type="logits")'
     )
     assert rf.viz.distribution(scores, estimated_type="logits").spec.head["found"] is False
@@ -210,11 +210,11 @@ def test_scores_that_are_not_what_was_said_are_refused():
     with pytest.raises(ValueError) as caught:
         rf.viz.distribution(np.array([[1.0, 2.0]]), estimated_type="log-probs")
     assert str(caught.value) == (
-        "distribution: these are no log probabilities.\n"
+        "distribution: these are not log probabilities.\n"
         "  scores       of both signs or large\n"
         "  sums         3\n"
         "  sums of exp  10.1\n"
-        "Probabilities of all labels sum to 1, and so does exp of their logs. Of logits nothing is asked:\n"
+        "Probabilities of all labels sum to 1, and so does exp of their logs. Logits may be any numbers:\n"
         '    rf.viz.distribution(scores, estimated_type="logits")'
     )
 
@@ -258,7 +258,7 @@ def test_an_unknown_label_is_refused():
 
 
 @pytest.mark.parametrize("reference, note", [
-    ([0, 7], "the reference is outside of the vocabulary of 2 in step 1"),
+    ([0, 7], "the reference is outside the vocabulary of 2 in step 1"),
     ([0, 0], "the reference has probability 0 in step 1, so its loss is infinite"),
 ])  # fmt: skip
 def test_what_is_odd_is_said_everywhere(reference, note):

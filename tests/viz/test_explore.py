@@ -90,24 +90,24 @@ def test_an_input_takes_values_of_its_type(given, value, kept):
         (
             3,
             True,
-            'explore: "x" takes something else.\n  given  bool True\n  takes  int\n'
-            "An input keeps the type that it begins with.",
+            'explore: "x" takes values of another type.\n  given  bool True\n  takes  int\n'
+            "An input keeps the type of its first value.",
         ),
         (
             "a",
             5,
-            'explore: "x" takes something else.\n  given  int 5\n  takes  str\n'
-            "An input keeps the type that it begins with.",
+            'explore: "x" takes values of another type.\n  given  int 5\n  takes  str\n'
+            "An input keeps the type of its first value.",
         ),
         (
             (1, 12),
             13,
-            'explore: "x" is out of its range.\n  given  13\n  range  1 to 12\nIt takes values of its range.',
+            'explore: "x" is out of its range.\n  given  13\n  range  1 to 12\nIts value must be within the range.',
         ),
         (
             ["a", "b"],
             "c",
-            "explore: \"x\" has no such choice.\n  given    'c'\n  choices  a, b\nIt takes one of its choices.",
+            "explore: \"x\" has no such choice.\n  given    'c'\n  choices  a, b\nIts value is one of the choices.",
         ),
     ],
 )
@@ -122,9 +122,9 @@ def test_a_range_without_values_is_refused(given):
     with pytest.raises(ValueError) as error:
         rf.explore(lambda x: x, x=given)
     assert str(error.value) == (
-        'explore: "x" has no range.\n'
+        'explore: "x" has an invalid range.\n'
         f"  given  {given!r}\n"
-        "A range has a least value, a larger one, and a step that fits between.\n"
+        "A range has a minimum, a larger maximum, and a step that fits between them.\n"
         "    rf.explore(fn, x=(1, 12))"
     )
 
@@ -133,21 +133,23 @@ def test_what_cannot_be_called_so_is_refused():
     with pytest.raises(TypeError) as error:
         rf.explore("word", word="a")
     assert str(error.value) == (
-        "explore: no function.\n  given  str\nIt is called for the values of the inputs.\n"
+        "explore: not a function.\n  given  str\nexplore calls a function with the values of the inputs.\n"
         '    rf.explore(lambda word: pronounce(model, word), word="phonetics")'
     )
     with pytest.raises(TypeError) as error:
         rf.explore(lambda word, size: 0, word="a")
     assert str(error.value) == (
-        "explore: the inputs are not those of the function: missing a required argument: 'size'.\n"
+        "explore: the inputs do not match the arguments of the function: missing a required argument: 'size'.\n"
         "  inputs    word\n"
         "  function  word, size\n"
-        "Each argument without a default is an input, by its name.\n"
+        "Each argument without a default needs an input of its name.\n"
         '    rf.explore(lambda word, beam_size: search(word, beam_size), word="phonetics", beam_size=(1, 12))'
     )
     with pytest.raises(ValueError) as error:
         rf.explore(lambda x: 0, x=[])
-    assert str(error.value) == ('explore: "x" has no choice.\n  given  none\nA list has the values that can be chosen.')
+    assert str(error.value) == (
+        'explore: "x" has no choices.\n  given  none\nA list contains the values to choose from.'
+    )
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
@@ -274,7 +276,7 @@ def test_an_input_that_there_is_not_changes_nothing():
     explorer = explored(lambda x, y: x, x=1, y="a")
     with pytest.raises(KeyError) as error:
         explorer.set(x=2, z=3)
-    assert str(error.value) == 'explore: no input "z".\n  inputs  x, y\nIt has these inputs.'
+    assert str(error.value) == 'explore: there is no input "z".\n  inputs  x, y\nIt has these inputs.'
     with pytest.raises(TypeError):
         explorer.set(x=2, y=3)
     assert explorer.values == {"x": 1, "y": "a"} and explorer.result == 1

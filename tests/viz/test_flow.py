@@ -271,7 +271,7 @@ def test_what_is_no_recording_is_refused():
     with raises_message(
         TypeError,
         """
-        flow: this is no recording.
+        flow: this is not a recording.
           given  Linear
         The view draws the calls made during a recording:
             with rf.record(ops=True) as trace:
@@ -330,7 +330,7 @@ def test_names_are_text():
     [
         (
             {"levels": None},
-            "This flow cannot be drawn: TypeError(\"'NoneType' object is not iterable\") is not as it should be.",
+            "This flow cannot be drawn: TypeError(\"'NoneType' object is not iterable\") is invalid.",
         ),
         ({"dims": []}, "This flow cannot be drawn: input 1 names dim 0, which is not in the list of dims."),
     ],

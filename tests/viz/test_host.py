@@ -10,13 +10,11 @@ import pytest
 from rfnb.viz.control import run_view
 
 OLD = (
-    "This ipykernel hears buttons when no cell runs: end the cell with `run`, or wait with run.wait(poll=True). "
-    "From ipykernel 7.1 on it always does."
+    "This ipykernel receives clicks only while no cell runs: end the cell with `run`, or wait with run.wait(poll=True). "
+    "From ipykernel 7.1 on, it always receives them."
 )
-BROKEN = "ipykernel 7.0 ends a thread that shows something. Install 7.1 or newer, and restart the kernel."
-COLAB = (
-    "Colab hears buttons and shows what changes only while no other cell runs, or in a cell with run.wait(poll=True)."
-)
+BROKEN = "ipykernel 7.0 ends a thread that displays output. Install 7.1 or newer, and restart the kernel."
+COLAB = "Colab receives clicks and updates views only while no other cell runs, or in a cell with run.wait(poll=True)."
 
 
 @pytest.fixture(autouse=True)

@@ -80,8 +80,8 @@ def test_two_different_lists_along_a_dim_of_one_call_are_not_chosen_from(setting
     [part] = parts_of(trace)
     assert labels(part) == NUMBERS
     said = (
-        "time has numbers: several lists of tokens were read along it at embed and embed_tags (“abcd” or “DET NOUN VERB DET”), "
-        'and which of them is meant is open. rf.show(trace, labels={"time": [...]}) says it.'
+        "time has numbers: several lists of tokens were read along it at embed and embed_tags (“abcd” or “DET NOUN VERB DET”). "
+        'To choose one: rf.show(trace, labels={"time": [...]})'
     )
     assert part.head["remark"] == said
     view = view_of(trace)
@@ -239,7 +239,7 @@ def test_tokens_that_no_axis_has_room_for_are_refused_with_those_that_there_are(
         "show: no axis has as many positions as there are tokens.\n"
         "  tokens  3\n"
         "  time    4\n"
-        "Tokens label the axes with as many positions; a dict says which are meant.\n"
+        "Tokens label the axes with as many positions; a dict declares which ones.\n"
         '    rf.show(trace, tokens={"time": [...]})'
     )
     with pytest.raises(ValueError, match="the tokenizer has more tokens than the model"):

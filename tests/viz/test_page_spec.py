@@ -215,7 +215,7 @@ def test_a_live_frame_is_small():
 @pytest.mark.parametrize("budget", [0, -1, 2_000_001, 1e5, "1 MB"])
 def test_what_is_no_budget_is_refused(budget):
     wanted = (
-        "viz: this is no budget of a view.\n"
+        "viz: this is not a budget of a view.\n"
         f"  budget  {budget}\n"
         "  most    2000000\n"
         "A budget is the number of bytes that a view may take in a saved notebook.\n"

@@ -102,10 +102,10 @@ def test_notes_are_broken_and_not_cut(tmp_path):
 
 
 def test_a_suffix_that_is_none():
-    message = """save: .jpg is no kind of file that a view can be.
+    message = """save: .jpg is not a file type of views.
   path   plots/view.jpg
   kinds  .html, .svg, .png, .pdf
-The suffix of the path says what is written.
+The suffix of the path determines the file type.
     view.save("view.svg")"""
     with raises_message(ValueError, message):
         view().save("plots/view.jpg")
@@ -232,7 +232,7 @@ def test_a_linear_scale_shows_how_small_small_weights_are_and_another_word_is_re
     )
     assert of_line[0, 1] == 1 + round(254 * 0.03) < of_root[0, 1] == 1 + round(254 * 0.03**0.5)
     message = """\
-attention: there is no such scale of colours.
+attention: unknown value of scale.
   scale  'log'
   known  'root', 'linear'
 The square root keeps small weights visible; a linear one shows how small they are.

@@ -207,7 +207,7 @@ def test_a_loop_that_was_not_recorded():
         """
         plan: loop "decoder" has none.
           loop  not recorded
-        A loop has a plan when its body was recorded, and it is left:
+        A loop has a plan after its body was recorded and the loop ended:
             with loop:
                 ...
         """,
@@ -218,7 +218,7 @@ def test_a_loop_that_was_not_recorded():
 @pytest.mark.parametrize(
     ("head", "text"),
     [
-        ({"title": "x"}, "This plan cannot be shown: KeyError('values') is not as it should be."),
+        ({"title": "x"}, "This plan cannot be shown: KeyError('values') is invalid."),
         (
             {"title": "x", "axis": "t", "values": {}, "places": [], "results": [{"label": "y", "reads": ["op7"]}]},
             "This plan cannot be shown: nothing makes op7.",

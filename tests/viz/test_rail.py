@@ -134,22 +134,22 @@ def message(**options) -> str:
 
 def test_samples_that_do_not_fit_are_refused():
     assert message(samples=np.zeros((2, 80))) == (
-        "attention: samples without their rate.\n"
+        "attention: samples without sampling_rate.\n"
         "  samples        ndarray\n"
         "  sampling_rate  None\n"
         "The position of a frame in the sound depends on the sampling rate.\n"
         "    rf.viz.attention(weights, samples=samples, sampling_rate=16000)"
     )
     assert message(samples=np.zeros((3, 80)), sampling_rate=RATE) == (
-        "attention: there is not one sound for each sequence.\n"
+        "attention: the number of sounds differs from the number of sequences.\n"
         "  sequences  2\n"
         "  samples    (80,), (80,), (80,)\n"
         "The samples are (batch, samples), or a list of (samples,); of one sequence (samples,)."
     )
     assert message(samples=np.zeros((2, 80)), sampling_rate=RATE, frame_shift=-0.01) == (
-        "attention: frame_shift is no time.\n"
+        "attention: frame_shift is not a number of seconds.\n"
         "  frame_shift  -0.01\n"
-        "It is in seconds, from one frame to the next.\n"
+        "frame_shift is the distance between two frames, in seconds.\n"
         "    frame_shift=0.02"
     )
     bad = np.zeros((2, 80))
@@ -162,7 +162,7 @@ def test_samples_that_do_not_fit_are_refused():
         "Samples are numbers, usually from -1 to 1."
     )
     assert message(samples=np.zeros((2, 80)), sampling_rate=RATE, rail="mel") == (
-        "attention: there is no such rail.\n"
+        "attention: unknown value of rail.\n"
         "  rail   'mel'\n"
         "  known  'spectrogram', 'waveform'\n"
         "Above the columns is a spectrogram or a waveform.\n"

@@ -119,7 +119,7 @@ def test_a_model_is_a_tree_with_sizes_and_layers_that_are_alike_fold():
         ("self_attn", 3, "MultiheadAttention, 288 parameters, 1.15 kB"),
     ]
     assert head["remark"] == (
-        "Axes are named by the types of their modules. torch knows no dims: two of the same name and size are drawn as one and may be two."
+        "Axes are named by the types of their modules. Dims of the same name and size are drawn as one, but may differ."
     )
 
 
@@ -188,7 +188,9 @@ def test_the_values_of_a_large_model_are_looked_at_only_on_request(monkeypatch):
     model = nn.Linear(3, 5)
     head = rf.viz.dims(model).spec.head
     assert [row["stats"] for row in head["rows"]] == [None, None]
-    assert head["remark"].endswith(" The values are not looked at, since they are many or on a GPU: values=True does.")
+    assert head["remark"].endswith(
+        " The values were not read, since they are many or on a GPU; values=True reads them."
+    )
     assert rf.viz.dims(model, values=True).spec.head["rows"][0]["stats"]["cells"] == 15
 
 

@@ -30,7 +30,7 @@ def test_the_fields_of_an_output_say_what_their_axes_are():
         *[(f"[{index}]", "batch=3 head=2 target=7 source=7") for index in range(2)],
     ]
     head = rf.show(output).spec.head
-    assert head["remark"] == "Axes are named by the fields they are in: names= gives them others."
+    assert head["remark"] == "Axes are named by their fields; names= overrides this."
     assert head["title"].startswith("transformers BaseModelOutput")
 
 

@@ -564,8 +564,8 @@ def explore(dice: np.random.Generator) -> None:
         explorer.set(a=a, b=b)
         assert explorer.text().splitlines() == [
             expected(a, b)[0],
-            "It has not come to a result yet.",
-            f'What is below is still of a = {good[0]}, b = "{good[1]}".',
+            "It has no result yet.",
+            f'The views below still show a = {good[0]}, b = "{good[1]}".',
             expected(*good)[1],
         ]
         go.set()

@@ -230,7 +230,7 @@ describe("the layout", () => {
     const block = (...data: number[]) => exactBlock(Float32Array.from(data), [data.length]);
     expect(problem(frame)).toBeNull();
     expect(bad({})).toBe("These curves cannot be drawn: the list of series is missing.");
-    expect(bad({ series: [5] })).toBe("These curves cannot be drawn: series 0 is no entry with a label, x and y.");
+    expect(bad({ series: [5] })).toBe("These curves cannot be drawn: series 0 is not an entry with a label, x and y.");
     const series = [{ label: "loss", x: "x0", y: "y0" }];
     expect(bad({ series }, { x0: block(1) })).toBe("These curves cannot be drawn: series loss has no array of y.");
     expect(bad({ series }, { x0: block(1, 2), y0: block(1) })).toBe(

@@ -121,7 +121,7 @@ describe("what is wrong with a frame", () => {
     expect(said({})).toBeNull();
     expect(said({ rows: undefined as never })).toBe("This diff cannot be drawn: its list of rows is missing.");
     expect(said({ cols: ["0"] })).toBe("This diff cannot be drawn: the array log has no 2 paths in 1 steps.");
-    expect(said({ mark: [7, 0] })).toBe("This diff cannot be drawn: the first difference is at no place.");
+    expect(said({ mark: [7, 0] })).toBe("This diff cannot be drawn: the first difference has no place.");
     expect(said({}, { log: frame.blocks["log"]!, abs: frame.blocks["abs"]! })).toBe(
       "This diff cannot be drawn: pair 0 has no two values.",
     );

@@ -89,7 +89,7 @@ def sounds(what: str, example: str, samples: Any, rate: float | None, count: int
     """
     if rate is None or not rate > 0:
         raise value_error(
-            f"{what}: samples without their rate.",
+            f"{what}: samples without sampling_rate.",
             [("samples", type(samples).__name__), ("sampling_rate", rate)],
             "The position of a frame in the sound depends on the sampling rate.",
             f"{example[:-1]}, samples=samples, sampling_rate=16000)",
@@ -101,7 +101,7 @@ def sounds(what: str, example: str, samples: Any, rate: float | None, count: int
     rows = [row.mean(0) if row.ndim == 2 and row.shape[0] <= 8 else row for row in rows]  # channels
     if len(rows) != count or any(row.ndim != 1 for row in rows):
         raise value_error(
-            f"{what}: there is not one sound for each sequence.",
+            f"{what}: the number of sounds differs from the number of sequences.",
             [("sequences", count), ("samples", ", ".join(str(row.shape) for row in rows[:4]))],
             "The samples are (batch, samples), or a list of (samples,); of one sequence (samples,).",
         )
@@ -143,9 +143,9 @@ def check_frame_shift(what: str, frame_shift: float | None) -> None:
     """Raise a ValueError unless it is None or a positive time."""
     if frame_shift is not None and not frame_shift > 0:
         raise value_error(
-            f"{what}: frame_shift is no time.",
+            f"{what}: frame_shift is not a number of seconds.",
             [("frame_shift", frame_shift)],
-            "It is in seconds, from one frame to the next.",
+            "frame_shift is the distance between two frames, in seconds.",
             "frame_shift=0.02",
         )
 
@@ -153,7 +153,7 @@ def check_frame_shift(what: str, frame_shift: float | None) -> None:
 def _check_kind(kind: str) -> None:
     if kind not in KINDS:
         raise value_error(
-            "attention: there is no such rail.",
+            "attention: unknown value of rail.",
             [("rail", repr(kind)), ("known", ", ".join(map(repr, KINDS)))],
             "Above the columns is a spectrogram or a waveform.",
             f'{_EXAMPLE[:-1]}, samples=samples, sampling_rate=16000, rail="waveform")',

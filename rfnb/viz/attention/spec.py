@@ -108,14 +108,14 @@ def spec(
         weights, seen = joined_in(weights, "attention")
     if isinstance(mask, str) and mask != CAUSAL:
         raise value_error(
-            "attention: there is no such mask.",
+            "attention: unknown value of mask.",
             [("mask", repr(mask)), ("known", repr(CAUSAL))],
-            "A mask is a boolean Tensor or array, true for what may be seen, or a known word.",
+            "A mask is a boolean Tensor or array, True at visible positions, or a known word.",
             f'rf.viz.attention(weights, mask="{CAUSAL}")',
         )
     if scale not in _SCALES:
         raise value_error(
-            "attention: there is no such scale of colours.",
+            "attention: unknown value of scale.",
             [("scale", repr(scale)), ("known", ", ".join(map(repr, _SCALES)))],
             "The square root keeps small weights visible; a linear one shows how small they are.",
             'rf.viz.attention(weights, scale="linear")',

@@ -43,7 +43,7 @@ def starts(pieces: Sequence[str], merge: Merge) -> list[int]:
     marker = marker_of(pieces) if merge is True else merge
     if marker not in (None, *MARKERS):
         raise value_error(
-            "attention: merge is no known marker of word pieces.",
+            "attention: merge is not a known marker of word pieces.",
             [("merge", repr(merge)), ("known", ", ".join(MARKERS))],
             "A marker tells which pieces form one word. For other tokenizers, pass a function from pieces to word numbers.",
             'rf.viz.attention(weights, source=pieces, merge="▁")',

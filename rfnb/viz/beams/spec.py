@@ -212,9 +212,9 @@ def _array(index: int, name: str, value: Any) -> np.ndarray:
         batch = [axis for axis in named.axes if axis not in beam]
     if len(batch) != 1 or len(named.axes) != 2:
         raise dim_error(
-            f"beams: step {index}: which dim of {name} is the batch?",
+            f"beams: step {index}: the batch dim of {name} is ambiguous.",
             [(name, named.describe())],
-            "The order of dims means nothing; a field has a dim of kind batch and one more, or one of the beam.",
+            "The order of dims does not matter; a field has a dim of kind batch and one more, or a beam dim.",
             'rf.Dim(3, name="batch"), rf.Dim(4, name="beam")',
         )
     return named.arranged(batch, [axis for axis in named.axes if axis is not batch[0]])
@@ -238,7 +238,7 @@ def _check(index: int, step: dict[str, np.ndarray], before: dict[str, np.ndarray
     wrong = parents[(parents < 0) | (parents >= size)]
     if wrong.size:
         raise value_error(
-            f"beams: step {index}: a parent points to no hypothesis.",
+            f"beams: step {index}: a parent is not the index of a hypothesis.",
             [("parent", int(wrong[0])), (f"step {index - 1}", f"{size} hypotheses, 0 to {size - 1}")],
             "A parent is the slot, in the step before, of the hypothesis that is continued.",
             _EXAMPLE,

@@ -97,7 +97,7 @@ def apart(arms: Arms) -> str:
     """A sentence on where two searches diverge, and which is which."""
     a, b = (line(name) for name in arms.names)
     where = (
-        f"the same up to step {arms.at - 1}, apart from step {arms.at} on"
+        f"the same up to step {arms.at - 1}, different from step {arms.at} on"
         if arms.at
         else "apart from the first step on"
     )

@@ -39,7 +39,7 @@ def problem(spec: Any) -> str | None:
             or len(of) != 2
             or not all(isinstance(n, int) and 0 <= n < len(branches) for n in of)
         ):
-            return "These branches cannot be drawn: a pair is not of two of them."
+            return "These branches cannot be drawn: a pair does not consist of two of them."
     return None
 
 

@@ -23,7 +23,7 @@ def text(spec: Any) -> str:
 
 def lines_of(head: dict[str, Any]) -> list[str]:
     """The lines that describe a run where it cannot be controlled."""
-    live = ["It went on after this was written."] if head["live"] and head["state"] != "paused" else []
+    live = ["It continued after this was written."] if head["live"] and head["state"] != "paused" else []
     out = [" ".join([f"{head['title']}: {head['words']}", *live])]
     if head["state"] in ("running", "pausing", "stopping") and head["at"]:
         out.append(f'{head["counter"]} of "{head["at"]["path"]}"')

@@ -219,7 +219,7 @@ class RunView:
         elif asked.get("do") in ("why", "repair") and content.get("run") in (None, self.run.number):
             answer(self._why(asked))
         elif content.get("run") not in (None, self.run.number):
-            answer(f"This request was for another branch. {self.run.name} is shown now.")
+            answer(f"This request was for another branch; {self.run.name} is shown now.")
         else:
             branch = obey(self.run, asked, answer)
             if branch is not None and not branch.then:  # a manual change runs next to the shown run
@@ -232,7 +232,7 @@ class RunView:
         expected, seq, number = asked.get("expected"), asked.get("seq", 0), asked.get("number")
         if asked["do"] == "why":
             if not isinstance(expected, str) or not isinstance(seq, int) or len(expected) > _LONGEST:
-                return f"What was expected is a text of at most {_LONGEST:,} letters."
+                return f"The expected output is a text of at most {_LONGEST:,} letters."
             self._ask(expected.strip(), seq)
             return None
         if self._asked is None or self._asked.why is None:
@@ -394,15 +394,15 @@ def _settle(*_: Any) -> None:
 def _note() -> str:
     """A note for the toolbar about limitations of the host; "" if there are none."""
     if "google.colab" in sys.modules:
-        return "Colab hears buttons and shows what changes only while no other cell runs, or in a cell with run.wait(poll=True)."
+        return "Colab receives clicks and updates views only while no other cell runs, or in a cell with run.wait(poll=True)."
     version = _ipykernel()
     if version is None or version >= (7, 1):
         return ""
     if version >= (7, 0):
-        return "ipykernel 7.0 ends a thread that shows something. Install 7.1 or newer, and restart the kernel."
+        return "ipykernel 7.0 ends a thread that displays output. Install 7.1 or newer, and restart the kernel."
     return (
-        "This ipykernel hears buttons when no cell runs: end the cell with `run`, or wait with run.wait(poll=True). "
-        "From ipykernel 7.1 on it always does."
+        "This ipykernel receives clicks only while no cell runs: end the cell with `run`, or wait with run.wait(poll=True). "
+        "From ipykernel 7.1 on, it always receives them."
     )
 
 

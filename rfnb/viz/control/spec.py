@@ -81,7 +81,7 @@ def entries(root: Run, shown: Iterable[Run], changed: Callable[[], None]) -> tup
     """
     runs, note = list(runs_of(root)), ""
     if len(runs) > _MOST_RUNS:
-        note = f"The newest {_MOST_RUNS:,} of {len(runs):,} runs are in the rail. `run.tree()` and `run.find(name)` have all."
+        note = f"The newest {_MOST_RUNS:,} of {len(runs):,} runs are in the rail; `run.tree()` and `run.find(name)` give all."
         wanted = {run.number for run in sorted(runs, key=lambda run: -run.number)[:_MOST_RUNS]}
         for run in (root, *shown):
             above: Run | None = run

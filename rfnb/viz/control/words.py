@@ -37,9 +37,9 @@ def words_of(run: Run, state: str) -> str:
         return _sentence(f"Failed {where}", error_text(run._error, run._traceback))
     return {
         "running": "Running.",
-        "pausing": "Pauses when the step that it makes is done.",
-        "stopping": "Stops when the step that it makes is done.",
-        "done": f"Done after {steps}." if begun else "Done, without a step that is held.",
+        "pausing": "Pauses after the current step.",
+        "stopping": "Stops after the current step.",
+        "done": f"Done after {steps}." if begun else "Done, without a step to hold.",
         "stopped": f"Stopped after {count(max(0, len(begun) - 1), 'step')}, without a result.",
     }[state]
 

@@ -24,7 +24,7 @@ def problem(spec: Any) -> str | None:
         return "These curves cannot be drawn: the list of series is missing."
     for number_, entry in enumerate(series):
         if not isinstance(entry, dict):
-            return f"These curves cannot be drawn: series {number_} is no entry with a label, x and y."
+            return f"These curves cannot be drawn: series {number_} is not an entry with a label, x and y."
         label = entry.get("label", number_)
         x, y = (spec.blocks.get(entry.get(name)) for name in ("x", "y"))
         if x is None or y is None:

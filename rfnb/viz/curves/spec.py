@@ -173,7 +173,7 @@ def _runs(series: Mapping[str, Any]) -> dict[str | None, Mapping[str, Any]]:
     alone = [label for label in series if label not in nested]
     if alone:
         raise type_error(
-            "curves: some of the series are runs, and some are not.",
+            "curves: only some of the series are runs.",
             [("runs", ", ".join(map(str, nested))), ("series", ", ".join(map(str, alone)))],
             "Either each entry is a run, a dict of its series, or each is a series.",
             f'rf.viz.curves({{"{nested[0]}": {{...}}, "other": {{"{alone[0]}": points}}}})',
@@ -189,7 +189,7 @@ def _points(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
             raise shape_error(
                 f'curves: series "{label}": x and y differ in length.',
                 [("x", len(xs)), ("y", len(ys))],
-                "There is one y for each x; NaN where there is none.",
+                "Each x needs one y; NaN marks a missing one.",
                 f'rf.viz.curves({{"{label}": (x[:{min(len(xs), len(ys))}], y[:{min(len(xs), len(ys))}])}})',
             )
     else:
@@ -220,9 +220,9 @@ def _pairs(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
     if wrong is not None:
         size = len(rows[wrong]) if many[wrong] else 1
         raise shape_error(
-            f'curves: series "{label}": point {wrong} is no pair.',
+            f'curves: series "{label}": point {wrong} is not a pair.',
             [("points", len(rows)), (f"point {wrong}", f"{size} number{'s' * (size != 1)}")],
-            "Points are all (x, y), or all only y.",
+            "Either all points are (x, y), or all are y.",
             _EXAMPLE,
         )
     return _numbers(label, [row[0] for row in rows]), _numbers(label, [row[1] for row in rows])
@@ -251,9 +251,9 @@ def _numbers(label: str, values: Any) -> np.ndarray:
 
 def _no_numbers(label: str, value: Any) -> TypeError:
     return type_error(
-        f'curves: series "{label}" holds no numbers.',
+        f'curves: series "{label}" does not contain numbers.',
         [("given", type(value).__name__)],
-        "A series is a list of (x, y), a tuple of an array of x and an array of y, or a list of y.",
+        "A series is a list of (x, y), a tuple of arrays x and y, or a list of y.",
         _EXAMPLE,
     )
 
@@ -285,9 +285,9 @@ def _check_labels(option: str, names: list[Any], labels: list[str]) -> None:
     unknown = [str(name) for name in names if name not in labels]
     if unknown:
         raise value_error(
-            f'curves: {option} names a series that is not there: "{unknown[0]}".',
+            f'curves: {option} names an unknown series: "{unknown[0]}".',
             [("series", ", ".join(labels) or "none"), (option, ", ".join(map(str, names)))],
-            f"{option} goes by the labels of the series.",
+            f"{option} refers to the labels of the series.",
             (f'{option}=["{labels[0]}"]' if option == "log" else f'{option}={{"{labels[0]}": ...}}')
             if labels
             else None,
@@ -297,7 +297,7 @@ def _check_labels(option: str, names: list[Any], labels: list[str]) -> None:
 def _check_best(label: str, choice: Any) -> None:
     if choice not in ("min", "max", None):
         raise value_error(
-            f'curves: best of series "{label}" is none of the choices.',
+            f'curves: best of series "{label}" is not one of the choices.',
             [("best", repr(choice)), ("choices", '"min", "max", None')],
             "The best point is the lowest, the highest, or there is none.",
             f'best={{"{label}": "max"}}',

@@ -41,10 +41,10 @@ def problem(spec: Any) -> str:
         *head["next"],
     ]
     if not all(isinstance(text, str) for text in [*texts, *head["names"]]):
-        return f"{cannot} one of its sentences is no text."
+        return f"{cannot} one of its sentences is not a string."
     mark = head.get("mark")
     if mark is not None and not _is_place(mark, size):
-        return f"{cannot} the first difference is at no place."
+        return f"{cannot} the first difference has no place."
     for number, row in enumerate(head["rows"]):
         if not isinstance(row, dict) or not isinstance(row.get("label"), str):
             return f"{cannot} path {number} has no label."

@@ -12,8 +12,10 @@ from typing import Any
 
 from rfnb.viz.dims.table import bytes_text
 
-REMARK = "Axes are named by the types of their modules. torch knows no dims: two of the same name and size are drawn as one and may be two."
-NOT_LOOKED_AT = "The values are not looked at, since they are many or on a GPU: values=True does."
+REMARK = (
+    "Axes are named by the types of their modules. Dims of the same name and size are drawn as one, but may differ."
+)
+NOT_LOOKED_AT = "The values were not read, since they are many or on a GPU; values=True reads them."
 MOST_CELLS = 1 << 25  # parameters; beyond, values are read only on request
 _WRAPPERS = {"OptimizedModule": ("_orig_mod", "compiled"), "DistributedDataParallel": ("module", "distributed")}
 _WRAPPERS |= {"DataParallel": ("module", "on several devices"), "FullyShardedDataParallel": ("module", "sharded")}

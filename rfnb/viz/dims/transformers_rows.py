@@ -16,7 +16,7 @@ from rfnb.core.errors import DimError
 from rfnb.core.named_arrays import named
 from rfnb.core.tensor import Tensor
 
-REMARK = "Axes are named by the fields they are in: names= gives them others."
+REMARK = "Axes are named by their fields; names= overrides this."
 _CACHE = ["batch", "head", "source", "feature"]
 _MOST_TOKENS = 24
 # Version 5.24 of transformers renamed the second to the first, in inputs and outputs.

@@ -51,7 +51,7 @@ def kind_of(scores: np.ndarray, given: str | None, *, half: bool = False) -> str
         ValueError: If the check fails, or the sums are ambiguous.
     """
     if given is not None and given not in KINDS:
-        raise not_one_of(f'distribution: estimated_type "{given}".', "estimated_type", given, KINDS)
+        raise not_one_of(f'distribution: unknown estimated_type "{given}".', "estimated_type", given, KINDS)
     if given == "logits":
         return given
     near = 3e-2 if half else 2e-3
@@ -74,15 +74,15 @@ def kind_of(scores: np.ndarray, given: str | None, *, half: bool = False) -> str
     ]  # fmt: skip
     if given is not None:
         raise value_error(
-            f"distribution: these are no {KINDS[given]}.",
+            f"distribution: these are not {KINDS[given]}.",
             sides,
-            "Probabilities of all labels sum to 1, and so does exp of their logs. Of logits nothing is asked:",
+            "Probabilities of all labels sum to 1, and so does exp of their logs. Logits may be any numbers:",
             'rf.viz.distribution(scores, estimated_type="logits")',
         )
     raise value_error(
         "distribution: the scores may be probabilities, their logs or logits.",
         sides,
-        "Neither they nor exp of them sum to 1 over the labels. If that is meant, they are logits:",
+        "Neither the scores nor their exp sum to 1 over the labels. If that is intended, pass them as logits:",
         'rf.viz.distribution(scores, estimated_type="logits")',
     )
 

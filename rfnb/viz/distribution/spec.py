@@ -75,8 +75,8 @@ def spec(
         ValueError: If the scores are not of the given kind, or their kind is ambiguous.
     """
     if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-        rule = "Of each step at least the best label is kept."
-        raise value_error(f"{_WHERE}: top is no count.", [("top", repr(top))], rule, "top=20")
+        rule = "At least the best label of each step is kept."
+        raise value_error(f"{_WHERE}: top is not a count.", [("top", repr(top))], rule, "top=20")
     scores = of_output(scores, "logits", _WHERE, "return_dict=True")
     half = _is_half(scores)
     scores, of_steps = stacked_steps(scores, dims)
@@ -148,9 +148,9 @@ def _vocab(named: NamedArray, reference: Any, given: Any) -> Axis:
     if len(found) == 1:
         return found[0]
     raise dim_error(
-        f"{_WHERE}: which dim is the vocabulary?",
+        f"{_WHERE}: the vocabulary dim is ambiguous.",
         [("scores", named.describe()), ("possible", ", ".join(axis.describe() for axis in found) or "none that tells")],
-        "It is the dim that the reference is sparse over, the one with labels, or the feature dim. Name it:",
+        "The vocabulary is the sparse dim of the reference, the dim with labels, or the feature dim. Name it:",
         f'rf.viz.distribution(scores, axis="{(found or named.axes)[-1].name}")' if named.axes else None,
     )
 
@@ -200,7 +200,7 @@ def _summary(blocks: dict[str, np.ndarray], seq: int, length: int, size: int) ->
         out["loss"] = float(losses.mean()) if len(losses) and np.isfinite(losses).all() else None
         outside = np.flatnonzero(reference >= size)
         if len(outside):
-            said.append(f"the reference is outside of the vocabulary of {size} {since(outside, length)}")
+            said.append(f"the reference is outside the vocabulary of {size} {since(outside, length)}")
         never = np.flatnonzero(known & np.isneginf(blocks["log_prob"][seq, :length]))
         if len(never):
             said.append(f"the reference has probability 0 {since(never, length)}, so its loss is infinite")
@@ -259,9 +259,9 @@ def _of_tensor(given: Tensor, axes: list[Axis], shape: tuple[int, int]) -> np.nd
         )
     if named.array.dtype.kind not in "iu":
         raise value_error(
-            "distribution: the reference holds no indices.",
+            "distribution: the reference does not contain indices.",
             [("reference", f"{named.describe()} {given.dtype}")],
-            "The reference is of integers, sparse over the vocabulary.",
+            "The reference consists of integers, sparse over the vocabulary.",
             "rf.viz.distribution(scores, reference=rf.reduce_argmax(targets, axis=vocab))",
         )
     found = [next((axis for axis in named.axes if axis.dim is other.dim), None) for other in axes]

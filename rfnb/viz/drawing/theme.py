@@ -73,7 +73,7 @@ def theme(name: str) -> Theme:
         raise value_error(
             f"theme: there is no theme {name!r}.",
             [("themes", ", ".join(f'"{known}"' for known in THEMES))],
-            "The theme says whether the paper is light or dark.",
+            "The theme is light or dark.",
             'theme="light"',
         )
     return THEMES[name]

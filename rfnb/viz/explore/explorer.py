@@ -123,7 +123,7 @@ class Explorer(NotPicklable):
             raise runtime_error(
                 "explore: the run is paused.",
                 [("values", values_words(self._values)), ("run", repr(self.run))],
-                "It continues when it is resumed, or when a value is changed.",
+                "It continues when it is resumed or a value changes.",
                 "explorer.run.resume()",
             )
         return over
@@ -240,7 +240,7 @@ class Explorer(NotPicklable):
         if self._error is None and shown is not None:
             self._page.show(list(self._views.values()), shown.text, shown.said)
         elif self._error is not None:
-            old = "" if shown is None else f"What is below is still of {values_words(shown.values)}."
+            old = "" if shown is None else f"The views below still show {values_words(shown.values)}."
             self._page.fail(f"{values_words(values)}:\n{error_words(self._error)}", old)
 
     def text(self) -> str:
@@ -261,8 +261,8 @@ class Explorer(NotPicklable):
         if is_done and error is not None:
             return f"{lines[0]}\n{error_words(error)}", None
         if not is_done:
-            lines.append("It has not come to a result yet.")
-            lines += [] if shown is None else [f"What is below is still of {values_words(shown.values)}."]
+            lines.append("It has no result yet.")
+            lines += [] if shown is None else [f"The views below still show {values_words(shown.values)}."]
         return "\n".join(lines), shown
 
     def save(
@@ -372,9 +372,9 @@ def explore(
     """
     if not callable(fn):
         raise type_error(
-            "explore: no function.",
+            "explore: not a function.",
             [("given", type(fn).__name__)],
-            "It is called for the values of the inputs.",
+            "explore calls a function with the values of the inputs.",
             'rf.explore(lambda word: pronounce(model, word), word="phonetics")',
         )
     return Explorer(fn, inputs_of(fn, inputs), options_of(record), view or {}).show()

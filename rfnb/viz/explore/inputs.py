@@ -53,22 +53,22 @@ class Input:
             raise value_error(
                 f'explore: "{self.name}" has no such choice.',
                 [("given", repr(value)), ("choices", ", ".join(self.choices))],
-                "It takes one of its choices.",
+                "Its value is one of the choices.",
             )
         wanted = KINDS[self.kind]
         if wanted is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
             raise type_error(
-                f'explore: "{self.name}" takes something else.',
+                f'explore: "{self.name}" takes values of another type.',
                 [("given", f"{type(value).__name__} {value!r}"), ("takes", wanted.__name__)],
-                "An input keeps the type that it begins with.",
+                "An input keeps the type of its first value.",
             )
         if self.range is not None and not self.range[0] <= value <= self.range[1]:
             raise value_error(
                 f'explore: "{self.name}" is out of its range.',
                 [("given", value), ("range", f"{self.range[0]} to {self.range[1]}")],
-                "It takes values of its range.",
+                "Its value must be within the range.",
             )
         return value
 
@@ -94,9 +94,9 @@ def _defaults(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any
     except TypeError as error:
         known = ", ".join(signature.parameters) or "none"
         raise type_error(
-            f"explore: the inputs are not those of the function: {error}.",
+            f"explore: the inputs do not match the arguments of the function: {error}.",
             [("inputs", ", ".join(given) or "none"), ("function", known)],
-            "Each argument without a default is an input, by its name.",
+            "Each argument without a default needs an input of its name.",
             'rf.explore(lambda word, beam_size: search(word, beam_size), word="phonetics", beam_size=(1, 12))',
         ) from None
     return {name: p.default for name, p in signature.parameters.items() if p.default is not inspect.Parameter.empty}
@@ -135,9 +135,9 @@ def _range(name: str, given: Sequence[Any], default: Any) -> Input:
     step = rest[0] if rest else 1 if whole else (high - low) / 100
     if not (low < high and 0 < step <= high - low) and not (low == high and whole):
         raise value_error(
-            f'explore: "{name}" has no range.',
+            f'explore: "{name}" has an invalid range.',
             [("given", repr(tuple(given)))],
-            "A range has a least value, a larger one, and a step that fits between.",
+            "A range has a minimum, a larger maximum, and a step that fits between them.",
             f"rf.explore(fn, {name}=(1, 12))",
         )
     middle = low + step * ((high - low) / step // 2)
@@ -151,7 +151,7 @@ def _range(name: str, given: Sequence[Any], default: Any) -> Input:
 def _choice(name: str, choices: Mapping[str, Any], default: Any) -> Input:
     if not choices:
         raise value_error(
-            f'explore: "{name}" has no choice.', [("given", "none")], "A list has the values that can be chosen."
+            f'explore: "{name}" has no choices.', [("given", "none")], "A list contains the values to choose from."
         )
     fits = [value for value in choices.values() if type(value) is type(default) and value == default]
     return Input(name, "choice", fits[0] if fits else next(iter(choices.values())), choices=choices)
@@ -165,6 +165,8 @@ def need_input(inputs: Mapping[str, Input], name: str) -> Input:
     """
     if name not in inputs:
         raise missing_key_error(
-            f'explore: no input "{name}".', [("inputs", ", ".join(inputs) or "none")], "It has these inputs."
+            f'explore: there is no input "{name}".',
+            [("inputs", ", ".join(inputs) or "none")],
+            "The explorer has these inputs.",
         )
     return inputs[name]

@@ -75,7 +75,7 @@ class Page:
         self._failed.value = f'<div class="rfnb-explore-failed" role="alert"><pre>⚠ {escape(error)}</pre></div>{marked}'
         if old:
             self._old.add_class("rfnb-explore-old")
-        self.say("This did not work:")
+        self.say("This failed:")
 
     def _has_changed(self, name: str, shown: Any) -> None:
         choices = self._inputs[name].choices

@@ -51,7 +51,7 @@ def problem(spec: Any) -> str:
         if strange:
             return f"{cannot} there is no colour {strange[0]!r}."
     except (KeyError, TypeError, AttributeError) as error:
-        return f"{cannot} {error!r} is not as it should be."
+        return f"{cannot} {error!r} is invalid."
     return ""
 
 

@@ -28,7 +28,7 @@ def layouts(
         raise file_not_found_error(
             "flow: dot of Graphviz is not installed.",
             [("dot", "True")],
-            "Without it the boxes are placed too, in layers, with more crossing lines.",
+            "Without it, boxes are placed in layers, with more crossing lines.",
             "rf.viz.flow(trace)    # or: apt-get install graphviz",
         )
     if dot is not False:

@@ -32,7 +32,7 @@ from rfnb.viz.flow.stations import Scene, Station, dims_of, scene_of
 from rfnb.viz.spec import Spec
 
 MOST_LEVELS, MOST_STATIONS = 60, 600  # over all pictures of a view
-_IN_ORDER = "What goes where was not recorded: a line goes from each call that has its dim to the next one. rf.record(ops=True) records it."
+_IN_ORDER = "The data flow was not recorded: a line connects each call that has its dim to the next one. rf.record(ops=True) records it."
 
 
 def spec(trace: Any, *, title: str | None = None, live: bool = False, dot: bool | None = None) -> Spec:
@@ -82,7 +82,7 @@ def _events(trace: Any) -> list[Any]:
         if all(hasattr(event, "kind") and hasattr(event, "values") for event in events):
             return events
     raise type_error(
-        "flow: this is no recording.",
+        "flow: this is not a recording.",
         [("given", type(trace).__name__)],
         "The view draws the calls made during a recording:",
         "with rf.record(ops=True) as trace:\n    model(x)\nrf.viz.flow(trace)",

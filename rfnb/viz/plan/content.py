@@ -26,7 +26,7 @@ def problem(spec: Any) -> str:
         reads += [edge["value"] for edge in head.get("back") or []]
         lost = [id_ for id_ in reads if id_ not in ids]
     except (KeyError, TypeError, AttributeError) as error:
-        return f"This plan cannot be shown: {error!r} is not as it should be."
+        return f"This plan cannot be shown: {error!r} is invalid."
     return f"This plan cannot be shown: nothing makes {lost[0]}." if lost else ""
 
 

@@ -31,9 +31,9 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
     """
     if not isinstance(loop, (Loop, LoopPlan)):
         raise type_error(
-            "plan: this is no loop.",
+            "plan: this is not a loop.",
             [("given", type(loop).__name__)],
-            "A plan is that of a loop that was recorded.",
+            "Only recorded loops have a plan.",
             "rf.viz.plan(loop)",
         )
     plan = loop.plan if isinstance(loop, Loop) else loop
@@ -41,7 +41,7 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
         raise value_error(
             f'plan: loop "{loop.name}" has none.',
             [("loop", "not recorded")],
-            "A loop has a plan when its body was recorded, and it is left:",
+            "A loop has a plan after its body was recorded and the loop ended:",
             "with loop:\n    ...",
         )
     nodes = [(place, node) for place, part in plan.places() for node in part]

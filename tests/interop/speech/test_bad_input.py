@@ -277,7 +277,7 @@ def test_a_text_where_labels_are_parts_of_words():
 
 def test_samples_without_their_rate():
     assert message(ValueError, lambda: output(samples=np.zeros((2, 700)))) == (
-        "ctc_output: samples without their rate.\n"
+        "ctc_output: samples without sampling_rate.\n"
         "  samples        ndarray\n"
         "  sampling_rate  None\n"
         "The position of a frame in the sound depends on the sampling rate.\n"
@@ -287,7 +287,7 @@ def test_samples_without_their_rate():
 
 def test_samples_of_another_batch():
     assert message(ValueError, lambda: output(samples=np.zeros(700), sampling_rate=8000)) == (
-        "ctc_output: there is not one sound for each sequence.\n"
+        "ctc_output: the number of sounds differs from the number of sequences.\n"
         "  sequences  2\n"
         "  samples    (700,)\n"
         "The samples are (batch, samples), or a list of (samples,); of one sequence (samples,)."
@@ -307,8 +307,8 @@ def test_samples_of_different_lengths_without_lengths():
 
 def test_a_frame_shift_that_is_no_time():
     assert message(ValueError, lambda: output(frame_shift=0)) == (
-        "ctc_output: frame_shift is no time.\n"
+        "ctc_output: frame_shift is not a number of seconds.\n"
         "  frame_shift  0\n"
-        "It is in seconds, from one frame to the next.\n"
+        "frame_shift is the distance between two frames, in seconds.\n"
         "    frame_shift=0.02"
     )

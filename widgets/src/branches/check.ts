@@ -62,7 +62,7 @@ export function problem(head: unknown): string | null {
     Array.isArray(of) && of.length === 2 && of.every((at) => whole(at) && at < branches.length);
   return [...pairs.map((one) => one?.of), ...(pair ? [pair] : [])].every(isPair)
     ? null
-    : `${begin}a pair is not of two of them.`;
+    : `${begin}a pair does not consist of two of them.`;
 }
 
 function fault(branch: Branch | null, index: number): string | null {

@@ -61,7 +61,7 @@ export function problem(frame: Frame<Head>): string | null {
   if (!Array.isArray(series)) return `${cannot} the list of series is missing.`;
   for (const [index, entry] of series.entries()) {
     if (typeof entry !== "object" || entry === null)
-      return `${cannot} series ${index} is no entry with a label, x and y.`;
+      return `${cannot} series ${index} is not an entry with a label, x and y.`;
     const x = frame.blocks[entry.x],
       y = frame.blocks[entry.y],
       label = entry.label ?? index;

@@ -63,7 +63,7 @@ export function problem({ head, blocks }: Frame<Head>): string | null {
       return cannot(`the array ${name} has no ${rows.length} paths in ${cols.length} steps.`);
   }
   const isPlace = (row: unknown, col: unknown) => isIndex(row, rows) && isIndex(col, cols);
-  if (mark && !isPlace(mark[0], mark[1])) return cannot("the first difference is at no place.");
+  if (mark && !isPlace(mark[0], mark[1])) return cannot("the first difference has no place.");
   for (const [number, row] of rows.entries()) {
     if (typeof row?.label !== "string") return cannot(`path ${number} has no label.`);
     for (const at of [row.first, row.worst])
