@@ -1,18 +1,19 @@
-"""The seed of tests that draw at random, or try a part of what there is: the same in each run, so that none of them fails by luck.
+"""The seed and the extent of tests that draw random cases or run a part of a long set: equal in each run, so that no test fails by chance.
 
-RFNB_SEED=7 draws others, or tries another part; how many there are is another variable of each test.
+RFNB_SEED=7 draws other cases, or selects another part; RFNB_ALL=1 runs the whole of each set, which takes minutes to an hour per file.
 """
 
 import os
 
 SEED = int(os.environ.get("RFNB_SEED", "0"))
+ALL = os.environ.get("RFNB_ALL") == "1"
 
 
 def part_of(cases, parts, turn=0):
-    """Each `parts`-th of the cases, which are long to try: with RFNB_SEED=1 and so on the others, with RFNB_ALL=1 all of them.
+    """Every `parts`-th of the cases of a long set; RFNB_SEED=1 and so on select the others, RFNB_ALL=1 all of them.
 
     Args:
-        turn: Begins at another case, as with another seed.
+        turn: Shifts the selection like another seed.
     """
     every = list(cases)
-    return every if os.environ.get("RFNB_ALL") == "1" else every[(SEED + turn) % parts :: parts]
+    return every if ALL else every[(SEED + turn) % parts :: parts]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -20,9 +19,9 @@ from rfnb.teaching.course import SEALED, source_of
 
 LESSONS = sorted(path.stem for path in (NOTEBOOKS / "checks").glob("[0-9]*.py"))
 GIVEN = {"01-planted", "02-trap-model"}  # code with a mistake, which is to be found; its other lines are right
-# Run All without an answer, of one lesson that takes seconds, with RFNB_SEED=1 to 14 of another one. RFNB_LEAKS=all: of all, which
-# takes as long as all notebooks do.
-RUN = part_of(LESSONS, 1 if os.environ.get("RFNB_LEAKS") == "all" else len(LESSONS), LESSONS.index("13_measures"))
+# The lesson whose cells are all run without an answer: one that takes seconds, another one with RFNB_SEED=1 to 14. RFNB_ALL=1 runs
+# all lessons, which takes as long as all notebooks.
+RUN = part_of(LESSONS, len(LESSONS), LESSONS.index("13_measures"))
 LEAST = 32  # letters of a line that is nobody's by chance
 
 

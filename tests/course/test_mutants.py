@@ -1,7 +1,7 @@
-"""No wrong answer that a machine makes of a solution passes its check, but those that are right: each of them has its reason here.
+"""No mutant of a solution passes its check unless it is right; each of those is listed here with the reason.
 
-All of them take minutes, so a part is tried by default, another one with RFNB_SEED=1 to 23. RFNB_MUTANTS=all tries them all,
-and looks that each reason is still needed.
+All mutants take minutes, so a part is tried by default, another one with RFNB_SEED=1 to 23. RFNB_ALL=1 tries them all,
+and checks that each reason is still needed.
 
     PYTHONPATH=.:tests python tests/course/test_mutants.py 07_search     # figures: of these lessons, default all
 
@@ -11,7 +11,6 @@ prints for each exercise how many there are, how many are refused, and for those
 from __future__ import annotations
 
 import linecache
-import os
 import re
 import sys
 from collections import Counter
@@ -24,12 +23,11 @@ import pytest
 import torch
 from course.harness import NOTEBOOKS, Course
 from course.mutants import mutants_of
-from seed import SEED
+from seed import ALL, SEED
 
 import rfnb as rf
 from rfnb.teaching.sources import source_with_needs
 
-ALL = os.environ.get("RFNB_MUTANTS", "") == "all"
 PARTS = 24
 _MOST_LINES = 20_000  # of a mutant, which may never end
 

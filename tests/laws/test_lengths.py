@@ -1,19 +1,16 @@
 """In a batch, a sequence is what it is alone, whatever was done to its length, and however short it is.
 
-RFNB_SEED=7 tries other chains of the slow test, RFNB_CHAINS=all all of them, which takes an hour.
+RFNB_SEED=7 tries other chains of the slow test, RFNB_ALL=1 all of them, which takes an hour.
 """
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from lengths import OPS, compare
-from seed import SEED
+from seed import ALL, SEED
 
 import rfnb as rf
 
-STEPS = os.environ.get("RFNB_CHAINS", "")
 BATCHES = [[5, 1], [2, 0, 1], [1, 0], [0, 0], [5, 2, 1, 0]]
 _NAMES = list(OPS)
 
@@ -44,7 +41,7 @@ def test_a_chain_gives_each_sequence_what_it_gives_it_alone(step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", range(len(_NAMES)) if STEPS == "all" else [SEED % len(_NAMES)])
+@pytest.mark.parametrize("step", range(len(_NAMES)) if ALL else [SEED % len(_NAMES)])
 def test_every_pair_of_ops_in_a_chain(step):
     for chain in chains(step):
         assert compare(chain, BATCHES)

@@ -1,6 +1,6 @@
 """An interrupt in the body of a loop, in an op, or in what a switch does: nothing is left half-done.
 
-RFNB_SEED=7 interrupts at other instructions, RFNB_INTERRUPTS=9999999 at all of them.
+RFNB_SEED=7 interrupts at other instructions, RFNB_INTERRUPTS=400 at more of them, RFNB_ALL=1 at all of them.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import torch
 from asserting import assert_same, ragged, randn
 from interrupting import Interrupts, instructions
 from loop_faces import run_steps
-from seed import SEED
+from seed import ALL, SEED
 
 import rfnb as rf
 from rfnb import Dim
@@ -160,7 +160,7 @@ CRITICAL = (
     "rec/draws.py",
     "backends/torch_modes.py",
 )
-HITS = int(os.environ.get("RFNB_INTERRUPTS", "40"))  # all: a large number
+HITS = 10**9 if ALL else int(os.environ.get("RFNB_INTERRUPTS", "40"))
 
 
 @pytest.mark.parametrize("part", ["what puts things back", "anything"])

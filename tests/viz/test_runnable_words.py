@@ -1,8 +1,6 @@
 """The words of the test set in a page: the same n-best lists as here, with every option that a page has.
 
-Each run tries a few words, other ones with `RFNB_SEED=7`; all 1,000 are tried by
-
-    RFNB_PAGE_WORDS=1000 pytest tests/viz/test_runnable_words.py
+Each run tries a few words, other ones with RFNB_SEED=7, more with RFNB_PAGE_WORDS=100, all 1,000 with RFNB_ALL=1.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import os
 import random
 
 import pytest
-from seed import SEED
+from seed import ALL, SEED
 from viz.runnable import run_in_node
 from viz.test_runnable import OPTIONS, STOPS, TOP, of_steps, searching
 
@@ -21,7 +19,7 @@ from rfnb.models.g2p_search import search
 from rfnb.viz.runnable.program import PageProgram
 
 ALL = [line.split("\t")[0] for line in (TOP / "notebooks/data/cmudict_test_words.tsv").read_text().splitlines()]
-COUNT = int(os.environ.get("RFNB_PAGE_WORDS", "6"))
+COUNT = 1000 if ALL else int(os.environ.get("RFNB_PAGE_WORDS", "6"))
 WORDS = ALL if len(ALL) <= COUNT else random.Random(SEED).sample(ALL, COUNT)
 SEARCHES = {
     **{f"a beam of {beam}": lambda model, word, beam=beam: search(model, [word], beam_size=beam) for beam in (1, 5, 12)},

@@ -1,17 +1,16 @@
 """Every model of transformers that can be built small: what is called attention and runs is offered as the model computes it, or named.
 
-Some of the families are tried, others with RFNB_SEED=1 to 39, all with RFNB_FAMILIES=all.
+Some of the families are tried, others with RFNB_SEED=1 to 39, all with RFNB_ALL=1.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
 import zlib
 
 import pytest
 import torch
-from seed import SEED
+from seed import ALL, SEED
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -28,7 +27,7 @@ PARTS = 40
 
 
 def chosen() -> list[str]:
-    if os.environ.get("RFNB_FAMILIES") == "all":
+    if ALL:
         return FAMILIES
     return [name for name in FAMILIES if name in ALWAYS or zlib.crc32(name.encode()) % PARTS == SEED % PARTS]
 

@@ -1,7 +1,7 @@
 """An interrupt at any instruction of what patches a model of torch, or sets something for a with-block: all is as it was, in the model, its
 classes and its copies.
 
-RFNB_SEED=7 interrupts at other instructions, RFNB_INTERRUPTS=9999999 at all of them.
+RFNB_SEED=7 interrupts at other instructions, RFNB_INTERRUPTS=400 at more of them, RFNB_ALL=1 at all of them.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from interrupting import Interrupts, instructions
-from seed import SEED
+from seed import ALL, SEED
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad
@@ -29,7 +29,7 @@ from rfnb.nn.run import run_ctx
 from rfnb.trace import probe
 
 SETTINGS = function_calls._in_model, function_calls._unheard, function_calls._running, snapshot.attached
-HITS = int(os.environ.get("RFNB_INTERRUPTS", "60"))
+HITS = 10**9 if ALL else int(os.environ.get("RFNB_INTERRUPTS", "60"))
 ALSO = (contextlib.__file__,)
 
 
