@@ -278,16 +278,14 @@ _EXAMPLE = '    rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'
             {},
             ShapeError,
             'curves: series "loss": point 1 is not a pair.\n  points   2\n  point 1  3 numbers\n'
-            'Either all points are (x, y), or all are y.\n'
-            + _EXAMPLE,
+            "Either all points are (x, y), or all are y.\n" + _EXAMPLE,
         ),
         (
             {"loss": [(0, 1.0), 2.0]},
             {},
             ShapeError,
             'curves: series "loss": point 1 is not a pair.\n  points   2\n  point 1  1 number\n'
-            'Either all points are (x, y), or all are y.\n'
-            + _EXAMPLE,
+            "Either all points are (x, y), or all are y.\n" + _EXAMPLE,
         ),
         (
             {"loss": [(0, 1.0), (float("nan"), 2.0)]},

@@ -18,9 +18,9 @@ from rfnb.models import load_g2p
 from rfnb.models.g2p_search import search
 from rfnb.viz.runnable.program import PageProgram
 
-ALL = [line.split("\t")[0] for line in (TOP / "notebooks/data/cmudict_test_words.tsv").read_text().splitlines()]
+EVERY_WORD = [line.split("\t")[0] for line in (TOP / "notebooks/data/cmudict_test_words.tsv").read_text().splitlines()]
 COUNT = 1000 if ALL else int(os.environ.get("RFNB_PAGE_WORDS", "6"))
-WORDS = ALL if len(ALL) <= COUNT else random.Random(SEED).sample(ALL, COUNT)
+WORDS = EVERY_WORD if len(EVERY_WORD) <= COUNT else random.Random(SEED).sample(EVERY_WORD, COUNT)
 SEARCHES = {
     **{f"a beam of {beam}": lambda model, word, beam=beam: search(model, [word], beam_size=beam) for beam in (1, 5, 12)},
     **{name: lambda model, word, options=options: searching(model, word, **options) for name, options in OPTIONS.items()},
