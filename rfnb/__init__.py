@@ -9,7 +9,7 @@ documentation of the RETURNN frontend; what is not listed here is not promised.
 # fmt: off
 import typing as _typing
 
-from rfnb.places.collection_pause import NoCollection as _NoCollection
+from rfnb.places.collection_pause import CollectionPause as _NoCollection
 
 _loading = _NoCollection()
 

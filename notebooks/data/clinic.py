@@ -500,7 +500,7 @@ def texts(lengths=(6, 4, 3), seed=0, side="left", vocab=20):
     return torch.tensor(np.stack(ids)), torch.tensor(np.stack(mask))
 
 
-class Asked(torch.nn.Module):
+class ConditionContext(torch.nn.Module):
     """A model and a function that asks it, as one module."""
 
     def __init__(self, model, ask):

@@ -22,7 +22,7 @@ from rfnb.backends.torch_modes import InFloat32, float32_precision, modes
 def compile_function(fn: Callable[..., Any], how: str, *, changes: bool) -> Callable[..., Callable[..., Any]] | None:
     """See `Backend.compile_raw`."""
     if how == "cuda_graph":
-        return None if changes or not torch.cuda.is_available() else Captured(fn)
+        return None if changes or not torch.cuda.is_available() else CapturedFunction(fn)
     return _Compiled(fn, how)
 
 
@@ -151,7 +151,7 @@ def may_be_captured(arrays: Sequence[Any]) -> bool:
     return all(map(_is_plain, arrays)) and len({x.device for x in arrays}) == 1
 
 
-class Captured:
+class CapturedFunction:
     """A function and its graphs, one for each kind of arguments.
 
     Args:

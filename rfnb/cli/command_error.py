@@ -1,5 +1,5 @@
 """The error of a command that failed."""
 
 
-class Failed(Exception):
+class CommandError(Exception):
     """A message for the user of the command: what failed, and what to type next."""

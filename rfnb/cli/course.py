@@ -42,7 +42,7 @@ def sources() -> dict[str, Path]:
 
 
 @dataclass(frozen=True)
-class Copied:
+class CopyResult:
     """The files of a copy by outcome, as paths relative to its folder.
 
     Attributes:
@@ -56,7 +56,7 @@ class Copied:
     kept: list[Path]
 
 
-def copy(folder: Path, *, teacher: bool = False) -> Copied:
+def copy(folder: Path, *, teacher: bool = False) -> CopyResult:
     """Copy the course into a folder. Existing files are not changed.
 
     Args:
@@ -65,7 +65,7 @@ def copy(folder: Path, *, teacher: bool = False) -> Copied:
     Raises:
         OSError: The folder cannot be written, or is a file.
     """
-    found, done = sources(), Copied([], [], [])
+    found, done = sources(), CopyResult([], [], [])
     folder.mkdir(parents=True, exist_ok=True)
     for name, source in found.items():
         for file in _files(source, _PATTERNS[name]):

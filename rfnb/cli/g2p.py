@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rfnb.cli.command_error import Failed
+from rfnb.cli.command_error import CommandError
 
 if TYPE_CHECKING:
     from rfnb.models.g2p import G2P
@@ -151,7 +151,7 @@ def _write(path: Path, pages: list[tuple[str, Any]]) -> None:
     from rfnb.viz.save import save_html
 
     if not pages:
-        raise Failed(f"{path} is not written: no word could be pronounced.")
+        raise CommandError(f"{path} is not written: no word could be pronounced.")
     shown = pages[:_MOST_VIEWS]
     save_html(path, [view for _, view in shown], title="Pronunciations of " + ", ".join(word for word, _ in shown))
     left = f" The first {len(shown)} words: a page has no more." if len(pages) > len(shown) else ""

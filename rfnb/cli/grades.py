@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from rfnb.cli.command_error import Failed
+from rfnb.cli.command_error import CommandError
 
 NAME = "grades"
 HELP = "read the results of submitted notebooks"
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the results."""
     lacking = [str(path) for path in options.notebook if not path.exists()]
     if lacking:
-        raise Failed(f"there is no notebook {', '.join(lacking)}.")
+        raise CommandError(f"there is no notebook {', '.join(lacking)}.")
     from rfnb.teaching.grades import read_grades
     from rfnb.teaching.notebook import cells_of
     from rfnb.teaching.regrade import Limits, checked, notebooks_in

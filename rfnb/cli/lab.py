@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from rfnb.cli import course
-from rfnb.cli.command_error import Failed
+from rfnb.cli.command_error import CommandError
 from rfnb.teaching.threads import VARIABLES, for_a_kernel
 
 NAME = "lab"
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if options.copy:
         return 0
     if importlib.util.find_spec("jupyterlab") is None:
-        raise Failed(
+        raise CommandError(
             f"JupyterLab is not installed here, so {root / course.CONTENTS} cannot be opened.\n"
             "The notebooks also run in Jupyter Notebook 7, VS Code and Colab. To have JupyterLab:\n    pip install jupyterlab"
         )
@@ -96,7 +96,7 @@ def _become_lab(root: Path, further: list[str]) -> int:
     os.execve(words[0], words, surroundings())
 
 
-def _said(folder: Path, copied: course.Copied) -> str:
+def _said(folder: Path, copied: course.CopyResult) -> str:
     """A description of what a copy did."""
     if not copied.same and not copied.kept:
         return f"Copied the course into {folder}: {len(copied.new)} files. It is yours: work in it."

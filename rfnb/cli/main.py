@@ -14,7 +14,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from rfnb.cli import doctor, g2p, grades, lab, site, slides, view
-from rfnb.cli.command_error import Failed
+from rfnb.cli.command_error import CommandError
 from rfnb.cli.doctor import version
 
 COMMANDS = (lab, g2p, view, site, slides, grades, doctor)
@@ -96,6 +96,6 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != "rfnb":
         missing = error.name.partition(".")[0]
         return f"the package {missing} is not installed.\n`rfnb doctor` says what is missing here, and what to type."
-    if isinstance(error, (Failed, OSError, ValueError, ImportError)) and str(error):
+    if isinstance(error, (CommandError, OSError, ValueError, ImportError)) and str(error):
         return str(error)
     return f"{type(error).__name__}: {error}\nThat is a fault of rfnb. `rfnb --traceback ...` shows where it is."

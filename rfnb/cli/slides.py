@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from rfnb.cli.command_error import Failed
+from rfnb.cli.command_error import CommandError
 
 NAME = "slides"
 HELP = "make slides of a notebook"
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make the slides."""
     if not options.notebook.is_file():
-        raise Failed(f"there is no notebook {options.notebook}.")
+        raise CommandError(f"there is no notebook {options.notebook}.")
     from rfnb.site.slides import slides
 
     page = slides(options.notebook, options.output or Path(options.notebook.with_suffix(".slides.html").name))

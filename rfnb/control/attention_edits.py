@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rfnb.control.attention_rows import RowEdit, check_value, edited
-from rfnb.control.named_entries import Chosen
+from rfnb.control.named_entries import NamedEntries
 from rfnb.core.dim import Dim
 from rfnb.core.errors import missing_key_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
@@ -23,7 +23,7 @@ from rfnb.trace.probe import listening, trace_context
 from rfnb.trace.trace import Trace
 
 
-class Known(NamedTuple):
+class KnownWeights(NamedTuple):
     """The weights computed at a path, as far as known.
 
     Attributes:
@@ -55,14 +55,14 @@ class AttentionEdits:
         seen: Returns the paths of recorded attention, including models of other libraries.
 
     Attributes:
-        known: path -> Known, for each call that has attended.
+        known: path -> KnownWeights, for each call that has attended.
     """
 
     def __init__(
         self, refuse: Callable[[Exception], None], here: Callable[[], str], seen: Callable[[], Iterable[str]] = tuple
     ):
         self._refuse, self._here, self._seen = refuse, here, seen
-        self.known: dict[str, Known] = {}
+        self.known: dict[str, KnownWeights] = {}
         self._edits: list[_Lasting] = []
 
     def __bool__(self) -> bool:
@@ -93,7 +93,7 @@ class AttentionEdits:
             dims, axis, settled = self.known[path]
             edit = edit._replace(path=path)
             if settled:
-                Chosen(edit.what, edit.entries, dims, f'run.at.attention["{path}"]')
+                NamedEntries(edit.what, edit.entries, dims, f'run.at.attention["{path}"]')
                 if axis not in dims:
                     shape = [dim.extent for dim in (*dims, axis)]
                     edited(np.ones(shape), edit, dims, axis, _real((*dims, axis), axis, None))
@@ -153,7 +153,7 @@ class AttentionEdits:
         before = self.known.get(path)
         settled = before is not None and before.axis is axis and before.dims == rest
         if before is None or before.settled is not settled or not settled:
-            self.known[path] = Known(rest, axis, settled)
+            self.known[path] = KnownWeights(rest, axis, settled)
         return path
 
     def changed(self, weights: Tensor, axis: Dim, seen: Tensor | None) -> Tensor:
@@ -172,7 +172,7 @@ class AttentionEdits:
                 one.refused = True
                 self._refuse(error)
             else:
-                weights = _with_rows(weights, host, Chosen(edit.what, edit.entries, dims, "").mask(), order)
+                weights = _with_rows(weights, host, NamedEntries(edit.what, edit.entries, dims, "").mask(), order)
         return weights
 
     def _fits(self, one: _Lasting, path: str) -> bool:

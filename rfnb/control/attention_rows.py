@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rfnb.control.changes import as_given, entries_words, value_words
-from rfnb.control.live_runs import OfPosition
-from rfnb.control.named_entries import Chosen, by_name
+from rfnb.control.live_runs import PositionMember
+from rfnb.control.named_entries import NamedEntries, by_name
 from rfnb.core.dim import Dim
 from rfnb.core.errors import index_error, missing_key_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
@@ -86,7 +86,7 @@ def edited(weights: np.ndarray, edit: RowEdit, dims: tuple[Dim, ...], axis: Dim,
     Raises:
         DimError, IndexError, ShapeError, TypeError, ValueError: If the edit cannot be applied; nothing is changed then.
     """
-    chosen = Chosen(edit.what, edit.entries, dims, f'run.at.attention["{edit.path}"]')
+    chosen = NamedEntries(edit.what, edit.entries, dims, f'run.at.attention["{edit.path}"]')
     real = chosen.of(np.broadcast_to(real, weights.shape))
     before = chosen.of(weights)
     if edit.how == "row":
@@ -141,7 +141,7 @@ def _without(edit: RowEdit, rows: np.ndarray, real: np.ndarray, axis: Dim) -> np
     return made
 
 
-def _given(edit: RowEdit, chosen: Chosen, axis: Dim, shape: tuple[int, ...]) -> np.ndarray:
+def _given(edit: RowEdit, chosen: NamedEntries, axis: Dim, shape: tuple[int, ...]) -> np.ndarray:
     """The given rows, {chosen dims, axis}."""
     value = edit.value
     if isinstance(value, Tensor):
@@ -162,7 +162,7 @@ def _given(edit: RowEdit, chosen: Chosen, axis: Dim, shape: tuple[int, ...]) -> 
         ) from None
 
 
-def _by_dims(edit: RowEdit, value: Tensor, chosen: Chosen, axis: Dim) -> np.ndarray:
+def _by_dims(edit: RowEdit, value: Tensor, chosen: NamedEntries, axis: Dim) -> np.ndarray:
     """A Tensor as an array {chosen dims, axis}; dims of another run are matched by name."""
     wanted = (*chosen.dims, axis)
     found: list[Dim | None] = []
@@ -229,7 +229,7 @@ def _host(value: Any) -> Any:
     return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
 
 
-class PositionAttention(OfPosition, Mapping[str, "Rows"]):
+class PositionAttention(PositionMember, Mapping[str, "Rows"]):
     """The attention of a run, by its path in a trace, or any unique end of it.
 
     Attention that has already been computed is listed. In the first step of a loop a path that is still unknown may be edited too.
@@ -260,7 +260,7 @@ class PositionAttention(OfPosition, Mapping[str, "Rows"]):
         return f'<attention before step {self._position.step} of "{self._position.path}": {", ".join(self) or "none so far"}>'
 
 
-class Rows(OfPosition):
+class Rows(PositionMember):
     """Rows of the weights that a path computes in the next step, each a distribution over the positions attended to.
 
         att = run.at.attention["decoder.att"]

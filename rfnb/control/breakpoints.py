@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rfnb.control.conditions import Asked, Missing
+from rfnb.control.conditions import ConditionContext, MissingReference
 from rfnb.control.expression import Expression
-from rfnb.control.live_runs import OfRun
+from rfnb.control.live_runs import RunMember
 from rfnb.control.numbers import Numbers
 from rfnb.control.position import Position
-from rfnb.control.step_events import Made
+from rfnb.control.step_events import StepEvent
 from rfnb.core.errors import message, type_error, value_error
 from rfnb.rec.hold import held_by
 from rfnb.trace.match import is_end_of
@@ -27,7 +27,7 @@ from rfnb.trace.match import is_end_of
 _UNHEARD = {"beams": "nothing was chosen", "attention": "no attention was computed"}
 
 
-class Breakpoint(OfRun):
+class Breakpoint(RunMember):
     """A condition evaluated before each step.
 
     Args:
@@ -47,7 +47,7 @@ class Breakpoint(OfRun):
 
     def __init__(
         self,
-        ask: Callable[[Asked], Any],
+        ask: Callable[[ConditionContext], Any],
         text: str,
         number: int,
         remove: Callable[[Breakpoint], None],
@@ -86,7 +86,7 @@ class Breakpoint(OfRun):
         """Remove it, so that it no longer pauses the run."""
         self._remove(self)
 
-    def reason(self, asked: Asked, asking: Asking) -> str | None:
+    def reason(self, asked: ConditionContext, asking: ConditionEvaluator) -> str | None:
         """The reason to pause here, as text; None if there is none."""
         self._has_heard |= any(made.kind in self.kinds for made in asked.made)
         try:
@@ -94,7 +94,7 @@ class Breakpoint(OfRun):
             if not said:
                 return None
             why = self.text if said is True else f"{self.text}: {said}" if self._is_named else said
-        except Missing as missing:
+        except MissingReference as missing:
             if self._has_missed or asked.at.is_end:  # one loop without it is news, every step of it is not
                 return None
             self._has_missed = True
@@ -110,7 +110,7 @@ class Breakpoint(OfRun):
         return why
 
 
-class Breakpoints(OfRun):
+class Breakpoints(RunMember):
     """All breakpoints of a run.
 
     Args:
@@ -120,7 +120,7 @@ class Breakpoints(OfRun):
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self._changed = changed
         self.all: tuple[Breakpoint, ...] = ()
-        self.asking = Asking()
+        self.asking = ConditionEvaluator()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
@@ -178,9 +178,9 @@ class Breakpoints(OfRun):
         said = ((point, point.never_came()) for point in self.all if point.enabled and not point.hits)
         return [f"Breakpoint {point.number}: {point.text}{why}." for point, why in said if why]
 
-    def reason(self, at: Position, made: Sequence[Made]) -> str | None:
+    def reason(self, at: Position, made: Sequence[StepEvent]) -> str | None:
         """The reasons to pause here, as text; None if there are none."""
-        asked = Asked(at, made)
+        asked = ConditionContext(at, made)
         found = []
         for point in self.all:
             if point.enabled and (point.at_end or not at.is_end):
@@ -197,7 +197,7 @@ def _said(given: Any) -> Any:
     return given if isinstance(given, str) else bool(given)
 
 
-def _condition(given: Any, path: str | None) -> tuple[Callable[[Asked], Any], str, frozenset[str]]:
+def _condition(given: Any, path: str | None) -> tuple[Callable[[ConditionContext], Any], str, frozenset[str]]:
     """The function to evaluate, its name, and the kinds of events that it needs."""
     if isinstance(given, int) and not isinstance(given, bool):
         if given < 0:
@@ -215,7 +215,7 @@ def _condition(given: Any, path: str | None) -> tuple[Callable[[Asked], Any], st
         return expression, expression.text, expression.kinds
     if callable(given):
 
-        def call(asked: Asked) -> Any:
+        def call(asked: ConditionContext) -> Any:
             with held_by(None):  # a loop in it is no step of the run
                 return given(asked.at)
 
@@ -236,7 +236,7 @@ class Interrupted(BaseException):
     """Interrupts a condition. Not an Exception, so that the condition does not catch it as one of its own."""
 
 
-class Asking(OfRun):
+class ConditionEvaluator(RunMember):
     """Evaluates one condition after another, and interrupts the current one on request."""
 
     def __init__(self) -> None:

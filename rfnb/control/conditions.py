@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rfnb.control.numbers import Numbers, place_words
-from rfnb.control.step_events import ANY, ENDED, Made
+from rfnb.control.step_events import ANY, ENDED, StepEvent
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.rec.selection import align_host
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rfnb.control.position import Position
 
 
-class Asked(NamedTuple):
+class ConditionContext(NamedTuple):
     """The information available to a condition.
 
     Attributes:
@@ -38,15 +38,15 @@ class Asked(NamedTuple):
     """
 
     at: Position
-    made: Sequence[Made]
+    made: Sequence[StepEvent]
 
 
-class Missing(LookupError):
+class MissingReference(LookupError):
     """Something that a condition refers to does not exist."""
 
 
 @dataclass(eq=False)
-class Named:
+class NamedNumbers:
     """Numbers with their name and origin."""
 
     numbers: Numbers
@@ -63,34 +63,34 @@ class _Looked(NamedTuple):
 
     value: float | Tensor
     name: str
-    made: Made | None
+    made: StepEvent | None
 
 
-def nan(asked: Asked) -> str:
+def nan(asked: ConditionContext) -> str:
     """NaN in a state, or in a recorded value."""
     return _nan(asked, _looked_at(asked))
 
 
-def inf(asked: Asked) -> str:
+def inf(asked: ConditionContext) -> str:
     """Infinity in these. Minus infinity counts in states only; elsewhere it is the log of a probability of 0."""
     return _inf(asked, _looked_at(asked))
 
 
-def not_finite(asked: Asked) -> str:
+def not_finite(asked: ConditionContext) -> str:
     """NaN or infinity."""
     looked = _looked_at(asked)
     return _nan(asked, looked) or _inf(asked, looked)
 
 
-def _nan(asked: Asked, looked: Sequence[_Looked]) -> str:
+def _nan(asked: ConditionContext, looked: Sequence[_Looked]) -> str:
     return _bad(asked, looked, lambda host, _: np.isnan(host), "NaN")
 
 
-def _inf(asked: Asked, looked: Sequence[_Looked]) -> str:
+def _inf(asked: ConditionContext, looked: Sequence[_Looked]) -> str:
     return _bad(asked, looked, lambda host, of_state: np.isinf(host) if of_state else host == np.inf, "infinity")
 
 
-def _looked_at(asked: Asked) -> list[_Looked]:
+def _looked_at(asked: ConditionContext) -> list[_Looked]:
     """All numbers and tensors to test, except for finite ones on a device, which are tested there all at once."""
     found: list[_Looked] = []
     for made in asked.made:
@@ -115,7 +115,9 @@ def _has_numbers(tensor: Tensor) -> bool:
     return tensor.raw_tensor is not None and ("float" in tensor.dtype or "complex" in tensor.dtype)
 
 
-def _bad(asked: Asked, looked: Sequence[_Looked], test: Callable[[np.ndarray, bool], np.ndarray], what: str) -> str:
+def _bad(
+    asked: ConditionContext, looked: Sequence[_Looked], test: Callable[[np.ndarray, bool], np.ndarray], what: str
+) -> str:
     for value, name, made in looked:
         of_state = made is None or made.kind == "states"
         if isinstance(value, Tensor):
@@ -129,7 +131,7 @@ def _bad(asked: Asked, looked: Sequence[_Looked], test: Callable[[np.ndarray, bo
 
 
 def _bad_place(
-    tensor: Tensor, made: Made | None, test: Callable[[np.ndarray, bool], np.ndarray], of_state: bool
+    tensor: Tensor, made: StepEvent | None, test: Callable[[np.ndarray, bool], np.ndarray], of_state: bool
 ) -> str | None:
     """The first bad entry as text after a comma; None if there is none."""
     found = test(tensor.numpy(), of_state)
@@ -143,14 +145,14 @@ def _bad_place(
     return f", {place}" if place else ""
 
 
-def _not_ended(numbers: Numbers, made: Made | None) -> Numbers:
+def _not_ended(numbers: Numbers, made: StepEvent | None) -> Numbers:
     """The numbers without those that had ended before."""
     if made is None or made.ended is None or not set(made.ended[1]) <= set(numbers.dims):
         return numbers
     return numbers.without(align_host(*made.ended, numbers.dims))
 
 
-def ended(asked: Asked, seq: int | None = None) -> str:
+def ended(asked: ConditionContext, seq: int | None = None) -> str:
     """A sequence or hypothesis has ended, or one of the given sequence."""
     for made in asked.made:
         if made.kind == ENDED and made.ended is not None:
@@ -168,7 +170,7 @@ def ended(asked: Asked, seq: int | None = None) -> str:
     return ""
 
 
-def label(asked: Asked, label: str | int, rank: int | None = None, seq: int | None = None) -> str:
+def label(asked: ConditionContext, label: str | int, rank: int | None = None, seq: int | None = None) -> str:
     """A label was chosen, by the hypothesis of this rank (0: the best), in this sequence. Ended hypotheses choose none."""
     step: Any = None
     before: np.ndarray | None = None
@@ -218,7 +220,7 @@ class _Chosen:
         """The index of a label.
 
         Raises:
-            Missing: If there is no such label.
+            MissingReference: If there is no such label.
         """
         vocab: Sequence[Any] = getattr(self._labels, "vocab", None) or ()
         if isinstance(label, str):
@@ -226,9 +228,9 @@ class _Chosen:
             if found:
                 return found[0]
             texts = f"{len(vocab)} labels, as {', '.join(map(repr, list(vocab)[:6]))}" if vocab else "none has a text"
-            raise Missing(f"no label {label!r} here ({texts})")
+            raise MissingReference(f"no label {label!r} here ({texts})")
         if self._labels is not None and not 0 <= label < self._labels.extent:
-            raise Missing(f"no label {label} here (they are 0 to {self._labels.extent - 1})")
+            raise MissingReference(f"no label {label} here (they are 0 to {self._labels.extent - 1})")
         return int(label)
 
     def text_of(self, index: int) -> str:
@@ -236,17 +238,19 @@ class _Chosen:
         return f"label {index}" if not vocab else f'label "{vocab[index]}"'
 
 
-def entropy(asked: Asked, path: str | None = None) -> tuple[Named, ...]:
+def entropy(asked: ConditionContext, path: str | None = None) -> tuple[NamedNumbers, ...]:
     """The entropies of rows of attention weights, in nats, without rows of padding and of ended sequences."""
     fits = path_filter(path)
     found = [made for made in asked.made if made.kind == "attention"]
     out = tuple(_entropy_of(made) for made in found if fits(made.path, made.module))
     if found and not out:
-        raise Missing(f'no attention "{path}" here (there is {", ".join(sorted({made.path for made in found}))})')
+        raise MissingReference(
+            f'no attention "{path}" here (there is {", ".join(sorted({made.path for made in found}))})'
+        )
     return out
 
 
-def _entropy_of(made: Made) -> Named:
+def _entropy_of(made: StepEvent) -> NamedNumbers:
     weights, axis = made.values["weights"], made.values["axis"]
     over = [axis] if isinstance(axis, Dim) else list(axis)
     numbers = _not_ended(Numbers.of(weights), made)
@@ -254,7 +258,7 @@ def _entropy_of(made: Made) -> Named:
     with np.errstate(all="ignore"):
         terms = np.where(host == 0, 0.0, -host * np.log(host))
     each = Numbers(terms, numbers.dims, numbers.real).sum(axis=over)
-    return Named(each, f"entropy of {made.path}" if made.path else "entropy", made.where().split(' of "')[0])
+    return NamedNumbers(each, f"entropy of {made.path}" if made.path else "entropy", made.where().split(' of "')[0])
 
 
 def _seq_of(index: Any, dims: Sequence[Dim]) -> int:
@@ -273,7 +277,7 @@ CONDITIONS: dict[str, tuple[Callable[..., str], frozenset[str], tuple[str, ...]]
 """name: the function, the kinds of events that it needs, its arguments"""
 
 
-def value_of(asked: Asked, name: str) -> Any:
+def value_of(asked: ConditionContext, name: str) -> Any:
     """A state as numbers, or the number given to `rf.gate`, by name; None if there is none.
 
     Raises:

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.control.conditions import CONDITIONS, Asked, Missing, Named, entropy, value_of
-from rfnb.control.live_runs import OfRun
+from rfnb.control.conditions import CONDITIONS, ConditionContext, MissingReference, NamedNumbers, entropy, value_of
+from rfnb.control.live_runs import RunMember
 from rfnb.control.numbers import Numbers, place_words
 from rfnb.core.errors import type_error, value_error
 
 MOST_CHARACTERS = 300
 MOST_PARTS = 100
 
-Value = Callable[[Asked], Any]
-Said = Callable[[Asked], str]
+Value = Callable[[ConditionContext], Any]
+Said = Callable[[ConditionContext], str]
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Lt: ("<", operator.lt), ast.LtE: ("<=", operator.le), ast.Gt: (">", operator.gt), ast.GtE: (">=", operator.ge),
@@ -37,7 +37,7 @@ _TRUTHS = ("any", "all", "is_finite")
 _PLACES = ("step", "tick", "loop", "path")
 
 
-class Expression(OfRun):
+class Expression(RunMember):
     """A condition given as text.
 
     Args:
@@ -66,11 +66,11 @@ class Expression(OfRun):
             raise self._error(f"more than {MOST_PARTS} parts")
         self._said = self._condition(tree)
 
-    def __call__(self, asked: Asked) -> str:
+    def __call__(self, asked: ConditionContext) -> str:
         """Describe what holds here; "" if the condition does not hold.
 
         Raises:
-            Missing: If something that it refers to does not exist.
+            MissingReference: If something that it refers to does not exist.
             Exception: If a value cannot be computed.
         """
         return self._said(asked)
@@ -163,11 +163,11 @@ class Expression(OfRun):
 
         self.names.add(name)
 
-        def find(asked: Asked) -> Any:
+        def find(asked: ConditionContext) -> Any:
             found = value_of(asked, name)
             if found is None:
                 states = ", ".join((*asked.at.states, *asked.at.values)) or "none"
-                raise Missing(f'no state "{name}" in "{asked.at.path}" (there: {states})')
+                raise MissingReference(f'no state "{name}" in "{asked.at.path}" (there: {states})')
             return found
 
         return find
@@ -195,7 +195,7 @@ class Expression(OfRun):
         inner, name = self._value(func.value), func.attr
         arguments = self._arguments(node, () if name in ("abs", "is_finite") else ("axis",))
 
-        def call(asked: Asked) -> Any:
+        def call(asked: ConditionContext) -> Any:
             value = inner(asked)
             if isinstance(value, bool) and name in _TRUTHS:
                 return value
@@ -257,7 +257,7 @@ _TYPES: dict[str, Any] = {
 
 
 def _all_of(parts: list[Said]) -> Said:
-    def said(asked: Asked) -> str:
+    def said(asked: ConditionContext) -> str:
         found = []
         for part in parts:
             words = part(asked)
@@ -279,10 +279,10 @@ def _compared(values: list[Any], texts: list[str | None], ops: list[tuple[str, C
     if several is not None:
         each = ([*values[:several], one, *values[several + 1 :]] for one in values[several])
         return next((said for one in each if (said := _compared(one, texts, ops))), "")
-    named = next((value for value in values if isinstance(value, Named)), None)
+    named = next((value for value in values if isinstance(value, NamedNumbers)), None)
     if named is not None:
-        texts = [value.name if isinstance(value, Named) else text for value, text in zip(values, texts)]
-        values = [value.numbers if isinstance(value, Named) else value for value in values]
+        texts = [value.name if isinstance(value, NamedNumbers) else text for value, text in zip(values, texts)]
+        values = [value.numbers if isinstance(value, NamedNumbers) else value for value in values]
     each_holds = [compare(left, right) for (_, compare), left, right in zip(ops, values, values[1:])]
     masks = [holds for holds in each_holds if isinstance(holds, Numbers)]
     if not all(isinstance(holds, Numbers) or holds for holds in each_holds):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from rfnb.control.live_runs import OfRun
+from rfnb.control.live_runs import RunMember
 from rfnb.control.turns import Turns
 from rfnb.core.errors import runtime_error
 from rfnb.core.place import warn_user
@@ -27,7 +27,7 @@ class Stopped(BaseException):
     """Ends a run that is to stop. Not an Exception, so that the running code does not catch it as one of its own."""
 
 
-class Gate(OfRun, Generic[P]):
+class Gate(RunMember, Generic[P]):
     """Lets a worker pass, or makes it wait.
 
     Args:

@@ -12,14 +12,14 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.rec import loop_stack
 from rfnb.rec.loop_step import Step, StepAround
-from rfnb.rec.selections import Decided
+from rfnb.rec.selections import LabelDecision
 from rfnb.rec.while_loop import check_state
 from rfnb.search.forced_labels import check, resolved
 from rfnb.search.labels import hypothesis_index
 from rfnb.trace.probe import listening, trace_context
 
 if TYPE_CHECKING:
-    from rfnb.control.attention_edits import Known
+    from rfnb.control.attention_edits import KnownWeights
     from rfnb.control.attention_rows import RowEdit
     from rfnb.control.holder import Holder
     from rfnb.rec.loop import Loop
@@ -49,8 +49,8 @@ class HeldStep(StepAround):
     def __init__(self, inner: Step, loop: Loop, holder: Holder):
         super().__init__(inner)
         self._loop, self._holder = loop, holder
-        self._decisions: list[Decided] = []
-        self._next: list[Decided] = []  # of the step after
+        self._decisions: list[LabelDecision] = []
+        self._next: list[LabelDecision] = []  # of the step after
         self._is_asked = False  # whether a choice of this step has looked at its decisions
         self._is_held = True
         self._begun = 0
@@ -58,7 +58,7 @@ class HeldStep(StepAround):
         self.ended_before: Ended | None = None  # what had, for conditions
 
     @property
-    def decisions(self) -> Sequence[Decided]:
+    def decisions(self) -> Sequence[LabelDecision]:
         self._is_asked = True
         return self._decisions
 
@@ -140,7 +140,7 @@ class HeldStep(StepAround):
         else:
             self.states.edit(name, value)
 
-    def decide(self, decided: Sequence[Decided]) -> str:
+    def decide(self, decided: Sequence[LabelDecision]) -> str:
         """Set decisions for the next choice; return their labels as text. They are checked as far as the search is known."""
         search = self._loop.search
         last, labels = search.last if search is not None else None, None
@@ -157,7 +157,7 @@ class HeldStep(StepAround):
         then = "".join(f", then {label_words(label, labels)}" for label in decided[0].then)
         return " and ".join(label_words(one.label, labels) for one in decided) + then
 
-    def decide_next(self, decided: Decided) -> None:
+    def decide_next(self, decided: LabelDecision) -> None:
         search = self._loop.search
         if len(search.links) > 1:
             self.refuse(
@@ -170,7 +170,7 @@ class HeldStep(StepAround):
         else:
             self._next.append(decided)
 
-    def attention_known(self) -> Mapping[str, Known]:
+    def attention_known(self) -> Mapping[str, KnownWeights]:
         """The paths that have attended so far."""
         return dict(self._holder.attention.known)  # others read it
 
@@ -192,11 +192,11 @@ class HeldStep(StepAround):
                 "run.force(end_label, hypothesis=0)",
             )
         batch = None if search is None or search.last is None else search.batch_dims()
-        place = hypothesis_index(Decided(kind, None, hypothesis, seq), loop)
+        place = hypothesis_index(LabelDecision(kind, None, hypothesis, seq), loop)
         return change_length(kind, loop.ends, batch, seq, place, loop.stacks)
 
 
-Decide = Callable[[Sequence[Decided]], str]
+Decide = Callable[[Sequence[LabelDecision]], str]
 
 
 class HeldValues:
@@ -207,7 +207,7 @@ class HeldValues:
         holder: The holder of the run's loops.
         steps: An object that represents all steps of this loop.
         is_first: Whether this is the first of them.
-        decide: As `decide` of `Held`, if it chooses labels.
+        decide: As `decide` of `GateStep`, if it chooses labels.
     """
 
     def __init__(
@@ -229,13 +229,13 @@ class HeldValues:
             f"loop.state.{name} = ...",
         )
 
-    def decide(self, decided: Sequence[Decided]) -> str:
+    def decide(self, decided: Sequence[LabelDecision]) -> str:
         """Set decisions for the labels of the step, if it chooses any."""
         if self._decide is None:
             raise nothing_chooses(decided[0])
         return self._decide(decided)
 
-    def attention_known(self) -> Mapping[str, Known]:
+    def attention_known(self) -> Mapping[str, KnownWeights]:
         """The paths that have attended so far."""
         return dict(self._holder.attention.known)  # others read it
 
@@ -268,7 +268,7 @@ class HeldEnd(HeldValues):
         raise _at_the_end("a length")
 
 
-def _no_step_comes(decided: Decided, labels: Dim | tuple[Dim, ...] | None) -> ValueError:
+def _no_step_comes(decided: LabelDecision, labels: Dim | tuple[Dim, ...] | None) -> ValueError:
     return value_error(
         "force: no step is left for the following labels.",
         [
@@ -318,7 +318,7 @@ def label_words(label: Any, labels: Dim | tuple[Dim, ...] | None) -> str:
     return f"label {label}" if vocab is None else str(vocab[int(label)])
 
 
-def nothing_chooses(decided: Decided, who: str = "nothing") -> ValueError:
+def nothing_chooses(decided: LabelDecision, who: str = "nothing") -> ValueError:
     """The error for a run's position where no label is chosen."""
     return value_error(
         f"{decided.kind}: there is no choice here.",

@@ -13,22 +13,22 @@ from rfnb.control.changes import by, name_of
 from rfnb.control.gate import Gate
 from rfnb.control.held_step import Decide, HeldEnd, HeldState, HeldStep, HeldValues, Length
 from rfnb.control.model_edits import ModelEdits
-from rfnb.control.position import Change, Edit, Held, Position, gone_on
+from rfnb.control.position import Change, Edit, GateStep, Position, gone_on
 from rfnb.control.run_steps import StepLog, StepPlaces, numbers
 from rfnb.control.state_history import StateHistory
-from rfnb.control.step_events import Heard, Made
+from rfnb.control.step_events import EventCollector, StepEvent
 from rfnb.core.errors import index_error
 from rfnb.core.whole_number import whole
 from rfnb.rec import loop_stack
 from rfnb.rec.hold import Hold
 from rfnb.trace.match import is_end_of
 from rfnb.trace.probe import listen, listening
-from rfnb.trace.run_tree import Changed
+from rfnb.trace.run_tree import AppliedChange
 from rfnb.trace.trace import Trace
 
 if TYPE_CHECKING:
     from rfnb.control.attention_rows import RowEdit
-    from rfnb.control.search_rewind import Rewound
+    from rfnb.control.search_rewind import SearchRewind
     from rfnb.core.dim import Dim
     from rfnb.core.tensor import Tensor
     from rfnb.rec.loop import Loop
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _FEW = 4  # loops in a message
 
 
-class Given:
+class SingleChange:
     """A change that does one thing."""
 
     def __init__(self, edit: Edit):
@@ -74,7 +74,7 @@ class Trunk:
         """(path of the loop, step) of a tick."""
         return self._steps[tick]
 
-    def difference(self, tick: int, path: str, step: int, held: Held) -> str | None:
+    def difference(self, tick: int, path: str, step: int, held: GateStep) -> str | None:
         """The first difference before any change, as text; None if none is known, as in a step that is not begun there yet."""
         if tick >= len(self._steps):
             return None
@@ -131,7 +131,7 @@ class Holder(Hold):
         self.steps = StepLog()
         self.lengths: dict[str, Length] = {}
         self.kept = kept or StateHistory(trunk=None if trunk is None else (trunk.kept, trunk.end))
-        self.changed: list[Changed] = []
+        self.changed: list[AppliedChange] = []
         self.drifted: str | None = None
         self.halt: tuple[int, str] | None = None
         self.attention = AttentionEdits(self.refused, lambda: self.steps[-1][0] if self.steps else "", seen)
@@ -139,7 +139,7 @@ class Holder(Hold):
         self.traces = lambda: [each for each in (trace(), *before()) if each is not None]
         self.model_edits, self._seen = ModelEdits(model, self.steps, self.refused, self.traces), seen
         self._own_loops: set[str] = set()  # of the user, or another library
-        self.heard = Heard()
+        self.heard = EventCollector()
         self._refused: list[str] = []
         self._functions: list[object] = []  # one for the steps of each scan that runs
         self._listens = ExitStack()
@@ -150,7 +150,7 @@ class Holder(Hold):
         self.places = StepPlaces(self.steps)
         self.passed: dict[str, str] = {}
         self._modules, self._calls = modules, Counter[str]()
-        self.rewound: Rewound | None = None
+        self.rewound: SearchRewind | None = None
 
     def around(self, loop: Loop, step: Step) -> Step:
         if self.holds_here():
@@ -270,7 +270,7 @@ class Holder(Hold):
         loop: str,
         path: str,
         index: int,
-        held: Held,
+        held: GateStep,
         values: Mapping[str, Any] | None = None,
         entry: int = 0,
     ) -> None:
@@ -318,7 +318,7 @@ class Holder(Hold):
         self._trunk = None
         self.kept.leave_trunk(0)
 
-    def after_steps(self, loop: str, path: str, num_steps: int, held: Held) -> None:
+    def after_steps(self, loop: str, path: str, num_steps: int, held: GateStep) -> None:
         """Evaluate breakpoints after the last step of a loop; nothing can be changed here."""
         self.heard.is_in(None)
         if not self._breakpoints:
@@ -362,14 +362,14 @@ class Holder(Hold):
     def _done(self, at: Position, edit: Edit, words: str) -> None:
         """Note a change, and store it for branches."""
         if self._repeated is None:
-            self.changes.setdefault(at.tick, []).append(Given(edit))
-        elif not isinstance(self._repeated, Given):
+            self.changes.setdefault(at.tick, []).append(SingleChange(edit))
+        elif not isinstance(self._repeated, SingleChange):
             words = by(name_of(self._repeated), words)
         self._note(at.tick, at.path, at.step, words)
 
     def _note(self, tick: int, path: str, step: int, words: str) -> None:
         if tick >= self._own:
-            self.changed.append(Changed(tick, path, step, words))
+            self.changed.append(AppliedChange(tick, path, step, words))
 
     def ended(self) -> None:
         """Note that the function has a result and no step follows."""
@@ -420,7 +420,7 @@ class Holder(Hold):
         refused, self._refused = self._refused, []
         return "\n".join(refused) or None
 
-    def _reason(self, at: Position, made: Sequence[Made], drifted: str) -> str | None:
+    def _reason(self, at: Position, made: Sequence[StepEvent], drifted: str) -> str | None:
         halt = self.halt[1] if self.halt is not None and self.halt[0] == at.tick and not drifted else None
         reasons = [drifted, self.take_refused(), self._breakpoints.reason(at, made), halt]
         return "; ".join(filter(None, reasons)) or None

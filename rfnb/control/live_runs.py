@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rfnb.control.run import Run
 
 
-class OfRun(NotPicklable):
+class RunMember(NotPicklable):
     """Base class for objects bound to a live run."""
 
     _not_pickled = (
@@ -29,7 +29,7 @@ class OfRun(NotPicklable):
     )
 
 
-class OfPosition(NotPicklable):
+class PositionMember(NotPicklable):
     """Base class for objects that are read and changed at a run's position."""
 
     _not_pickled = (

@@ -35,7 +35,7 @@ def by_name(entries: Any, dims: Sequence[Dim]) -> Any:
     return named
 
 
-class Chosen:
+class NamedEntries:
     """A selection of a tensor's entries.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.control.named_entries import Chosen, axis_of
+from rfnb.control.named_entries import NamedEntries, axis_of
 from rfnb.core.dim import Dim
 from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import dim_error, value_error
@@ -28,7 +28,7 @@ def _reflected(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Numbers]:
     return _operator(lambda a, b: fn(b, a))
 
 
-class Reduced:
+class Reductions:
     """Reductions and comparisons of entries, without padding. Abstract: a subclass provides the entries as `numbers()`."""
 
     def numbers(self) -> Numbers:
@@ -81,7 +81,7 @@ class Reduced:
     __gt__, __ge__ = _operator(operator.gt), _operator(operator.ge)
 
 
-class Numbers(Reduced):
+class Numbers(Reductions):
     """The entries of a tensor; computations ignore padding.
 
         h = run.at.states["h"].abs()
@@ -123,7 +123,7 @@ class Numbers(Reduced):
         Raises:
             DimError, IndexError: If there is no such dim or place.
         """
-        chosen = Chosen("numbers", entries, self.dims, "numbers")
+        chosen = NamedEntries("numbers", entries, self.dims, "numbers")
         return Numbers(chosen.of(self.host), chosen.dims, None if self.real is None else chosen.of(self.real))
 
     # -- made of them ------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Numbers(Reduced):
         Raises:
             DimError: If each side has a dim that the other lacks.
         """
-        other = other.numbers() if isinstance(other, Reduced) else other
+        other = other.numbers() if isinstance(other, Reductions) else other
         if not isinstance(other, Numbers):
             with np.errstate(all="ignore"):
                 return Numbers(np.asarray(fn(self.host, other)), self.dims, self.real)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from rfnb.control.attention_edits import Known
+from rfnb.control.attention_edits import KnownWeights
 from rfnb.control.attention_rows import PositionAttention, RowEdit
 from rfnb.control.changes import as_given
-from rfnb.control.live_runs import OfPosition, OfRun
+from rfnb.control.live_runs import PositionMember, RunMember
 from rfnb.control.state_value import Make, StateValue
 from rfnb.core.errors import NearNames, missing_key_error, nearest, runtime_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import leaves, map_nested
-from rfnb.rec.selections import Decided
+from rfnb.rec.selections import LabelDecision
 from rfnb.trace.match import is_end_of
 
 
-class Held(Protocol):
+class GateStep(Protocol):
     """The step that stands at the gate."""
 
     def states_now(self) -> Mapping[str, Any]:
@@ -27,13 +27,13 @@ class Held(Protocol):
     def edit(self, name: str, value: Any) -> None:
         """Replace the current value of a state; called in the run's thread."""
 
-    def decide(self, decided: Sequence[Decided]) -> str:
+    def decide(self, decided: Sequence[LabelDecision]) -> str:
         """Set decisions for the next choice, all or none; called in the run's thread. Returns the labels as text."""
 
     def change_length(self, kind: str, seq: int, hypothesis: Any) -> str:
         """ "end" a sequence or hypothesis, or let it "go_on"; called in the run's thread. Returns a description."""
 
-    def attention_known(self) -> Mapping[str, Known]:
+    def attention_known(self) -> Mapping[str, KnownWeights]:
         """The paths that have attended so far in the run."""
 
     def attend(self, edit: RowEdit, steps: int | None) -> str:
@@ -47,7 +47,7 @@ Edit = Callable[["Position"], str]
 """one thing that is done, which gives in words what it did"""
 
 
-class Position(OfRun, NearNames):
+class Position(RunMember, NearNames):
     """The place before a step of a loop, with its states.
 
     Attributes:
@@ -70,7 +70,7 @@ class Position(OfRun, NearNames):
         path: str,
         step: int,
         tick: int,
-        held: Held,
+        held: GateStep,
         values: Mapping[str, Any] | None = None,
         done: Callable[[Position, Edit, str], None] = lambda at, edit, words: None,
     ):
@@ -127,7 +127,7 @@ class Position(OfRun, NearNames):
             )
 
         def edit(at: Position) -> str:
-            text = at._held.decide([Decided("force", each, hypothesis, seq, only, then) for each in labels])
+            text = at._held.decide([LabelDecision("force", each, hypothesis, seq, only, then) for each in labels])
             return f"forced {text} for hypothesis {hypothesis} of sequence {seq}{', and nothing else' if only else ''}"
 
         self.do(edit)
@@ -144,7 +144,7 @@ class Position(OfRun, NearNames):
             )
 
         def edit(at: Position) -> str:
-            text = at._held.decide([Decided("ban", each, hypothesis, seq) for each in labels])
+            text = at._held.decide([LabelDecision("ban", each, hypothesis, seq) for each in labels])
             return f"banned {text} for {'all hypotheses' if hypothesis is None else f'hypothesis {hypothesis}'} of sequence {seq}"
 
         self.do(edit)
@@ -191,7 +191,7 @@ class Position(OfRun, NearNames):
         self.do(lambda at: at._held.change_length("go_on", seq, hypothesis))
 
 
-class PositionStates(OfPosition, Mapping[str, StateValue]):
+class PositionStates(PositionMember, Mapping[str, StateValue]):
     """The states at a run's position, by dotted path or any unique end of it."""
 
     def __init__(self, position: Position):

@@ -10,7 +10,7 @@ from rfnb.control.position import Position, PositionStates
 from rfnb.control.state_history import KeptSpan, StateHistory, States
 from rfnb.control.surroundings import in_words
 from rfnb.core.errors import runtime_error, value_error
-from rfnb.rec.selections import Decided
+from rfnb.rec.selections import LabelDecision
 from rfnb.trace.probe import stop_hearing
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class HeldPast:
             f"branch = run.from_step({self._step})",
         )
 
-    def decide(self, decided: Sequence[Decided]) -> NoReturn:
+    def decide(self, decided: Sequence[LabelDecision]) -> NoReturn:
         """Unused: `look` provides states only."""
         raise AssertionError
 

@@ -29,11 +29,11 @@ from rfnb.control.breakpoints import Breakpoint, Breakpoints
 from rfnb.control.gate import Gate, Stopped
 from rfnb.control.hold_errors import nothing_held
 from rfnb.control.holder import Holder, Trunk
-from rfnb.control.live_runs import OfRun, note_begun
+from rfnb.control.live_runs import RunMember, note_begun
 from rfnb.control.poll import until_over
 from rfnb.control.position import Change, Position, PositionStates
 from rfnb.control.rerun import looked_at, once_more, states_at
-from rfnb.control.run_steps import Counted, StepPlace
+from rfnb.control.run_steps import LoopCounter, StepPlace
 from rfnb.control.state_history import KeptSpan, StateHistory
 from rfnb.control.surroundings import SurroundingChange, Surroundings, surroundings_of
 from rfnb.control.turns import Generators, Turn, Turns
@@ -43,7 +43,7 @@ from rfnb.core.whole_number import whole
 from rfnb.ops.random_state import own_step_seeds
 from rfnb.rec.hold import held_by
 from rfnb.trace.record import record as recorded
-from rfnb.trace.run_tree import Changed, Left, Tree
+from rfnb.trace.run_tree import AppliedChange, BranchPoint, Tree
 from rfnb.trace.trace import Trace
 
 _numbers = itertools.count(1)
@@ -54,7 +54,7 @@ class RunStopped(RuntimeError):
     """A run was stopped before it had a result."""
 
 
-class Run(OfRun, NearNames):
+class Run(RunMember, NearNames):
     """A function that runs in its own thread and pauses between the steps of its loops on request. Made by `rf.run`.
 
     Attributes:
@@ -83,7 +83,7 @@ class Run(OfRun, NearNames):
         self.number = next(_numbers)
         self.name = name or f"run {self.number}"
         self.parent: Run | None = None
-        self.left: Left | None = None
+        self.left: BranchPoint | None = None
         self.branches: list[Run] = []
         self._names = {self.name}  # of the first run, those of all in its tree: each new one looks there
         self.then: tuple[Any, ...] = ()
@@ -101,8 +101,8 @@ class Run(OfRun, NearNames):
             self._gate, self._breakpoints, self._changes, trunk, kept, seen, model, lambda: self.trace, modules
         )
         self.told = 0
-        self.counted = Counted(self._holder.steps)
-        self._before: tuple[Changed, ...] = ()
+        self.counted = LoopCounter(self._holder.steps)
+        self._before: tuple[AppliedChange, ...] = ()
         self._surroundings: Surroundings | None = None
         self._changed_by_itself: dict[str, SurroundingChange] = {}
         self._numbers: Generators | None = None  # that it begins with
@@ -360,7 +360,7 @@ class Run(OfRun, NearNames):
         return self._holder.steps
 
     @property
-    def changes(self) -> Sequence[Changed]:
+    def changes(self) -> Sequence[AppliedChange]:
         """All changes, as text; for a branch including those before it left its parent."""
         return (*self._before, *self._holder.changed)
 
@@ -512,7 +512,7 @@ class Run(OfRun, NearNames):
             )
         tick = self._holder.tick_of("from_step", step, path, nth)
         branch = once_more(self, name, tick, self._record)
-        branch.parent, branch.left = self, Left(tick, *self._holder.steps[tick])
+        branch.parent, branch.left = self, BranchPoint(tick, *self._holder.steps[tick])
         branch._before = tuple(change for change in self.changes if change.tick < tick)
         if change is not None:
             branch._changes[tick] = [change]

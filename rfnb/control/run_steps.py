@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, overload
 
-from rfnb.control.live_runs import OfRun
+from rfnb.control.live_runs import RunMember
 from rfnb.trace.match import is_end_of
 
 
@@ -64,7 +64,7 @@ class Progress(NamedTuple):
     runs: int
 
 
-class Counted:
+class LoopCounter:
     """Counts the loops in a growing list of steps.
 
     Args:
@@ -101,7 +101,7 @@ class StepPlace(NamedTuple):
     tick: int
 
 
-class StepPlaces(OfRun):
+class StepPlaces(RunMember):
     """The places of all steps of a run.
 
     Args:

@@ -1,6 +1,6 @@
-"""Rewound: a finished search that is rewound to one of its steps, so that testing a change only costs the later steps.
+"""SearchRewind: a finished search that is rewound to one of its steps, so that testing a change only costs the later steps.
 
-    rewound = Rewound(tries, following, give)
+    rewound = SearchRewind(tries, following, give)
     rewound.run()               # False if the result differs; the caller then reruns the function for each change
 
 The function is called once, and is kept inside its loop: after the last step, the content of the loop (states, beam,
@@ -45,7 +45,7 @@ _INSIDE = (
 )
 
 
-class Inside:
+class LoopSnapshot:
     """A snapshot of everything reachable from some objects in a loop, a search and the steps of a run; tensors are not changed in place."""
 
     def __init__(self, *roots: Any):
@@ -92,7 +92,7 @@ def _parts(content: Any) -> Iterable[Any]:
     return content.values() if isinstance(content, Mapping) else content
 
 
-class Rewound:
+class SearchRewind:
     """The search of a run, made once and continued from its steps.
 
     Args:
@@ -108,7 +108,9 @@ class Rewound:
         self.steps = 0
         self._loop: Loop | None = None
         self._keep: Callable[[Later], None] | None = None  # another receiver of its choices
-        self._before: list[tuple[Inside, int, Any]] = []  # for each step: snapshot, number of events, random numbers
+        self._before: list[
+            tuple[LoopSnapshot, int, Any]
+        ] = []  # for each step: snapshot, number of events, random numbers
         self._heard: list[tuple[Later, int]] = []  # the choices so far, and their steps
         self._arrays: list[Mapping[str, np.ndarray]] = []  # of the choices with known arrays
         self._same: set[int] = set()  # steps from which a repetition gave the same result
@@ -154,7 +156,9 @@ class Rewound:
             return more
         if self._now is None:  # the first time
             if more:
-                kept = Inside(loop, held, self._holder.attention, self._holder.steps, self._holder.places, self._keep)
+                kept = LoopSnapshot(
+                    loop, held, self._holder.attention, self._holder.steps, self._holder.places, self._keep
+                )
                 self._before.append((kept, len(self._heard), generators_now()))
                 return True
             if not self._is_same():

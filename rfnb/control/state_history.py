@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rfnb.control.conditions import any_different, is_there
-from rfnb.control.live_runs import OfRun
+from rfnb.control.live_runs import RunMember
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import leaves
 from rfnb.trace.event import EVENT_COST, bytes_of, keep, same_numbers
@@ -20,7 +20,7 @@ States = dict[str, Any]
 _SHOWN = Tensor, int, float, str
 
 
-class StateHistory(OfRun):
+class StateHistory(RunMember):
     """States by tick. Above the limit every second one is dropped, and later ones are taken less often.
 
     Args:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from rfnb.control.changes import as_given, entries_words, number_words, value_words
-from rfnb.control.live_runs import OfPosition
-from rfnb.control.named_entries import Chosen, by_name, under_names
-from rfnb.control.numbers import Numbers, Reduced
+from rfnb.control.live_runs import PositionMember
+from rfnb.control.named_entries import NamedEntries, by_name, under_names
+from rfnb.control.numbers import Numbers, Reductions
 from rfnb.core.dim import Dim
 from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import dim_error, index_error, shape_error, type_error, value_error
@@ -28,7 +28,7 @@ Make = Callable[["StateValue"], Tensor]
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38}
 
 
-class StateValue(OfPosition, Reduced):
+class StateValue(PositionMember, Reductions):
     """A state tensor as it is before the step.
 
         h = run.at.states["h"]
@@ -162,7 +162,7 @@ class StateValue(OfPosition, Reduced):
         return self.changed(entries, fn(self[entries].astype(np.float64)))
 
     def _pasted(self, source: Tensor, of: Any, to: Any) -> Tensor:
-        chosen, target = Chosen(self._what, of, source.dims, f"{self._code}.paste(of="), self._chosen(to)
+        chosen, target = NamedEntries(self._what, of, source.dims, f"{self._code}.paste(of="), self._chosen(to)
         wanted = [dim.name for dim in target.dims]
         names = [dim.name for dim in chosen.dims]
         sizes = dict(zip(names, chosen.shape))
@@ -179,7 +179,7 @@ class StateValue(OfPosition, Reduced):
         host = chosen.of(source.numpy())
         return self.changed(to, host.transpose([names.index(name) for name in wanted]))
 
-    def _with(self, chosen: Chosen, new: Tensor) -> Tensor:
+    def _with(self, chosen: NamedEntries, new: Tensor) -> Tensor:
         """The tensor with the values of another one in the selected entries."""
         self._check(new)
         old, mask = self.tensor, chosen.mask()
@@ -198,10 +198,10 @@ class StateValue(OfPosition, Reduced):
     def _code(self) -> str:
         return f'run.at.states["{self.name}"]'
 
-    def _chosen(self, entries: Any) -> Chosen:
-        return Chosen(self._what, entries, self.dims, self._code)
+    def _chosen(self, entries: Any) -> NamedEntries:
+        return NamedEntries(self._what, entries, self.dims, self._code)
 
-    def _check_some_real(self, chosen: Chosen) -> None:
+    def _check_some_real(self, chosen: NamedEntries) -> None:
         real = real_entries(self.dims)
         if real is not None and not chosen.of(real).any():
             raise index_error(
@@ -210,7 +210,7 @@ class StateValue(OfPosition, Reduced):
                 "Padding has no effect: a sequence has as many frames as its length.",
             )
 
-    def _filled(self, chosen: Chosen, value: Any) -> Tensor:
+    def _filled(self, chosen: NamedEntries, value: Any) -> Tensor:
         """The value at the selected places, as a Tensor over all dims."""
         old = self.tensor
         if hasattr(value, "detach"):
@@ -284,6 +284,6 @@ def _range_of(dtype: str) -> tuple[float, float]:
     return -most, most
 
 
-def _sized(chosen: Chosen) -> str:
+def _sized(chosen: NamedEntries) -> str:
     """The dims of a selection, with sizes."""
     return f"[{', '.join(f'{dim.name}={size}' for dim, size in zip(chosen.dims, chosen.shape))}]"

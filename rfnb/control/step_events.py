@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rfnb.control.live_runs import OfRun
+from rfnb.control.live_runs import RunMember
 from rfnb.core.dim import Dim
 from rfnb.rec import loop_stack
 from rfnb.trace.probe import Ear, Place
@@ -26,7 +26,7 @@ ANY = "*"
 Ended = tuple[np.ndarray, tuple[Dim, ...]]
 
 
-class Made(NamedTuple):
+class StepEvent(NamedTuple):
     """A probe event, or the ends in a step.
 
     Attributes:
@@ -53,12 +53,12 @@ class Made(NamedTuple):
         return f'{step} of "{self.path}"' if self.path else step
 
 
-class Heard(OfRun):
+class EventCollector(RunMember):
     """Collects events in the run's thread."""
 
     def __init__(self) -> None:
         self.kinds: frozenset[str] = frozenset()
-        self._made: list[Made] = []
+        self._made: list[StepEvent] = []
         self._step: tuple[str, int] | None = None
         self._ear = Ear(self._hear, lambda kind: kind in self.kinds)
 
@@ -78,7 +78,7 @@ class Heard(OfRun):
         """True if there are events to take."""
         return bool(self._made)
 
-    def take(self) -> list[Made]:
+    def take(self) -> list[StepEvent]:
         """All events since the last call."""
         made, self._made = self._made, []
         return made
@@ -88,7 +88,7 @@ class Heard(OfRun):
         if step >= 0 and ENDED in self.kinds:
             found = _ended_in(loop, step + 1)
             if found is not None:
-                self._made.append(Made(ENDED, path, "", step, {}, found))
+                self._made.append(StepEvent(ENDED, path, "", step, {}, found))
 
     def _hear(self, kind: str, place: Place, values: Mapping[str, Any]) -> None:
         if kind not in self.kinds and ANY not in self.kinds:
@@ -96,7 +96,7 @@ class Heard(OfRun):
         path, step = place.path, place.step
         if step is None and self._step is not None:  # a scan has no place of its own
             path, step = (f"{self._step[0]}.{path}" if path else self._step[0]), self._step[1]
-        self._made.append(Made(kind, path, place.module, step, values, _ended_before(), place.entry))
+        self._made.append(StepEvent(kind, path, place.module, step, values, _ended_before(), place.entry))
 
 
 def _ended_before() -> Ended | None:

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.control.live_runs import OfRun
+from rfnb.control.live_runs import RunMember
 from rfnb.core.block import block
 from rfnb.ops.random_state import get_random_state, put_back
 
 _SECONDS = 0.05  # after which who waits looks again whether it is to stop
 
 
-class Turns(OfRun):
+class Turns(RunMember):
     """The turns of the runs of a tree.
 
     Attributes:
@@ -51,7 +51,7 @@ class Turns(OfRun):
                 again()
 
 
-class Turn(OfRun):
+class Turn(RunMember):
     """The turn of one run, and its random numbers.
 
     Args:

@@ -24,7 +24,7 @@ from rfnb.control.ghosts import Around, history_at, last_place, once_only, plain
 from rfnb.control.position import Change, Position
 from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
-from rfnb.control.search_rewind import Found, Rewound
+from rfnb.control.search_rewind import Found, SearchRewind
 from rfnb.core.errors import index_error, runtime_error, type_error, value_error
 from rfnb.search.beam_search import SearchResult
 from rfnb.search.noted_searches import AlignedSearch, noted_searches
@@ -560,7 +560,7 @@ class Tries:
         out, rewinds = list[Found | None](), len(changes) > _FEW
         while len(out) < len(changes):
             following = lambda: (step, changes[len(out)]) if len(out) < len(changes) else None  # noqa: E731
-            rewinds = rewinds and Rewound(self, following, out.append).run()
+            rewinds = rewinds and SearchRewind(self, following, out.append).run()
             if not rewinds and len(out) < len(changes):
                 out.append(self.made(step, changes[len(out)]))
         return out

@@ -170,8 +170,8 @@ def _counterpart(dim: Dim, put: dict[Dim, Dim], newest: Dim) -> Dim:
 def _form(dim: Dim) -> tuple[Any, tuple[Dim, ...]]:
     """The form of a dim, and the dims it is made of or has its lengths over, if both are still valid.
 
-    They are, as `Known.since` guarantees, since nothing was resized after plans were noted for dims with forms, except by a concurrent
-    thread.
+    They are, as `AskedPlans.since` guarantees, since nothing was resized after plans were noted for dims with forms, except by a
+    concurrent thread.
     """
     known = dim._structure
     if known is None or known[0] != resizes[0] or known[1] is None:

@@ -21,11 +21,11 @@ from rfnb.control.commands import changes_of
 from rfnb.control.position import Change
 from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
-from rfnb.control.search_rewind import Rewound
+from rfnb.control.search_rewind import SearchRewind
 from rfnb.control.why_not import Tries, found_in, searched
 from rfnb.core.errors import index_error, type_error, value_error
 from rfnb.interop.atlas_columns import MAKERS, AtlasColumns, Command, chosen
-from rfnb.interop.measurement import Measured
+from rfnb.interop.measurement import Measurement
 from rfnb.trace.beams import BeamHistory, Hypothesis
 
 _MOST = 10_000
@@ -43,7 +43,7 @@ def _awaited(name: str) -> property:
     return property(get, lambda atlas, given: setattr(atlas, name, given))
 
 
-class Atlas(Measured):
+class Atlas(Measurement):
     """The changes of the score, {step, column}; reading them waits for all cells. Made by `rf.atlas`.
 
     Attributes:
@@ -166,7 +166,7 @@ class Atlas(Measured):
                 if self._over:
                     return
             if self._rewinds:
-                rewound = Rewound(self._tries, self._following, self._give)
+                rewound = SearchRewind(self._tries, self._following, self._give)
                 self._rewinds = rewound.run()
             elif (asked := self._following()) is not None:
                 self._give(self._tries.made(*asked))
@@ -207,7 +207,7 @@ class Atlas(Measured):
         texts = np.array([[f"{round(value, 2) + 0.0:.2f} {label}".strip() for value, label in zip(*both)]
                           for both in zip(self.values, self._cells)], object)  # fmt: skip
         texts[self._refused] = "no"
-        return Measured(self.name, self._values, self.rows, self.columns, cells=texts).table()
+        return Measurement(self.name, self._values, self.rows, self.columns, cells=texts).table()
 
     def __rfnb_view__(self, **options: Any) -> Any:
         """The view, which fills while cells are computed."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.control.attention_edits import Known
+from rfnb.control.attention_edits import KnownWeights
 from rfnb.control.position import Position
 from rfnb.control.run import Run
 from rfnb.control.why_not import Tries, labels_in
@@ -94,9 +94,9 @@ def _attended(tries: Tries, path: str | None) -> dict[str, Any]:
     return found
 
 
-def _recorded(tries: Tries) -> dict[str, Known]:
+def _recorded(tries: Tries) -> dict[str, KnownWeights]:
     """The attention that the run recorded in the steps of the search."""
-    run, found = tries.run, dict[str, Known]()
+    run, found = tries.run, dict[str, KnownWeights]()
     if run.trace is None:
         return found
     attention = run.trace.attention
@@ -107,7 +107,7 @@ def _recorded(tries: Tries) -> dict[str, Known]:
         if place is None or weights is None or axis is None:
             continue
         if place[:2] == (tries.place.path, tries.place.nth):
-            found[path] = Known(tuple(dim for dim in weights.dims if dim is not axis), axis, True)
+            found[path] = KnownWeights(tuple(dim for dim in weights.dims if dim is not axis), axis, True)
     return found
 
 

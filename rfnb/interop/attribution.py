@@ -10,7 +10,7 @@ import torch
 
 from rfnb.core.errors import shape_error, value_error
 from rfnb.interop.edit import edit
-from rfnb.interop.measurement import Measured
+from rfnb.interop.measurement import Measurement
 from rfnb.interop.metrics import Metric, called, check_model, measured
 from rfnb.trace.record import record
 
@@ -27,7 +27,7 @@ def attribute(
     embedding: str | None = None,
     tokens: Sequence[Any] | None = None,
     tolerance: float = 0.005,
-) -> Measured:
+) -> Measurement:
     """The contributions of the input tokens to a number that a model computes.
 
         parts = rf.attribute(gpt, ids, (3, 7), tokens=words)        # why 3 and not 7; rf.show(parts)
@@ -247,7 +247,7 @@ class _Piece(NamedTuple):
 
 def _measured(
     parts: torch.Tensor, whole: torch.Tensor, base: torch.Tensor, remark: str, tokens: Any, method: str
-) -> Measured:
+) -> Measurement:
     host, numbers = parts.detach().cpu().double().numpy(), base.detach().cpu().double().numpy()
     per_seq = np.broadcast_to(numbers if len(numbers) == len(host) else numbers / len(host), len(host))
     values = np.concatenate([host, per_seq[:, None]], 1)[:, None]
@@ -262,7 +262,7 @@ def _measured(
     }
     columns = columns[0] if single and nested else columns
     name = "gradient x input" if method == "gradient" else "integrated gradients"
-    return Measured(
+    return Measurement(
         name,
         values[0] if single else values,
         ("part", ["tokens"]),

@@ -4,64 +4,66 @@ from __future__ import annotations
 
 import torch
 
-from rfnb.interop.padded_inputs import Padded, PaddedAxis
+from rfnb.interop.padded_inputs import PaddedAxis, PaddedInputs
 from rfnb.interop.tape import Tape, TapeCall
-from rfnb.interop.tape_comparison import LaidAxis, Options, TapePair
+from rfnb.interop.tape_comparison import AlignedAxis, Options, TapePair
 
 
-def of_one_sequence(padded: Padded, row: int, side: str) -> Options:
+def of_one_sequence(padded: PaddedInputs, row: int, side: str) -> Options:
     """The ways to align the axes of one sequence with those of the batch."""
     batch = padded.batch
     streams = list(padded.streams.values())
     given = padded.stream.side
 
-    def options(size: int, own: int) -> list[LaidAxis]:
+    def options(size: int, own: int) -> list[AlignedAxis]:
         found = []
         for stream in streams:
             swapped = side if stream.side == given else ("left" if side == "right" else "right")
             real, length = stream.at(row, swapped), stream.lengths[row]
             if size == stream.size and own == length:
-                found.append(LaidAxis(None if size == own else real, "time"))
+                found.append(AlignedAxis(None if size == own else real, "time"))
             whole = batch * stream.size
             if size % whole == 0 and own == size // whole * length:
                 inner = torch.arange(size // whole, device="cpu")
                 found.append(
-                    LaidAxis(((row * stream.size + real)[:, None] * len(inner) + inner).reshape(-1), "batch and time")
+                    AlignedAxis(
+                        ((row * stream.size + real)[:, None] * len(inner) + inner).reshape(-1), "batch and time"
+                    )
                 )
                 found.append(
-                    LaidAxis(((real * batch + row)[:, None] * len(inner) + inner).reshape(-1), "time and batch")
+                    AlignedAxis(((real * batch + row)[:, None] * len(inner) + inner).reshape(-1), "time and batch")
                 )
         if size == batch * own and size > 1:
             found.append(
-                LaidAxis(row * own + torch.arange(own, device="cpu"), "batch" if own == 1 else "batch and more")
+                AlignedAxis(row * own + torch.arange(own, device="cpu"), "batch" if own == 1 else "batch and more")
             )
             if own > 1:
-                found.append(LaidAxis(torch.arange(own, device="cpu") * batch + row, "more and batch"))
+                found.append(AlignedAxis(torch.arange(own, device="cpu") * batch + row, "more and batch"))
         if size == own and not any(each.cells is None for each in found):
-            found.append(LaidAxis(None, ""))
+            found.append(AlignedAxis(None, ""))
         if size > own > 0 and not found:
-            found.append(LaidAxis(torch.arange(own, device="cpu") + (size - own if side == "left" else 0), "time"))
+            found.append(AlignedAxis(torch.arange(own, device="cpu") + (size - own if side == "left" else 0), "time"))
         return found
 
     return options
 
 
-def as_they_are(size: int, own: int) -> list[LaidAxis]:
+def as_they_are(size: int, own: int) -> list[AlignedAxis]:
     """Axes of equal size, cell by cell."""
-    return [LaidAxis(None, "")] if size == own else []
+    return [AlignedAxis(None, "")] if size == own else []
 
 
 def of_a_step(size: int, at: int, batch: int) -> Options:
     """The ways to align the axes of a step with a cache with those of the whole pass."""
 
-    def options(p: int, q: int) -> list[LaidAxis]:
-        found = [LaidAxis(None, "batch" if p == batch else "")] if p == q else []
+    def options(p: int, q: int) -> list[AlignedAxis]:
+        found = [AlignedAxis(None, "batch" if p == batch else "")] if p == q else []
         if p == size and q == 1:
-            found.append(LaidAxis(torch.tensor([at], device="cpu"), "time"))
+            found.append(AlignedAxis(torch.tensor([at], device="cpu"), "time"))
         if p == size and q <= at + 1 and q != 1:
-            found.append(LaidAxis(torch.arange(q, device="cpu"), "source"))
+            found.append(AlignedAxis(torch.arange(q, device="cpu"), "source"))
         if p == batch * size and q == batch:
-            found.append(LaidAxis(torch.arange(batch, device="cpu") * size + at, "batch and time"))
+            found.append(AlignedAxis(torch.arange(batch, device="cpu") * size + at, "batch and time"))
         return found
 
     return options
@@ -70,7 +72,7 @@ def of_a_step(size: int, at: int, batch: int) -> Options:
 class PaddingBeside(TapePair):
     """Two tapes of the same batch with different padding: only real cells are compared."""
 
-    def __init__(self, one: Tape, other: Tape, padded: Padded, more: int, tolerance: float):
+    def __init__(self, one: Tape, other: Tape, padded: PaddedInputs, more: int, tolerance: float):
         self._padded, self._more = padded, more
         super().__init__(one, other, as_they_are, tolerance)
 

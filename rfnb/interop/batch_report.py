@@ -11,7 +11,7 @@ import numpy as np
 
 from rfnb.core.errors import NearNames
 from rfnb.interop.leak_source import LeakSource
-from rfnb.interop.measurement import Measured
+from rfnb.interop.measurement import Measurement
 from rfnb.interop.measurement import spec as spec_of_map
 from rfnb.viz.markup import table
 from rfnb.viz.spec import Spec
@@ -106,11 +106,11 @@ class BatchCheck(NearNames):
         return self.verdict in ("same", "rounding")
 
     @property
-    def measured(self) -> Measured:
+    def measured(self) -> Measurement:
         """The largest differences: ways by sequences."""
         width = max(len(way.apart) for way in self.ways)
         values = np.array([way.apart + [math.nan] * (width - len(way.apart)) for way in self.ways])
-        return Measured(
+        return Measurement(
             "difference",
             values,
             ("way", [way.name for way in self.ways]),

@@ -26,9 +26,9 @@ from rfnb.interop.batch_axes import PaddingBeside, as_they_are, of_a_step, of_on
 from rfnb.interop.batch_report import BatchCheck, Leak, Way
 from rfnb.interop.leak_source import nan_birth, source_of
 from rfnb.interop.metrics import called, check_model
-from rfnb.interop.padded_inputs import Padded, padded_inputs
+from rfnb.interop.padded_inputs import PaddedInputs, padded_inputs
 from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, opened, raised, tensors_in
-from rfnb.interop.tape_comparison import Apart, Options, TapePair, apart
+from rfnb.interop.tape_comparison import Options, TapePair, TensorDifference, apart
 
 _TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
 _CACHES = ("past_key_values", "past_key_value", "cache", "past", "state", "states", "hidden", "hx")
@@ -81,7 +81,7 @@ def check_batch(
 class _Check:
     """The passes of one check."""
 
-    def __init__(self, model: torch.nn.Module, inputs: Any, padded: Padded, dtype: torch.dtype):
+    def __init__(self, model: torch.nn.Module, inputs: Any, padded: PaddedInputs, dtype: torch.dtype):
         self.model, self.padded, self.dtype = model, padded, dtype
         self.inputs = inputs
         self.tolerance = _TOLERANCE[dtype]
@@ -246,7 +246,7 @@ class _Check:
         far = self._far(output, other, options)
         return None if far is None else far.most
 
-    def _far(self, output: Any, other: Any, options: Options) -> Apart | None:
+    def _far(self, output: Any, other: Any, options: Options) -> TensorDifference | None:
         """The largest difference between results."""
         found = [apart(a, b, options, self.tolerance) for a, b in zip(_compared(output), _compared(other))]
         return max((each for each in found if each is not None), key=lambda each: each.most, default=None)
@@ -313,7 +313,13 @@ class _Check:
         return self._told(again, found, beside.apart(found), {**whole, "position_ids": positions.to(device)}, side, row)
 
     def _told_of_caller(
-        self, tape: Tape, beside: TapePair, call: TapeCall, blamed: tuple[TapeCall, Apart | None], row: int, way: Way
+        self,
+        tape: Tape,
+        beside: TapePair,
+        call: TapeCall,
+        blamed: tuple[TapeCall, TensorDifference | None],
+        row: int,
+        way: Way,
     ) -> Leak:
         """The leak in an argument of a call that is computed by code that the single sequence does not run."""
         own, far = blamed
@@ -330,7 +336,14 @@ class _Check:
         return Leak(path, kind, said, own.turn, cell, values[1], values[0], source)
 
     def _told(
-        self, tape: Tape, call: TapeCall, far: Apart | None, inputs: Any, side: str, row: int | None, born: bool = False
+        self,
+        tape: Tape,
+        call: TapeCall,
+        far: TensorDifference | None,
+        inputs: Any,
+        side: str,
+        row: int | None,
+        born: bool = False,
     ) -> Leak:
         turns = sum(1 for path, _ in tape.modules if path == call.path)
         step = call.turn if turns > 1 else None
@@ -340,7 +353,7 @@ class _Check:
             cell, values = {"batch": source.batch, "time": source.time}, (math.nan, math.nan)
         return Leak(call.path, kind_of(self.fine, call.path), call.name, step, cell, values[1], values[0], source)
 
-    def _unplaced(self, far: Apart | None = None) -> Leak:
+    def _unplaced(self, far: TensorDifference | None = None) -> Leak:
         """A leak that did not begin in a torch call: from NumPy, or from values written into a tensor."""
         cell, values = ({}, (math.nan, math.nan)) if far is None else (far.cell, far.values)
         return Leak("", type(self.model).__name__, "its result", None, cell, values[1], values[0], None)
@@ -458,7 +471,7 @@ def _compared(output: Any) -> list[torch.Tensor]:
     return [each for each in tensors_in(output) if each.ndim]
 
 
-def _is_mask(tensor: torch.Tensor, padded: Padded) -> bool:
+def _is_mask(tensor: torch.Tensor, padded: PaddedInputs) -> bool:
     real = padded.stream.real
     if tensor.shape != real.shape:
         return False

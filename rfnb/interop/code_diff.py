@@ -21,7 +21,7 @@ from rfnb.core.errors import NearNames, runtime_error, value_error
 from rfnb.core.place import place_text, source_line
 from rfnb.interop.causes import Parting, Try, tries
 from rfnb.interop.code_comparison import OneSide, Sums, begins, equal, place_of, result_of
-from rfnb.interop.measurement import Measured
+from rfnb.interop.measurement import Measurement
 from rfnb.interop.measurement import spec as spec_of_map
 from rfnb.interop.metrics import called, check_model
 from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, raised
@@ -142,7 +142,7 @@ def spec(diff: CodeDiff, *, title: str | None = None) -> Spec:
     """
     rows = diff._shown() or [("nothing", 0, 0)]
     values = np.array([[known, unknown] for _, known, unknown in rows], float)
-    made = Measured(
+    made = Measurement(
         "values",
         values / np.maximum(values.sum(1, keepdims=True), 1),
         ("line", [name for name, *_ in rows]),

@@ -22,7 +22,7 @@ from rfnb.core.block import Among, all_of, block
 from rfnb.core.errors import index_error, message, missing_key_error, nearest, type_error, value_error
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
-from rfnb.interop.edit_tensors import Patched, put
+from rfnb.interop.edit_tensors import PatchValue, put
 from rfnb.trace.attach import AttachOptions, attached
 from rfnb.trace.editing import OF_ATTENTION, EditPlace, ValueEdit, editing
 from rfnb.trace.lookup import PathError
@@ -216,7 +216,7 @@ def _recorded(to: ValueEdit, trace: Trace, place: Any) -> Any:
             "with rf.record(model=model, values=True) as trace: model(x)",
         )  # fmt: skip
     there = ValueEdit(place or to.text, None, path, part, own.entries, own.step, None)
-    return Patched(value, path or "the model", None if place is None else there)
+    return PatchValue(value, path or "the model", None if place is None else there)
 
 
 def _value_in(trace: Trace, path: str, part: str, step: int | None) -> Tensor | None:

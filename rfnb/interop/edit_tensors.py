@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.control.named_entries import Chosen, under_names
+from rfnb.control.named_entries import NamedEntries, under_names
 from rfnb.core.dim import Dim
 from rfnb.core.errors import shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
@@ -19,7 +19,7 @@ from rfnb.trace.editing import ValueEdit
 from rfnb.trace.event import named_tensors
 
 
-class Patched(NamedTuple):
+class PatchValue(NamedTuple):
     """A value of a recording.
 
     Attributes:
@@ -33,7 +33,7 @@ class Patched(NamedTuple):
     place: ValueEdit | None
 
 
-def another_shape(edit: ValueEdit, given: Patched, here: str, recorded: str) -> Exception:
+def another_shape(edit: ValueEdit, given: PatchValue, here: str, recorded: str) -> Exception:
     """The error for a recorded value with other sizes."""
     return shape_error(
         f'edit: "{edit.text}" has another shape in that recording.',
@@ -77,11 +77,11 @@ def put(edit: ValueEdit, result: Any, axis: Dim | None) -> Any:
 def _with_value(edit: ValueEdit, old: Tensor, axis: Dim | None) -> Tensor:
     dims = old.dims
     entries = {axis if name == "source" and axis is not None else name: at for name, at in edit.entries.items()}
-    chosen = Chosen(f'edit: "{edit.text}"', entries or ..., dims, f'rf.edit(model, {{"{edit.path}"}})')
+    chosen = NamedEntries(f'edit: "{edit.text}"', entries or ..., dims, f'rf.edit(model, {{"{edit.path}"}})')
     value = edit.value
-    if callable(value) and not isinstance(value, Patched):
+    if callable(value) and not isinstance(value, PatchValue):
         value = value(old)
-    if isinstance(value, Patched):
+    if isinstance(value, PatchValue):
         value = _read(edit, value, old, chosen)
     if isinstance(value, Tensor):
         new = under_names(value, dims)
@@ -96,7 +96,7 @@ def _with_value(edit: ValueEdit, old: Tensor, axis: Dim | None) -> Tensor:
     return new.copy_transpose(dims)
 
 
-def _of_array(edit: ValueEdit, value: Any, old: Tensor, chosen: Chosen) -> Tensor:
+def _of_array(edit: ValueEdit, value: Any, old: Tensor, chosen: NamedEntries) -> Tensor:
     """A number or an array over the entries, as a Tensor over all dims."""
     value = value.detach().cpu().numpy() if hasattr(value, "detach") else value
     try:
@@ -115,13 +115,13 @@ def _of_array(edit: ValueEdit, value: Any, old: Tensor, chosen: Chosen) -> Tenso
     return new_tensor(old.backend.from_numpy(full, dtype=old.dtype, device=old.device), old.dims)
 
 
-def _read(edit: ValueEdit, given: Patched, old: Tensor, chosen: Chosen) -> Any:
+def _read(edit: ValueEdit, given: PatchValue, old: Tensor, chosen: NamedEntries) -> Any:
     value, host = given.value, given.value.copy_transpose(given.value.dims).numpy()
     if host.shape != tuple(dim.extent for dim in old.dims):
         raise another_shape(edit, given, shape_of(old), shape_of(value))
     place = given.place
     from_there = (
-        chosen if place is None else Chosen(f'edit: "{place.text}"', dict(place.entries) or ..., value.dims, "")
+        chosen if place is None else NamedEntries(f'edit: "{place.text}"', dict(place.entries) or ..., value.dims, "")
     )
     return from_there.of(host)
 

@@ -10,7 +10,7 @@ import torch
 
 from rfnb.core.tree import map_nested
 from rfnb.interop.tape import Tape, TapeCall
-from rfnb.interop.tape_comparison import Apart
+from rfnb.interop.tape_comparison import TensorDifference
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LeakSource:
         return f"{what} [batch={self.batch}, time={self.time}] ({how})"
 
 
-def nan_birth(tape: Tape, call: TapeCall, far: Apart | None) -> TapeCall | None:
+def nan_birth(tape: Tape, call: TapeCall, far: TensorDifference | None) -> TapeCall | None:
     """The call that made the first NaN before a call, from numbers; None if there is none."""
     if far is None or not any(math.isnan(each) for each in far.values):
         return None
@@ -50,7 +50,14 @@ def _has_nan(made: list[torch.Tensor]) -> bool:
 
 
 def source_of(
-    check: Any, tape: Tape, call: TapeCall, far: Apart | None, inputs: Any, side: str, row: int | None, born: bool
+    check: Any,
+    tape: Tape,
+    call: TapeCall,
+    far: TensorDifference | None,
+    inputs: Any,
+    side: str,
+    row: int | None,
+    born: bool,
 ) -> LeakSource | None:
     """The padding cell that causes a difference, or a cell of another sequence if no padding does.
 
@@ -126,7 +133,9 @@ def _nan_cell(call: TapeCall, real: torch.Tensor) -> LeakSource | None:
     return None
 
 
-def _gradients(check: Any, call: TapeCall, far: Apart | None, inputs: Any, real: torch.Tensor) -> torch.Tensor | None:
+def _gradients(
+    check: Any, call: TapeCall, far: TensorDifference | None, inputs: Any, real: torch.Tensor
+) -> torch.Tensor | None:
     """{batch, time}: the sensitivity of the cell to each cell of the first values; None without gradients."""
     leaves: list[torch.Tensor] = []
 

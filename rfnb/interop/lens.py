@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rfnb.core.errors import shape_error, value_error
-from rfnb.interop.measurement import Measured
+from rfnb.interop.measurement import Measurement
 from rfnb.interop.metrics import called, check_model, layers_of, logits_of
 from rfnb.interop.seen.edited import swapped
 from rfnb.interop.seen.replaced import InPlaceHere, Replaced, asking
@@ -20,7 +20,7 @@ from rfnb.interop.sweep import first_tensor
 _replaced = Replaced()
 
 
-class Lens(Measured):
+class Lens(Measurement):
     """The predictions after each layer: the probability of a token, {layer, position} or {sequence, layer, position}.
 
     Attributes:

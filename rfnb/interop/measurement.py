@@ -1,4 +1,4 @@
-"""Measured: numbers over two named, labelled axes, with reference numbers; the result of sweeps, lenses and attributions.
+"""Measurement: numbers over two named, labelled axes, with reference numbers; the result of sweeps, lenses and attributions.
 
 sweep[2, 5], np.asarray(sweep), sweep.max()     # as an array
 print(sweep); rf.show(sweep)                    # as a table, as a map
@@ -21,7 +21,7 @@ _WIDE = 12  # columns of a table
 _OF_SUMS = re.compile(r"not sum to 1|^weight on ")  # what a view says of rows that are distributions
 
 
-class Measured(np.lib.mixins.NDArrayOperatorsMixin):
+class Measurement(np.lib.mixins.NDArrayOperatorsMixin):
     """Numbers [row, column], or [sequence, row, column].
 
     Attributes:
@@ -64,7 +64,7 @@ class Measured(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return getattr(ufunc, method)(
-            *(np.asarray(each) if isinstance(each, Measured) else each for each in inputs), **kwargs
+            *(np.asarray(each) if isinstance(each, Measurement) else each for each in inputs), **kwargs
         )
 
     def __getitem__(self, key: Any) -> Any:
@@ -113,7 +113,7 @@ def _number(value: Any) -> str:
     return " ".join(f"{each:.3f}" for each in np.asarray(value, np.float64).reshape(-1))
 
 
-def spec(measured: Measured, *, title: str | None = None, live: bool = False) -> Spec:
+def spec(measured: Measurement, *, title: str | None = None, live: bool = False) -> Spec:
     """The spec of its view: a map with a row per label. For a sweep it shows the recovered fraction.
 
     Args:

@@ -38,7 +38,7 @@ class PaddedAxis:
         return torch.arange(begin, begin + length, device="cpu")
 
 
-class Padded:
+class PaddedInputs:
     """Inputs with their ragged axes.
 
     Attributes:
@@ -148,7 +148,7 @@ class Padded:
 
     def other(self, more: int) -> Any:
         """The inputs with other values in the padding, and padded by this many further cells."""
-        return Padded(self.refilled(), self.streams, self.batch, self.told).longer(more)
+        return PaddedInputs(self.refilled(), self.streams, self.batch, self.told).longer(more)
 
     def until(self, length: int) -> Any:
         """The first `length` cells."""
@@ -169,7 +169,7 @@ def _says_padding(value: torch.Tensor, stream: PaddedAxis, batch: int) -> bool:
     return bool((own == stream.real).all()) or bool((own != stream.real).all())
 
 
-def padded_inputs(what: str, inputs: Any, lengths: Sequence[int] | torch.Tensor | None) -> Padded:
+def padded_inputs(what: str, inputs: Any, lengths: Sequence[int] | torch.Tensor | None) -> PaddedInputs:
     """Determine which cells of the inputs are padding.
 
     Raises:
@@ -237,7 +237,7 @@ def padded_inputs(what: str, inputs: Any, lengths: Sequence[int] | torch.Tensor 
     batch = len(next(iter(streams.values())).lengths)
     if all(min(stream.lengths) == stream.size for stream in streams.values()) or batch < 2:
         raise value_error(f"{what}: the inputs have no padding.", shapes, rule, fix)
-    return Padded(inputs, streams, batch, lengths is not None)
+    return PaddedInputs(inputs, streams, batch, lengths is not None)
 
 
 def _stream_of(path: str, tensor: torch.Tensor) -> PaddedAxis | None:

@@ -12,7 +12,7 @@ import torch
 from rfnb.core.block import block
 from rfnb.core.errors import shape_error, value_error
 from rfnb.interop.edit import edited
-from rfnb.interop.measurement import Measured, spec
+from rfnb.interop.measurement import Measurement, spec
 from rfnb.interop.metrics import Metric, called, check_model, layers_of, measured
 from rfnb.interop.seen.edited import swapped
 from rfnb.interop.seen.replaced import InPlaceHere, Replaced, asking
@@ -32,7 +32,7 @@ def patch_sweep(
     layers: Sequence[str] | None = None,
     labels: Sequence[Any] | None = None,
     live: bool = False,
-) -> Measured:
+) -> Measurement:
     """Measure a number of the corrupted run with one value of the clean run patched in, for each such value.
 
         sweep = rf.patch_sweep(gpt, ids, other_ids, (3, 7))     # layers x positions; sweep.recovered, rf.show(sweep)
@@ -72,7 +72,7 @@ def patch_sweep(
     paths = layers_of("patch_sweep", model, layers)
     with torch.no_grad():
         run = lambda inputs: float(measured("patch_sweep", metric, called(model, inputs)).mean())  # noqa: E731
-        made: Measured | None = None
+        made: Measurement | None = None
         view: Any = None
         for row, numbers in enumerate(
             (_heads if over == "head" else _states)(model, paths, clean, run, corrupted, over)
@@ -82,7 +82,7 @@ def patch_sweep(
                 columns = labels if over == "position" and labels is not None else list(range(len(numbers[2])))
                 columns = ["all"] if over == "layer" else columns
                 values = np.full((len(paths), len(numbers[2])), numbers[1])
-                made = Measured("metric", values, ("layer", paths), (over, columns), beside=before)
+                made = Measurement("metric", values, ("layer", paths), (over, columns), beside=before)
             if len(numbers[2]) != made.shape[1]:
                 raise shape_error(
                     "patch_sweep: the layers have different sizes.",
@@ -97,7 +97,7 @@ def patch_sweep(
     return made
 
 
-def _shown(made: Measured, view: Any, more: bool) -> Any:
+def _shown(made: Measurement, view: Any, more: bool) -> Any:
     from rfnb.viz.view import View
 
     if view is None:

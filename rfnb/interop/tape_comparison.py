@@ -16,14 +16,14 @@ _MOST_CALLS = 2000  # calls per module call that are matched by name
 _MOST_WAYS = 24  # alignments tried for the axes of a pair
 
 
-class LaidAxis(NamedTuple):
+class AlignedAxis(NamedTuple):
     """An axis of a tensor aligned with that of another: its cells that the other one has (None: all), and its role."""
 
     cells: torch.Tensor | None
     name: str
 
 
-class Apart(NamedTuple):
+class TensorDifference(NamedTuple):
     """The difference between two tensors.
 
     Attributes:
@@ -39,7 +39,7 @@ class Apart(NamedTuple):
     values: tuple[float, float]
 
 
-Options = Callable[[int, int], list[LaidAxis]]
+Options = Callable[[int, int], list[AlignedAxis]]
 """Of the sizes of an axis in both tensors, the ways to lay them beside each other."""
 
 
@@ -60,11 +60,13 @@ def relative(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.where(far.isnan() | far.isinf(), torch.full_like(far, torch.inf), far)
 
 
-def apart(a: torch.Tensor, b: torch.Tensor, options: Options, tolerance: float, time: str = "time") -> Apart | None:
+def apart(
+    a: torch.Tensor, b: torch.Tensor, options: Options, tolerance: float, time: str = "time"
+) -> TensorDifference | None:
     """The difference of two tensors in the alignment that minimises it; None if none fits."""
     if a.ndim != b.ndim or a.layout != torch.strided or b.layout != torch.strided:
         return None
-    found: tuple[float, torch.Tensor, tuple[LaidAxis, ...], torch.Tensor] | None = None
+    found: tuple[float, torch.Tensor, tuple[AlignedAxis, ...], torch.Tensor] | None = None
     ways = itertools.product(*(options(p, q) for p, q in zip(a.shape, b.shape)))
     for way in itertools.islice(ways, _MOST_WAYS):
         part = a
@@ -72,7 +74,7 @@ def apart(a: torch.Tensor, b: torch.Tensor, options: Options, tolerance: float, 
             if each.cells is not None:
                 part = part.index_select(axis, each.cells.to(a.device))
         if not part.numel():
-            return Apart(0.0, {}, (), (0.0, 0.0))
+            return TensorDifference(0.0, {}, (), (0.0, 0.0))
         far = relative(part, b)
         most = float(far.max())
         if found is None or most < found[0]:
@@ -83,15 +85,17 @@ def apart(a: torch.Tensor, b: torch.Tensor, options: Options, tolerance: float, 
         return None
     most, far, way, part = found
     if most <= tolerance:
-        return Apart(most, {}, (), (0.0, 0.0))
+        return TensorDifference(most, {}, (), (0.0, 0.0))
     cell, place = _first_cell(far, way, tolerance)
     values = [each[place] for each in (part, b)] if place else [part.reshape(-1)[0], b.reshape(-1)[0]]
     numbers = [float(each.abs() if each.is_complex() else each.detach()) for each in values]
     there = tuple(index if each.cells is None else int(each.cells[index]) for index, each in zip(place, way))
-    return Apart(most, cell, there, (numbers[0], numbers[1]))
+    return TensorDifference(most, cell, there, (numbers[0], numbers[1]))
 
 
-def _first_cell(far: torch.Tensor, way: Sequence[LaidAxis], tolerance: float) -> tuple[dict[str, int], tuple[int, ...]]:
+def _first_cell(
+    far: torch.Tensor, way: Sequence[AlignedAxis], tolerance: float
+) -> tuple[dict[str, int], tuple[int, ...]]:
     """The differing cells at the first such time, of which the largest difference."""
     if not far.ndim:
         return {}, ()
@@ -159,7 +163,7 @@ class TapePair:
         begins = [each for each in calls if not any(self._is(read, DIFFERS) for read in self.one.calls[each].reads)]
         return self.one.calls[min(begins)] if begins else None
 
-    def blamed(self, call: TapeCall) -> tuple[TapeCall, Apart | None] | None:
+    def blamed(self, call: TapeCall) -> tuple[TapeCall, TensorDifference | None] | None:
         """The call to blame if a call's inputs were made differently on the other tape: the call that made the input, and
         its difference; without a difference, the first call of a module that is missing on the other tape. None if all
         inputs are equal.
@@ -183,7 +187,7 @@ class TapePair:
                     return own if self._is(read, UNKNOWN) else theirs, far
         return None
 
-    def apart(self, call: TapeCall) -> Apart | None:
+    def apart(self, call: TapeCall) -> TensorDifference | None:
         """The difference of the first differing result of a call."""
         pair = self.pairs[call.index]
         if pair is None:

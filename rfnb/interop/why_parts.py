@@ -25,7 +25,7 @@ from rfnb.core.vocabulary import labels_by_index
 from rfnb.interop.attribution import integrated
 from rfnb.interop.batched_calls import BatchedCalls, CallsAgain
 from rfnb.interop.generated_scores import GeneratedScores
-from rfnb.interop.measurement import Measured
+from rfnb.interop.measurement import Measurement
 from rfnb.interop.seen.generate import generating
 from rfnb.trace.event import Event
 
@@ -40,7 +40,7 @@ _LOOKUPS = (torch.nn.functional.embedding, torch.embedding)
 _TO_HOST = (torch.Tensor.numpy, torch.Tensor.__array__)
 
 
-class MarginParts(Measured):
+class MarginParts(Measurement):
     """The parts of a margin, {step, cause}, by integrated gradients. They sum to the margin.
 
     They are integrated until the error is at most 1 % of the margin, or of half its distance from the baseline if that

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 
 
-class NoCollection:
+class CollectionPause:
     """Disables garbage collection from its creation to `end`, or until it is released because an import failed."""
 
     def __init__(self) -> None:

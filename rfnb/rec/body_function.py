@@ -28,7 +28,7 @@ _MISSING = object()
 _SCOPES = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef
 
 
-class BodyAgain:
+class BodyFunction:
     """The body of the with-block that a frame is executing.
 
     Args:

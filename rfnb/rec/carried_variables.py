@@ -27,9 +27,9 @@ from rfnb.core.place import in_package, warn_at
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import values_in
-from rfnb.rec.body_function import BodyAgain
+from rfnb.rec.body_function import BodyFunction
 from rfnb.rec.body_names import BodyNames, names_in, names_of_for
-from rfnb.rec.dry_run import NotKnown
+from rfnb.rec.dry_run import UnknownBehaviour
 from rfnb.rec.modes import modes_now
 from rfnb.rec.reachable_objects import (
     DEEP,
@@ -184,10 +184,10 @@ class CarriedByWith:
 
     def _ask_next_steps(self, changes: list[_Change], frame: FrameType, recording: Recording) -> None:
         """Run the next steps to see whether they differ from the first."""
-        body = BodyAgain(frame, self._begin, self._loop)
+        body = BodyFunction(frame, self._begin, self._loop)
         try:
             if body.call is None:
-                raise NotKnown("the source of the body is missing")
+                raise UnknownBehaviour("the source of the body is missing")
             code = frame.f_code
             variables = _variables(frame, {*names_of(code), *frame.f_locals})
             after, of_libraries = (reached(variables, look, names_of(code)) for look in (DEEP, WIDE))
@@ -199,8 +199,8 @@ class CarriedByWith:
                     slot.put_back()
                 left = [slot.path for slot in reversed(after) if not slot.put_back()]
             if found is None and left:
-                raise NotKnown(f"{left[0]} cannot be restored")
-        except NotKnown:
+                raise UnknownBehaviour(f"{left[0]} cannot be restored")
+        except UnknownBehaviour:
             handles = {id(output.handle) for output in self._loop._outputs.all}
             change = next((each for each in changes if _may_differ(each, handles)), None)
             if change is not None:

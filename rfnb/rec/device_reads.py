@@ -21,7 +21,7 @@ class Value:
     def __init__(self, raw: Any, backend: Any):
         self._raw, self._backend, self._host = raw, backend, None
         self.shape: tuple[int, ...] = backend.get_shape_tuple_raw(raw)
-        self._wanted: Wanted | None = None
+        self._wanted: DeviceReads | None = None
 
     @property
     def is_here(self) -> bool:
@@ -30,12 +30,12 @@ class Value:
 
     def __call__(self) -> np.ndarray:
         if self._host is None:
-            (Wanted([self]) if self._wanted is None else self._wanted).bring()
+            (DeviceReads([self]) if self._wanted is None else self._wanted).bring()
         assert self._host is not None
         return self._host
 
 
-class Wanted:
+class DeviceReads:
     """The values of a loop that the host will read.
 
     Attributes:

@@ -20,7 +20,7 @@ _OF_SYSTEM = {
 }  # fmt: skip
 
 
-class NotKnown(BaseException):
+class UnknownBehaviour(BaseException):
     """The step's behaviour cannot be determined."""
 
 
@@ -37,14 +37,14 @@ class _Muted(io.TextIOBase):
         pass
 
 
-class Quiet(Undone):
-    """A with-block in which nothing is printed or logged, and writing elsewhere raises NotKnown.
+class DryRun(Undone):
+    """A with-block in which nothing is printed or logged, and writing elsewhere raises UnknownBehaviour.
 
     Attributes:
         stops: Further functions to call then.
 
     Raises:
-        NotKnown: If a profiler is active, whose place this needs.
+        UnknownBehaviour: If a profiler is active, whose place this needs.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Quiet(Undone):
     def begin(self) -> None:
         """Mute the output of this thread."""
         if sys.getprofile() is not None:
-            raise NotKnown("a profiler is at work")
+            raise UnknownBehaviour("a profiler is at work")
         self._logged = logging.root.manager.disable
         self._muted = [(name, _Muted(getattr(sys, name))) for name in ("stdout", "stderr")]
         for name, muted in self._muted:
@@ -95,11 +95,11 @@ def _stop_writing(frame: Any, event: str, called: Any) -> None:
     module = called.__module__ or type(owner).__module__
     if name in _WRITES and type(owner).__module__ in ("_io", "socket", "_socket"):
         if not isinstance(owner, (io.StringIO, io.BytesIO)):
-            raise NotKnown("it writes to a file")
+            raise UnknownBehaviour("it writes to a file")
     elif (
         module in _OUTSIDE
         or (module, name) == ("_queue", "put")  # on the way to another thread
         or (module in ("posix", "nt") and name in _OF_SYSTEM)
         or (name == "open" and module in ("io", "_io"))
     ):
-        raise NotKnown(f"it calls {module}.{name}")
+        raise UnknownBehaviour(f"it calls {module}.{name}")

@@ -18,7 +18,7 @@ from rfnb.core.tree import leaves
 from rfnb.rec.ends import Ends, EndsOfAxis
 from rfnb.rec.lowering import NotLowered
 from rfnb.rec.program import Program
-from rfnb.rec.raw_trace import Circumstances, SeenOps, guard, input_names, own_array
+from rfnb.rec.raw_trace import Circumstances, TracedOps, guard, input_names, own_array
 from rfnb.rec.recorder import Node
 from rfnb.rec.recording import Recording
 from rfnb.rec.shared_code import program_of
@@ -106,7 +106,7 @@ class FirstStep:
         if not all(_is_like(value, after[path]) for path, value in before.items()):
             return None
         calls = [without_kept(node.calls) for node in nodes if node.calls is not None]
-        seen = SeenOps(nodes, [each.value for each in found], [(each, []) for each in calls])
+        seen = TracedOps(nodes, [each.value for each in found], [(each, []) for each in calls])
         named = input_names([*given, *before], {**names, **{path: path for path in before}})
         inputs = {id(value._raw): named[key] for key, value in (given | before).items()}
         if len(calls) != len(nodes) or len(inputs) != len(named) or seen.changes:

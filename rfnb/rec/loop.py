@@ -37,7 +37,7 @@ from rfnb.rec.output import handle_of
 from rfnb.rec.outputs import Outputs
 from rfnb.rec.selections import Selections
 from rfnb.rec.states import States
-from rfnb.rec.thread_snapshot import Before
+from rfnb.rec.thread_snapshot import ThreadSnapshot
 from rfnb.trace.probe import _open, listening, probe, trace_context
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _nothing = contextlib.nullcontext()
 class _Recorded:
     """A with-block whose body is recorded."""
 
-    def __init__(self, block: Any, steps: Generator[int], step: RecordedStep, before: Before):
+    def __init__(self, block: Any, steps: Generator[int], step: RecordedStep, before: ThreadSnapshot):
         self.block, self.steps, self.step, self.before = block, steps, step, before
         self.carried: CarriedByWith | None = None
 
@@ -286,7 +286,7 @@ class Loop(NotPicklable, NearNames):
     # -- running -----------------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[int]:
-        return self._steps(Before(), in_python=True)
+        return self._steps(ThreadSnapshot(), in_python=True)
 
     def __enter__(self) -> Loop:
         """Record the first step; see `rfnb/rec/recorded_step.py`."""
@@ -299,7 +299,7 @@ class Loop(NotPicklable, NearNames):
         none = (over_axis or self.max_seq_len is not None) and self._max_steps() == 0
         step = RecordedStep(self.step, name=self.name, axis=self.axis, ends=self._ends, no_steps=none)
         # Until it is known how the block is left.
-        before = Before(interrupted=True)
+        before = ThreadSnapshot(interrupted=True)
         steps = self._steps(before, in_python=False)
         self._recorded = _Recorded(block, steps, step, before)
         try:
@@ -346,7 +346,7 @@ class Loop(NotPicklable, NearNames):
 
     __exit__: Any = Exit(_leave_with, _over)
 
-    def _steps(self, before: Before, *, in_python: bool) -> Generator[int]:
+    def _steps(self, before: ThreadSnapshot, *, in_python: bool) -> Generator[int]:
         """Run all steps; yield the index of each step that the body makes."""
         self._check_new()
         if in_python:
@@ -392,7 +392,7 @@ class Loop(NotPicklable, NearNames):
         finally:
             self._close(step, before)
 
-    def _close(self, step: Step, before: Before) -> None:
+    def _close(self, step: Step, before: ThreadSnapshot) -> None:
         """Leave the loop. An interrupt may strike here too, so this runs twice."""
         loop_stack.leave(self)
         self._phase = "after"

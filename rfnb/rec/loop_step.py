@@ -29,7 +29,7 @@ from rfnb.ops.frames import Frames, frames, no_frame
 from rfnb.ops.operands import as_tensor
 from rfnb.rec.ends import Ends
 from rfnb.rec.outputs import Outputs
-from rfnb.rec.selections import Decided
+from rfnb.rec.selections import LabelDecision
 from rfnb.rec.states import States
 
 _MISSING = object()
@@ -50,7 +50,7 @@ class Step(NotPicklable):
         self.states, self.outputs = states, outputs
 
     @property
-    def decisions(self) -> Sequence[Decided]:
+    def decisions(self) -> Sequence[LabelDecision]:
         """The external decisions for the choice of this step."""
         return ()
 
@@ -63,7 +63,7 @@ class Step(NotPicklable):
         """Report that a decision cannot be carried out and is skipped."""
         raise error
 
-    def decide_next(self, decided: Decided) -> None:
+    def decide_next(self, decided: LabelDecision) -> None:
         """A decision for the next step's choice that follows from one for this step."""
         raise AssertionError("who has decisions for a step has them for the next one too")
 

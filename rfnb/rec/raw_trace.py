@@ -52,7 +52,7 @@ class Circumstances:
         return not changed and not is_intercepted() and not isinstance(Tensor.__dict__["_raw"], property)
 
 
-class SeenOps:
+class TracedOps:
     """Ops that were run, and their calls.
 
     Args:
@@ -106,7 +106,7 @@ class SeenOps:
         return True
 
 
-class Watched(SeenOps):
+class RawTrace(TracedOps):
     """Ops that are run and watched.
 
     Args:

@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import leaves, map_nested
-from rfnb.rec.dry_run import Quiet
+from rfnb.rec.dry_run import DryRun
 from rfnb.rec.recorder import Recorder
 from rfnb.rec.step_tensor import StepTensor, recording_error
 
@@ -42,7 +42,7 @@ class Recording(NotPicklable):
         self.end: tuple[Any, bool] | None = None
         self.reads: dict[str, list[Any]] = {}
         self.brought: set[int] = set()
-        self.quiet = Quiet()
+        self.quiet = DryRun()
         self._lent: list[tuple[str, Any, Any]] = []
 
     def lend(self, name: str, value: Any, original: Any) -> Any:

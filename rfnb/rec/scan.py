@@ -21,7 +21,7 @@ from rfnb.rec.loop_stack import check_frames
 from rfnb.rec.nested import structure_text, where_nested
 from rfnb.rec.selection import align_host
 from rfnb.rec.tensor_array import TensorArray, check_like
-from rfnb.rec.thread_snapshot import Before
+from rfnb.rec.thread_snapshot import ThreadSnapshot
 from rfnb.rec.while_loop import check_state
 
 
@@ -64,7 +64,7 @@ def scan(
     """
     _check_arguments(spatial_dim, xs, cond)
     check_frames("scan", spatial_dim)
-    before = Before()
+    before = ThreadSnapshot()
     steps: _OverDim | _WhileCond
     if spatial_dim is not None:
         steps = _OverDim(spatial_dim)

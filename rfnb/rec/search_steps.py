@@ -19,7 +19,7 @@ from rfnb.rec.first_step import without_kept
 from rfnb.rec.lowering import NotLowered
 from rfnb.rec.output import Output
 from rfnb.rec.program import Listing, Program
-from rfnb.rec.raw_trace import Circumstances, Registers, SeenOps, attributes, guard, input_names, own_array
+from rfnb.rec.raw_trace import Circumstances, Registers, TracedOps, attributes, guard, input_names, own_array
 from rfnb.rec.segment import Segment
 from rfnb.rec.shared_code import program_of
 
@@ -56,12 +56,12 @@ class Body(NamedTuple):
     end: tuple[int, bool]
 
 
-class ChosenSteps(NotPicklable):
+class SearchSteps(NotPicklable):
     """The steps of a loop that ends by a condition and makes one choice per step."""
 
     def __init__(self, body: Body):
         self._body = body
-        self._steps: _ChosenSteps | None = None
+        self._steps: _SearchSteps | None = None
         self._tries, self._failed, self._not_before = 0, 0, 0
         self._choices: list[Listing] = []
         self._guards: tuple[Any, Any] = ({}, {})  # of the states and of the next values, for these programs
@@ -132,7 +132,7 @@ class ChosenSteps(NotPicklable):
         inputs, results = {id(raw): names[key] for key, raw in given.items()}, [leaf._raw for leaf in after.values()]
         try:
             program = program_of(
-                SeenOps([], []), inputs, results, lambda place: _FOLLOW, [*names.values()], end=without_kept(calls),
+                TracedOps([], []), inputs, results, lambda place: _FOLLOW, [*names.values()], end=without_kept(calls),
                 backend=backend,
             )  # fmt: skip
         except NotLowered:
@@ -161,7 +161,7 @@ class _Follow(NamedTuple):
     registers: list[int]
 
 
-class _ChosenSteps:
+class _SearchSteps:
     """Runs steps on raw arrays under the conditions that hold for them.
 
     Args:
@@ -172,7 +172,7 @@ class _ChosenSteps:
         choose: See `Selection.again`.
     """
 
-    def __init__(self, of: ChosenSteps, body: Body, key: Any, guards: Any, calls: Any, like: Any, choose: Any):
+    def __init__(self, of: SearchSteps, body: Body, key: Any, guards: Any, calls: Any, like: Any, choose: Any):
         self._of, self._body, self._key, self._guards, self._like, self.choose = of, body, key, guards, like, choose
         self._before, self._after = calls
         self._same, self._attributes = True, list[dict[str, Any]]()
@@ -287,8 +287,8 @@ def _guards(values: dict[Any, Tensor]) -> dict[Any, Any]:
 
 
 def _steps_like(
-    of: ChosenSteps, body: Body, now: Circumstances, guards: Any, registers: Registers, chosen: Any
-) -> _ChosenSteps | None:
+    of: SearchSteps, body: Body, now: Circumstances, guards: Any, registers: Registers, chosen: Any
+) -> _SearchSteps | None:
     """Steps that repeat the one with these registers; None if some of its ops are not in a program."""
     if registers[body.labels] is not chosen.tokens or any(type(registers[each]) is not Tensor for each in body.states):
         return None
@@ -304,4 +304,4 @@ def _steps_like(
             known += found[2]
     like = {register: attributes(registers[register]) for register in known}
     wanted = {body.scores, body.end[0], *(register for _, register in body.outputs if register is not None)}
-    return _ChosenSteps(of, body, now.key, guards, calls, like, chosen.again) if wanted <= like.keys() else None
+    return _SearchSteps(of, body, now.key, guards, calls, like, chosen.again) if wanted <= like.keys() else None

@@ -3,7 +3,7 @@
 The body runs once in a `with`, and in every step in a `for`. If it changed something that it may read (a flag, a cache, a list), it runs
 here twice more without computing: each op call is compared with that of the first step and returns its result, as values of a new step.
 So no random number is drawn, no event is sent, no choice is made. Changes made by the body are undone and its prints and logs are
-hidden; before it would write to a file, a socket or another process it is stopped, and the outcome is unknown (`NotKnown`).
+hidden; before it would write to a file, a socket or another process it is stopped, and the outcome is unknown (`UnknownBehaviour`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tree import map_nested, values_in
 from rfnb.rec import loop_stack
 from rfnb.rec.draws import DrawWatch
-from rfnb.rec.dry_run import NotKnown
+from rfnb.rec.dry_run import UnknownBehaviour
 from rfnb.rec.loop_step import StepAround
 from rfnb.rec.modes import modes_now
 from rfnb.rec.recorder import Node
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _STEPS = 2
 
 
-class Differs(BaseException):
+class StepDifference(BaseException):
     """The step differs from the first. Not an Exception, so that no body catches it as one of its own."""
 
 
@@ -49,12 +49,12 @@ def difference(body: Callable[[], Any], loop: Any, recording: Recording) -> str 
         loop: The loop, whose step 0 is recorded.
 
     Raises:
-        NotKnown: If it cannot be determined.
+        UnknownBehaviour: If it cannot be determined.
     """
     recorder, outputs, step = recording.recorder, loop._outputs, loop.step
     owner = recorder.owner
     if loop_stack.are_recorded():
-        raise NotKnown("a loop around it is recorded too")
+        raise UnknownBehaviour("a loop around it is recorded too")
     try:
         for index in range(1, 1 + _STEPS):
             again = _StepAgain(step, recording)
@@ -64,7 +64,7 @@ def difference(body: Callable[[], Any], loop: Any, recording: Recording) -> str 
                 with recording.quiet, again.answering():
                     body()
                     again.end_step()
-            except Differs as found:
+            except StepDifference as found:
                 return f"step {index}: {found}"
             except Exception as error:
                 return f"step {index}: {type(error).__name__}{_place_of(error)}"
@@ -110,7 +110,7 @@ class _StepAgain(StepAround):
     def read(self, name: str) -> Any:
         reads = self._recording.reads.get(name)
         if reads is None:
-            raise Differs(f'state "{name}" is read')
+            raise StepDifference(f'state "{name}" is read')
         count = self._reads.get(name, 0)
         self._reads[name] = count + 1
         if count < len(reads):
@@ -126,17 +126,17 @@ class _StepAgain(StepAround):
             if self._same(known, source) and not any(frame is each for each in self._frames):
                 self._frames.append(frame)
                 return self._new(frame)
-        raise Differs("a frame of another tensor is read")
+        raise StepDifference("a frame of another tensor is read")
 
     def index(self) -> Tensor:
         if self._recording.index is None:
-            raise Differs("iter_idx is read")
+            raise StepDifference("iter_idx is read")
         return self._new(self._recording.index)
 
     def output(self, value: Tensor, last: bool) -> Tensor:
         outputs = self._recording.outputs
         if self._outputs_given == len(outputs):
-            raise Differs("one more value is collected")
+            raise StepDifference("one more value is collected")
         self._compare(outputs[self._outputs_given], (value, last), lambda: "another value is collected")
         return value
 
@@ -172,11 +172,13 @@ class _StepAgain(StepAround):
         if not alike and not op.draws and not op.decides and not any(map(owns, values_in([args, kwargs]))):
             return outside(op)(*args, **kwargs)  # the same in all steps; else who gets it tells
         if node is None:
-            raise Differs(f"{op.name} is called once more, {self._here()}")
+            raise StepDifference(f"{op.name} is called once more, {self._here()}")
         if not alike and node.op is op:
-            raise Differs(f"{op.name} gets other arguments, {self._here()}")
+            raise StepDifference(f"{op.name} gets other arguments, {self._here()}")
         if not alike:
-            raise Differs(f"{op.name} is called, {self._here()}, in place of {node.name}, {place_text(node.place)}")
+            raise StepDifference(
+                f"{op.name} is called, {self._here()}, in place of {node.name}, {place_text(node.place)}"
+            )
         self._calls += 1
         return self._new(node.result)
 
@@ -191,7 +193,7 @@ class _StepAgain(StepAround):
 
     def _compare(self, before: Any, now: Any, words: Callable[[], str]) -> None:
         if not self._same(before, now):
-            raise Differs(f"{words()}, {self._here()}")
+            raise StepDifference(f"{words()}, {self._here()}")
 
     def _new(self, value: Any) -> Any:
         """A recorded value as a value of this step."""
@@ -214,16 +216,18 @@ class _StepAgain(StepAround):
         recording, registers = self._recording, self._recorder.registers
         if self._calls < len(self._nodes):
             node = self._nodes[self._calls]
-            raise Differs(f"{node.name}, {place_text(node.place)}, is not called")
+            raise StepDifference(f"{node.name}, {place_text(node.place)}, is not called")
         missing = [name for name in recording.next_states if name not in self._written]
         if missing:
-            raise Differs(f'state "{missing[0]}" is not assigned')
+            raise StepDifference(f'state "{missing[0]}" is not assigned')
         if self._outputs_given < len(recording.outputs) or self._has_end != (recording.end is not None):
-            raise Differs("less is collected" if self._outputs_given < len(recording.outputs) else "there is no end")
+            raise StepDifference(
+                "less is collected" if self._outputs_given < len(recording.outputs) else "there is no end"
+            )
         for register, tensor in self._fresh.items():
             before = registers[register]
             if not self._same((before.sparse_dim, before._feature_dim), (tensor.sparse_dim, tensor._feature_dim)):
-                raise Differs(f'"{tensor.name}" is marked with another dim')
+                raise StepDifference(f'"{tensor.name}" is marked with another dim')
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
@@ -233,7 +237,7 @@ class _StepAgain(StepAround):
 
         def drawn(name: str) -> None:
             if not self._recorder.owner.busy:
-                raise Differs(f"{name} draws random numbers, {place_text(place_of_user(1))}")
+                raise StepDifference(f"{name} draws random numbers, {place_text(place_of_user(1))}")
 
         watch, block = DrawWatch(drawn), Intercepted(self.call)
         self._recording.quiet.stops += [watch.stop, block.stop]

@@ -20,9 +20,9 @@ from rfnb.rec.program import Listing, Program
 from rfnb.rec.raw_trace import (
     Circumstances,
     Op,
+    RawTrace,
     Registers,
     Run,
-    Watched,
     attributes,
     guard,
     input_names,
@@ -46,7 +46,7 @@ class Segment(NotPicklable):
     def __init__(self, ops: Sequence[Op], needed: set[int], names: Mapping[int, str]):
         self.ops, self.variants = list(ops), list[Variant]()
         self._needed, self._names = needed, names
-        self._parts: list[Segment | Alone] | None = None  # some of its ops are no part of a program
+        self._parts: list[Segment | SingleOp] | None = None  # some of its ops are no part of a program
         self._tries = 0
         made = {register for node, _ in ops for register in node.writes}
         reads = dict.fromkeys(register for node, _ in ops for register in node.reads)
@@ -86,7 +86,7 @@ class Segment(NotPicklable):
         inputs = {
             id(registers[register]._raw): name for register, name in input_names(self._reads, self._names).items()
         }
-        seen = Watched(self.ops, registers, dims, watch, bool(now.listeners))
+        seen = RawTrace(self.ops, registers, dims, watch, bool(now.listeners))
         masks = [(index, key) for index, step in enumerate(now.steps) for key in step.masks]
         for number, (index, key) in enumerate(masks):
             inputs[id(now.steps[index].masks[key])] = f"going_on{number}"
@@ -125,18 +125,20 @@ class Segment(NotPicklable):
         ]
 
 
-def segments(ops: Sequence[Op], alone: set[int], needed: set[int], names: Mapping[int, str]) -> list[Segment | Alone]:
+def segments(
+    ops: Sequence[Op], alone: set[int], needed: set[int], names: Mapping[int, str]
+) -> list[Segment | SingleOp]:
     """Groups consecutive ops of the step; ops numbered in `alone` stand by themselves.
 
     Args:
         needed: Registers that are read after them.
     """
     last_read = {register: place for place, (node, _) in enumerate(ops) for register in node.reads}
-    parts: list[Segment | Alone] = []
+    parts: list[Segment | SingleOp] = []
     for by_itself, group in groupby(range(len(ops)), key=alone.__contains__):
         places = list(group)
         if by_itself:
-            parts += [Alone(ops[place][1]) for place in places]
+            parts += [SingleOp(ops[place][1]) for place in places]
             continue
         own = [ops[place] for place in places]
         made = {register for node, _ in own for register in node.writes}
@@ -145,7 +147,7 @@ def segments(ops: Sequence[Op], alone: set[int], needed: set[int], names: Mappin
     return parts
 
 
-class Alone:
+class SingleOp:
     """An op outside any program."""
 
     def __init__(self, run: Run):

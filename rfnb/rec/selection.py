@@ -21,7 +21,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.gather import gather
-from rfnb.rec.device_reads import Value, Wanted, host_value
+from rfnb.rec.device_reads import DeviceReads, Value, host_value
 from rfnb.rec.state_changes import check_same_device
 
 _plans = PlanCache(by_structure=False)
@@ -51,7 +51,7 @@ class Selection(NotPicklable):
     """
 
     again: Any = None
-    wanted: Wanted | None = None
+    wanted: DeviceReads | None = None
 
     def __init__(
         self,

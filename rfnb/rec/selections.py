@@ -16,7 +16,7 @@ from rfnb.core.op import op
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tree import map_nested
-from rfnb.rec.device_reads import Wanted
+from rfnb.rec.device_reads import DeviceReads
 from rfnb.rec.selection import Selection, align_host, pick, rename, take_host
 
 
@@ -34,7 +34,7 @@ class Selections(NotPicklable):
         self.now: Selection | None = None
         self.last: Selection | None = None
         self.steps: list[Selection | None] = []
-        self.wanted = Wanted()
+        self.wanted = DeviceReads()
         self._paths: Paths | None = None  # back through a finished search
 
     def select(self, selection: Selection) -> None:
@@ -73,7 +73,7 @@ def bring(selections: Selections, value: Any) -> Any:
     return value if now is None else map_nested(now.bring, value)
 
 
-class Decided(NamedTuple):
+class LabelDecision(NamedTuple):
     """A label that a hypothesis must take, or must not.
 
     Attributes:

@@ -27,7 +27,7 @@ from rfnb.backends.raw_calls import ASK, CALL, CHANGE, MADE, RawCall
 from rfnb.core.plan_parts import Shape
 from rfnb.rec.lowering import WORDS, Lowering
 from rfnb.rec.program import Program, ProgramCode
-from rfnb.rec.raw_trace import SeenOps
+from rfnb.rec.raw_trace import TracedOps
 
 LIMIT = 1 << 19  # parts of all keys that are kept: some 4 MB
 
@@ -52,7 +52,7 @@ _again = [False]  # for tests: lower also what is shared, and compare
 
 
 def program_of(
-    seen: SeenOps,
+    seen: TracedOps,
     inputs: Mapping[int, str],
     results: Sequence[Any],
     note: Callable[[int], str],
@@ -105,7 +105,7 @@ def program_of(
 
 
 def _lowered(
-    seen: SeenOps,
+    seen: TracedOps,
     inputs: Mapping[int, str],
     results: Sequence[Any],
     names: Sequence[str],

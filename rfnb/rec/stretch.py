@@ -23,8 +23,8 @@ from rfnb.rec.output import Output
 from rfnb.rec.program import Listing, Program
 from rfnb.rec.raw_trace import (
     Circumstances,
+    RawTrace,
     Registers,
-    Watched,
     attributes,
     guard,
     input_names,
@@ -173,7 +173,7 @@ class _WatchedStep:
         self._registers = registers
         ended = self._ends.some or self.kind != _ANY or not self._backend.grad_enabled()
         with nullcontext() if ended else self._ends.step_with_ended(self._index):
-            self._seen = Watched(of.ops.all, registers, dims, self._backend.trace_calls())
+            self._seen = RawTrace(of.ops.all, registers, dims, self._backend.trace_calls())
             self._steps = steps_now()[len(self._now.steps) :]
         given = [register for register, _ in of.sources] + ([] if of.index is None else [of.index])
         self._given = {register: registers[register] for register in given}

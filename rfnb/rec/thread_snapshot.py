@@ -14,7 +14,7 @@ from rfnb.core.finite_padding import only_steps, steps_now
 from rfnb.core.pickling import NotPicklable
 
 
-class Before(NotPicklable):
+class ThreadSnapshot(NotPicklable):
     """Snapshot of the state of this thread and context.
 
     Attributes:

@@ -36,7 +36,7 @@ from rfnb.search.choose import choose, follow, parts_of, tell_at_end
 from rfnb.search.choose_plain import choose_plain
 from rfnb.search.operand_checks import check_scores, no_labels_dim
 from rfnb.search.options import ChoiceOptions
-from rfnb.search.rank import Ranked, flat_of
+from rfnb.search.rank import Ranking, flat_of
 from rfnb.search.score import Fusion, combined, filtered, fused, gumbel, log_prob_of, only_end_label
 from rfnb.search.search_state import Search, host_of, on_backend, place_of
 from rfnb.search.several_sources import choose_several
@@ -283,7 +283,7 @@ def _reference(loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions) ->
     host = labels + np.arange(size) * axis.extent
     index = flat.backend.from_numpy(host, dtype="int64", device=flat.backend.get_device_raw(flat.raw))
     best = rank.take(flat, index)
-    ranked = Ranked(best, index, host_value(best, flat.backend), in_order=False)
+    ranked = Ranking(best, index, host_value(best, flat.backend), in_order=False)
     if not ranked.is_known:
         rank.check_later(search.wanted, flat, ranked, total.dims, None, place_of(loop), only_nan=True)
     elif np.isnan(ranked.host).any():

@@ -15,13 +15,13 @@ from rfnb.ops.where import where
 from rfnb.rec.device_reads import host_value
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
-from rfnb.rec.selections import Decided
+from rfnb.rec.selections import LabelDecision
 from rfnb.search import rank
 from rfnb.search.constraints import NODES, allowed_labels, limit_of, note_nodes, note_written, rule_of
 from rfnb.search.finished_hypotheses import rank_unfinished, tell_with_left
 from rfnb.search.forced_labels import banned, decisions_for, followed, forced
 from rfnb.search.options import ChoiceOptions
-from rfnb.search.rank import Flat, Ranked, flat_of, out_tensor, split_index
+from rfnb.search.rank import FlatScores, Ranking, flat_of, out_tensor, split_index
 from rfnb.search.report import ChoiceRecord, ScoreParts, num_candidates, tell
 from rfnb.search.score import (
     check_log_probs,
@@ -38,7 +38,7 @@ from rfnb.search.search_state import Link, Search, host_of, on_backend, place_of
 
 
 def choose(
-    loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions, *, decided: Sequence[Decided] | None = None
+    loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions, *, decided: Sequence[LabelDecision] | None = None
 ) -> Tensor:
     """Choose the labels of the surviving hypotheses, {batch, beam}.
 
@@ -98,7 +98,7 @@ def choose(
     if options.threshold is not None:
         flat = _pruned(flat, options.threshold)
     # Of several choices of a step they are for the first one.
-    decisions: Sequence[Decided] = ()
+    decisions: Sequence[LabelDecision] = ()
     if loop.step.decisions and not link.position:
         decisions = decisions_for(loop, flat, ended, options.beam_size, decided)
         flat = banned(flat, decisions)
@@ -135,7 +135,7 @@ def choose(
     return labels
 
 
-def follow(search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:
+def follow(search: Search, link: Link, flat: FlatScores, ranked: Ranking) -> Tensor:
     """Continue the loop with the choice; return the labels."""
     parent, label = split_index(flat, ranked.index)
     out_dim, carried = link.dims(ranked.count)
@@ -146,7 +146,9 @@ def follow(search: Search, link: Link, flat: Flat, ranked: Ranked) -> Tensor:
     return labels
 
 
-def tell_at_end(loop: Loop, link: Link, flat: Flat, ranked: Ranked, parts: ScoreParts, options: ChoiceOptions) -> None:
+def tell_at_end(
+    loop: Loop, link: Link, flat: FlatScores, ranked: Ranking, parts: ScoreParts, options: ChoiceOptions
+) -> None:
     """Report all decisions at the end of the step."""
     decision = link.last
     assert decision is not None
@@ -213,18 +215,18 @@ def _custom(
     return total
 
 
-def _pruned(flat: Flat, threshold: float) -> Flat:
+def _pruned(flat: FlatScores, threshold: float) -> FlatScores:
     backend, axis = flat.backend, len(flat.rest)
     best = backend.expand_dims_raw(backend.reduce_raw(flat.raw, "max", (axis,)), axis)
     worse = backend.binary_fn("less")(flat.raw, backend.binary_fn("sub")(best, threshold))
     raw = backend.where_raw(worse, float("-inf"), flat.raw)
-    return Flat(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, backend)
+    return FlatScores(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, backend)
 
 
 def _ranked(
-    flat: Flat, total: Tensor, log_prob: Tensor, options: ChoiceOptions, in_dim: Dim | None, axis: Dim,
+    flat: FlatScores, total: Tensor, log_prob: Tensor, options: ChoiceOptions, in_dim: Dim | None, axis: Dim,
     stay: Callable[[Tensor], Tensor], loop: Loop, search: Search,
-) -> Ranked:  # fmt: skip
+) -> Ranking:  # fmt: skip
     size = options.beam_size
     if options.sampling:
         is_other = bool(loop.step.decisions) or options.threshold is not None  # than the total, in what is left out
@@ -239,8 +241,8 @@ def _ranked(
 
 
 def _sampled(
-    flat: Flat, total: Tensor, log_prob: Tensor, options: ChoiceOptions, axis: Dim, in_dim: Dim | None
-) -> Ranked:
+    flat: FlatScores, total: Tensor, log_prob: Tensor, options: ChoiceOptions, axis: Dim, in_dim: Dim | None
+) -> Ranking:
     """Let each hypothesis continue with a label drawn from its distribution (Gumbel-max); its score is the model's."""
     backend, place = flat.backend, len(flat.rest)
     blocked = total == float("-inf")
@@ -260,12 +262,12 @@ def _sampled(
         )
         index = backend.binary_tensors_fn("add")(label, starts)
     scores = rank.take(flat, index)
-    return Ranked(scores, index, host_value(scores, backend), in_order=False)
+    return Ranking(scores, index, host_value(scores, backend), in_order=False)
 
 
 def parts_of(
-    flat: Flat, total: Tensor, free: Tensor, limits: dict[str, Tensor] | None, own: Tensor, base: Tensor | None, options: ChoiceOptions,
-    has_ended: Tensor | None,
+    flat: FlatScores, total: Tensor, free: Tensor, limits: dict[str, Tensor] | None, own: Tensor, base: Tensor | None,
+    options: ChoiceOptions, has_ended: Tensor | None,
 ) -> ScoreParts:  # fmt: skip
     """The parts of the scores that are reported to listeners."""
 
@@ -296,7 +298,7 @@ def _zeros_like(total: Tensor, dtype: str) -> Tensor:
     return new_tensor(raw, total.dims)
 
 
-def _reference_index(flat: Flat, target: Tensor, loop: Loop, end_label: int) -> np.ndarray:
+def _reference_index(flat: FlatScores, target: Tensor, loop: Loop, end_label: int) -> np.ndarray:
     """The index in `flat` of the reference label on the reference path, int64 {batch dims}."""
     labels = np.clip(host_of(target, flat.rest), 0, flat.num_labels - 1).astype(np.int64)
     ended = loop.ended_before()
@@ -308,7 +310,7 @@ def _reference_index(flat: Flat, target: Tensor, loop: Loop, end_label: int) -> 
     return _path(flat, labels, loop) * flat.num_labels + labels
 
 
-def _path(flat: Flat, labels: np.ndarray, loop: Loop) -> np.ndarray:
+def _path(flat: FlatScores, labels: np.ndarray, loop: Loop) -> np.ndarray:
     """The hypothesis on the reference path: the last one; after a choice of this step that does not cheat, the best continuation of
     what was last before it.
     """
@@ -330,11 +332,11 @@ def _path(flat: Flat, labels: np.ndarray, loop: Loop) -> np.ndarray:
     return own.argmax(-1)
 
 
-def _without_reference(flat: Flat, index: np.ndarray) -> Flat:
+def _without_reference(flat: FlatScores, index: np.ndarray) -> FlatScores:
     """flat with -inf at the reference, so that it is not found twice."""
     backend = flat.backend
     here = np.zeros(backend.get_shape_tuple_raw(flat.raw), bool)
     np.put_along_axis(here, index[..., None], True, -1)
     mask = backend.from_numpy(here, dtype="bool", device=backend.get_device_raw(flat.raw))
     raw = backend.where_raw(mask, float("-inf"), flat.raw)
-    return Flat(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, backend)
+    return FlatScores(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, backend)

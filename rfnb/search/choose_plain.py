@@ -26,7 +26,7 @@ from rfnb.search import rank
 from rfnb.search.choose import choose, follow, parts_of, tell_at_end
 from rfnb.search.constraints import NODES, rule_of
 from rfnb.search.decision import Decision
-from rfnb.search.label_rules import Allowed
+from rfnb.search.label_rules import LabelRules
 from rfnb.search.options import ChoiceOptions
 from rfnb.search.report import num_candidates
 from rfnb.search.score import check_log_probs, only_end_label, stay_row
@@ -66,7 +66,7 @@ def _watched(
     scores: Tensor,
     options: ChoiceOptions,
     ended: Ended | None,
-    rule: Allowed | None,
+    rule: LabelRules | None,
 ) -> Tensor:
     """The same, with everything that observers may ask for."""
     axis, count = plain.axis, options.beam_size
@@ -143,7 +143,7 @@ class PlainChoices:
             and self.kind is scores._raw.__class__ and self.count == count
         )  # fmt: skip
 
-    def __call__(self, raw: Any, ended: Ended | None, rule: Allowed | None = None) -> Decision | None:
+    def __call__(self, raw: Any, ended: Ended | None, rule: LabelRules | None = None) -> Decision | None:
         """Let the loop follow the best continuations. Returns None in the rare cases that some scores are equal or there is something
         to report. On a device, which must not be waited for, neither is checked: ties are broken by order; errors are reported at
         the end of the step.
@@ -191,8 +191,8 @@ class PlainChoices:
     def _check_later(self, decision: Decision, raw: Any) -> None:
         backend, total = self.backend, decision.scores._raw
         # Only hypotheses are told, so a parent is as good as the index of a continuation.
-        flat = rank.Flat(None, self.dims[:-1], 1, self.in_dim, self.axis, backend)
-        ranked = rank.Ranked(total, decision.parents._raw, Value(total, backend))
+        flat = rank.FlatScores(None, self.dims[:-1], 1, self.in_dim, self.axis, backend)
+        ranked = rank.Ranking(total, decision.parents._raw, Value(total, backend))
         given = self.scores, backend.get_dtype_name_raw(raw)
         rank.check_later(self.search.wanted, flat, ranked, self.scores, given, f"{self._place}{decision.step}")
 
@@ -206,7 +206,7 @@ class PlainChoices:
         in_order = last is None or (last is self.search.last and last.tokens.dims == self.base)
         return self._on_host and in_order and (ended is None or {*ended[1]} <= {*self.over})
 
-    def limited(self, rule: Allowed, ended: Ended | None) -> tuple[list[int], Any]:
+    def limited(self, rule: LabelRules, ended: Ended | None) -> tuple[list[int], Any]:
         """The nodes of the hypotheses before the choice, and a raw mask of the labels that the rule allows; None if it allows
         everything.
         """
@@ -228,7 +228,7 @@ class PlainChoices:
         make = lambda mask: self.backend.from_numpy(mask, dtype="bool", device=self._device)  # noqa: E731
         return nodes, rule.mask(tuple(places), (self._before, self.backend, self._device), make)
 
-    def note(self, rule: Allowed, nodes: list[int]) -> None:
+    def note(self, rule: LabelRules, nodes: list[int]) -> None:
         """Store the nodes of the hypotheses after the choice."""
         decision = self.search.last
         assert decision is not None

@@ -16,7 +16,7 @@ from rfnb.ops.gather import gather
 from rfnb.ops.where import where
 from rfnb.rec.device_reads import Value, host_value
 from rfnb.rec.loop import Loop
-from rfnb.search.label_rules import Allowed
+from rfnb.search.label_rules import LabelRules
 from rfnb.search.operand_checks import check_mask
 from rfnb.search.search_state import Link, Search, on_backend
 
@@ -38,7 +38,7 @@ def note_written(search: Search, link: Link, source: int, labels: Tensor, before
     _note(search, link, source, labels, before, grow)
 
 
-def note_nodes(search: Search, link: Link, rule: Allowed, labels: Tensor, before: Written | None) -> None:
+def note_nodes(search: Search, link: Link, rule: LabelRules, labels: Tensor, before: Written | None) -> None:
     """Store them as nodes in the prefix tree of a rule, {dims, 1}."""
 
     def grow(value: np.ndarray | None, tokens: np.ndarray) -> np.ndarray:
@@ -110,20 +110,20 @@ def allowed_labels(
     return parts
 
 
-def limit_of(rule: Allowed, nodes: Written | None, axis: Dim, like: Tensor) -> Tensor:
+def limit_of(rule: LabelRules, nodes: Written | None, axis: Dim, like: Tensor) -> Tensor:
     """bool {..., axis}: the labels that a rule allows after nodes {dims, 1}."""
     value, dims = nodes or (np.zeros(1, np.int64), ())
     places = np.array(rule.places(value.ravel().tolist()))
     return on_backend(rule.rows(places.reshape(value.shape[:-1])), (*dims, axis), like, "bool")
 
 
-def rule_of(link: Link, given: Any, axis: Dim, end_label: int, loop: Loop) -> Allowed:
+def rule_of(link: Link, given: Any, axis: Dim, end_label: int, loop: Loop) -> LabelRules:
     """The rule of a choice, one object for all steps, so that it can cache."""
     if link.rule is None or link.rule.given is not given:
         most = loop.max_seq_len
         prefixes = None if link.rule is None else link.rule.prefixes  # a loop may give another rule in each step
         most = most if isinstance(most, int) else None
-        link.rule = Allowed(given, axis.extent, end_label, most, prefixes=prefixes)
+        link.rule = LabelRules(given, axis.extent, end_label, most, prefixes=prefixes)
     return link.rule
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.tensor import Tensor
-from rfnb.rec.device_reads import Value, Wanted, host_value
+from rfnb.rec.device_reads import DeviceReads, Value, host_value
 from rfnb.rec.selection import align_host
 from rfnb.trace.beams import Hypothesis
 
@@ -20,7 +20,7 @@ class Coverage:
     Source: Wu et al. 2016, "Google's Neural Machine Translation System", section 7, equation (14).
     """
 
-    def __init__(self, beta: float, wanted: Wanted):
+    def __init__(self, beta: float, wanted: DeviceReads):
         self.beta, self._wanted = beta, wanted
         self._later: list[Callable[[], None]] = []  # what is done when the values of the step are on the host
         self.total: np.ndarray | None = None  # {batch, hypotheses before the choice, source}

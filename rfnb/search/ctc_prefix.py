@@ -27,7 +27,7 @@ from rfnb.ops.sequence_pairs import flat_batch, flat_lengths
 from rfnb.ops.softmax import log_softmax
 from rfnb.search.ctc_prefix_tree import pays, search_each
 from rfnb.search.fused_lm import FusedLM
-from rfnb.search.label_rules import Allowed, AllowedPrefixes
+from rfnb.search.label_rules import AllowedPrefixes, LabelRules
 from rfnb.search.noted_searches import AlignedSearch, note_search
 from rfnb.search.prefix_beam import NEVER, PrefixStep
 from rfnb.search.prefix_events import Report
@@ -131,7 +131,7 @@ def ctc_prefix_beam_search(
     search.lm = FusedLM(_WHAT, lm, lm_scale, label_bonus, classes, blank, (len(frames), beam_size))
     search.fuses = fuses
     if allowed is not None:
-        rule = Allowed(allowed, labels.extent, None, None, _WHAT)
+        rule = LabelRules(allowed, labels.extent, None, None, _WHAT)
         search.rule = AllowedPrefixes(rule, blank, classes.extent, (len(frames), beam_size))
     search.lengths = lengths[:, None]
     for index in range(frames.shape[1]):

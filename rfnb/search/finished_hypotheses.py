@@ -18,13 +18,13 @@ import numpy as np
 
 from rfnb.core.errors import not_one_of
 from rfnb.core.tensor import Tensor
-from rfnb.rec.device_reads import Value, Wanted, host_value
+from rfnb.rec.device_reads import DeviceReads, Value, host_value
 from rfnb.rec.loop import Loop
-from rfnb.rec.selections import Decided
+from rfnb.rec.selections import LabelDecision
 from rfnb.search import rank
 from rfnb.search.forced_labels import forced
 from rfnb.search.options import ChoiceOptions
-from rfnb.search.rank import Flat, Ranked
+from rfnb.search.rank import FlatScores, Ranking
 from rfnb.search.report import ChoiceRecord, ScoreParts, num_candidates, tell
 from rfnb.search.search_state import Link, Search
 
@@ -49,14 +49,14 @@ def leaves(ended: str, options: Mapping[str, Any]) -> bool:
 
 
 def rank_unfinished(
-    flat: Flat,
+    flat: FlatScores,
     count: int,
     end_label: int,
     search: Search,
     total: Tensor,
     place: str,
-    decisions: Sequence[Decided] = (),
-) -> tuple[Ranked, Ranked]:
+    decisions: Sequence[LabelDecision] = (),
+) -> tuple[Ranking, Ranking]:
     """The `count` best continuations without an end, and the same followed by the ended ones, for `tell_with_left`.
 
     Args:
@@ -69,11 +69,11 @@ def rank_unfinished(
     num_hypotheses = backend.get_shape_tuple_raw(flat.raw)[-1] // flat.num_labels
     ends, index = _ends(backend, device, num_hypotheses, flat.num_labels, end_label)
     raw = backend.where_raw(ends, float("-inf"), flat.raw)
-    going = rank.best_of(Flat(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, backend), count)
+    going = rank.best_of(FlatScores(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, backend), count)
     shape = (*backend.get_shape_tuple_raw(flat.raw)[:-1], num_hypotheses)
     own = host_value(rank.take(flat, backend.broadcast_raw(index, shape)), backend)
     if isinstance(own, Value) and isinstance(going.values, Value):
-        Wanted([own, going.values]).bring()
+        DeviceReads([own, going.values]).bring()
     score = own() if isinstance(own, Value) else own
     # The rank among all continuations, of which only the best `count` without an end are known: no more are needed.
     better = (going.host[..., None, :] > score[..., None]).sum(-1) + (score[..., None, :] > score[..., None]).sum(-1)
@@ -85,11 +85,11 @@ def rank_unfinished(
     going = forced(flat, going, [one for one in decisions if one.label != end_label])
     left = search.left = ended.any(-1) if search.left is None else search.left | ended.any(-1)
     rank.check_ranked(
-        flat, Ranked(None, None, np.where(left[..., None] & ~np.isnan(going.host), 0, going.host)), total, place
+        flat, Ranking(None, None, np.where(left[..., None] & ~np.isnan(going.host), 0, going.host)), total, place
     )
     most = int(ended.sum(-1).max(initial=0))
     if np.isnan(score).any():
-        rank.check_ranked(flat, Ranked(None, None, score), total, place)
+        rank.check_ranked(flat, Ranking(None, None, score), total, place)
     if not most:
         return going, going
     score = np.where(ended, score, -np.inf)
@@ -100,7 +100,7 @@ def rank_unfinished(
         b = backend.from_numpy(b, dtype=backend.get_dtype_name_raw(a), device=device)
         return backend.concat_raw([a, b], len(flat.rest))
 
-    told = Ranked(
+    told = Ranking(
         join(going.scores, score),
         join(going.index, slots * flat.num_labels + end_label),
         np.concatenate([going.host, score], -1),
@@ -121,7 +121,9 @@ def _ends(backend: Any, device: str, num_hypotheses: int, num_labels: int, end_l
     )
 
 
-def tell_with_left(loop: Loop, link: Link, flat: Flat, told: Ranked, parts: ScoreParts, options: ChoiceOptions) -> None:
+def tell_with_left(
+    loop: Loop, link: Link, flat: FlatScores, told: Ranking, parts: ScoreParts, options: ChoiceOptions
+) -> None:
     """Report all decisions at the end of a step in which hypotheses have left."""
     decision, size = link.last, told.host.shape[-1]
     assert decision is not None

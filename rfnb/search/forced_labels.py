@@ -13,14 +13,14 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
-from rfnb.rec.selections import Decided
+from rfnb.rec.selections import LabelDecision
 from rfnb.search.labels import check_number, hypothesis_index, label_index, spelled
-from rfnb.search.rank import Flat, Ranked, take
+from rfnb.search.rank import FlatScores, Ranking, take
 
 Ended = tuple[np.ndarray, tuple[Dim, ...]] | None
 
 
-def resolved(decided: Decided, axis: Dim | tuple[Dim, ...], loop: Loop) -> Decided:
+def resolved(decided: LabelDecision, axis: Dim | tuple[Dim, ...], loop: Loop) -> LabelDecision:
     """The decision with indices in place of the texts of its label and hypothesis.
 
     Args:
@@ -39,7 +39,7 @@ def resolved(decided: Decided, axis: Dim | tuple[Dim, ...], loop: Loop) -> Decid
     return decided._replace(label=label_index(decided, axis), hypothesis=hypothesis, then=then)
 
 
-def _of_sources(decided: Decided, axes: tuple[Dim, ...]) -> tuple[int | None, ...]:
+def _of_sources(decided: LabelDecision, axes: tuple[Dim, ...]) -> tuple[int | None, ...]:
     """The label indices for several sources; None where any label may be chosen."""
     label = decided.label
     if not isinstance(label, tuple) or len(label) != len(axes) or set(label) == {None}:
@@ -55,7 +55,7 @@ def _of_sources(decided: Decided, axes: tuple[Dim, ...]) -> tuple[int | None, ..
     )
 
 
-def check(decided: Decided, batch: Sequence[Dim], beam: Dim | None, ended: Ended) -> None:
+def check(decided: LabelDecision, batch: Sequence[Dim], beam: Dim | None, ended: Ended) -> None:
     """Check that a decision can be carried out.
 
     Args:
@@ -84,15 +84,15 @@ def check(decided: Decided, batch: Sequence[Dim], beam: Dim | None, ended: Ended
 
 
 def decisions_for(
-    loop: Loop, flat: Flat, ended: Ended, count: int, given: Sequence[Decided] | None = None
-) -> list[Decided]:
+    loop: Loop, flat: FlatScores, ended: Ended, count: int, given: Sequence[LabelDecision] | None = None
+) -> list[LabelDecision]:
     """The decisions for this step that can be carried out; the others are reported to the loop's step.
 
     Args:
         count: The number of surviving hypotheses.
         given: Decisions with indices. Default: those of the loop's step.
     """
-    found: list[Decided] = []
+    found: list[LabelDecision] = []
     host = flat.backend.raw_to_numpy(flat.raw)
     scores = host.reshape(-1, host.shape[-1])
     for each in loop.step.decisions if given is None else given:
@@ -109,7 +109,7 @@ def decisions_for(
     return found
 
 
-def _check_forced(one: Decided, score: float, number: int, count: int) -> None:
+def _check_forced(one: LabelDecision, score: float, number: int, count: int) -> None:
     if score == -np.inf:
         raise cannot_come(one)
     if number > count:
@@ -125,7 +125,7 @@ def more_than_go_on(number: int, count: int) -> ValueError:
     )
 
 
-def cannot_come(one: Decided) -> ValueError:
+def cannot_come(one: LabelDecision) -> ValueError:
     """The error for a label that is impossible in this step."""
     return value_error(
         "force: this label cannot come here.",
@@ -134,7 +134,7 @@ def cannot_come(one: Decided) -> ValueError:
     )
 
 
-def followed(loop: Loop, flat: Flat, ranked: Ranked, decisions: Sequence[Decided]) -> None:
+def followed(loop: Loop, flat: FlatScores, ranked: Ranking, decisions: Sequence[LabelDecision]) -> None:
     """Let forced hypotheses take their further labels in the next step."""
     index = None
     for one in decisions:
@@ -149,7 +149,7 @@ def followed(loop: Loop, flat: Flat, ranked: Ranked, decisions: Sequence[Decided
             loop.step.decide_next(one._replace(label=one.then[0], then=one.then[1:], hypothesis=int(slots[0])))
 
 
-def _has_left(one: Decided) -> ValueError:
+def _has_left(one: LabelDecision) -> ValueError:
     return value_error(
         "force: this hypothesis has left the beam.",
         [("label", one.label), ("then", ", ".join(map(str, one.then)))],
@@ -157,7 +157,7 @@ def _has_left(one: Decided) -> ValueError:
     )
 
 
-def banned(flat: Flat, decisions: Sequence[Decided]) -> Flat:
+def banned(flat: FlatScores, decisions: Sequence[LabelDecision]) -> FlatScores:
     """`flat` with -inf for banned labels, and for everything but the forced labels in sequences with `only`."""
     rows, count = _rows(flat)
     out = np.zeros((rows, count), bool)
@@ -180,7 +180,7 @@ def banned(flat: Flat, decisions: Sequence[Decided]) -> Flat:
     return dataclasses.replace(flat, raw=backend.where_raw(mask, float("-inf"), flat.raw))
 
 
-def forced(flat: Flat, ranked: Ranked, decisions: Sequence[Decided]) -> Ranked:
+def forced(flat: FlatScores, ranked: Ranking, decisions: Sequence[LabelDecision]) -> Ranking:
     """`ranked` with the forced hypotheses in place of the lowest-ranked ones."""
     if not any(one.kind == "force" for one in decisions):
         return ranked
@@ -202,14 +202,14 @@ def forced(flat: Flat, ranked: Ranked, decisions: Sequence[Decided]) -> Ranked:
         return ranked
     raw = backend.from_numpy(kept.reshape(index.shape), dtype="int64", device=backend.get_device_raw(flat.raw))
     scores = take(flat, raw)
-    return Ranked(scores, raw, backend.raw_to_numpy(scores), in_order=False, more=ranked.more)
+    return Ranking(scores, raw, backend.raw_to_numpy(scores), in_order=False, more=ranked.more)
 
 
-def _rows(flat: Flat) -> tuple[int, int]:
+def _rows(flat: FlatScores) -> tuple[int, int]:
     shape = flat.backend.get_shape_tuple_raw(flat.raw)
     return math.prod(shape[:-1]), shape[-1]
 
 
-def _place(one: Decided, flat: Flat) -> int:
+def _place(one: LabelDecision, flat: FlatScores) -> int:
     hypothesis: Any = one.hypothesis if flat.in_dim is not None else 0
     return int(hypothesis) * flat.num_labels + label_index(one, flat.axis)

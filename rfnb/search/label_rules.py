@@ -73,7 +73,7 @@ class Constraint:
             prompt: The number of tokens before the generated ones: 1 for an encoder-decoder.
             max_new_tokens: As in `generate`; the rule then starts nothing that cannot end in time.
         """
-        allowed = Allowed(self, num_labels, end_label, max_new_tokens, "for_generate")
+        allowed = LabelRules(self, num_labels, end_label, max_new_tokens, "for_generate")
         return lambda seq, ids: np.flatnonzero(allowed.row(ids.tolist()[prompt:])).tolist() or [end_label]
 
 
@@ -206,7 +206,7 @@ class RuleRows:
         return found
 
 
-class Allowed:
+class LabelRules:
     """The rule of one search: masks of the labels that may follow those of a hypothesis.
 
     Args:
@@ -432,7 +432,7 @@ class Allowed:
 def check_allowed(given: Any, num_labels: int, end_label: int, max_seq_len: int) -> None:
     """Refuse, before any step, an invalid rule or one that can never accept; without `num_labels` (0) labels are not checked for range."""
     if given is not None:
-        Allowed(given, num_labels, end_label, max_seq_len, "beam_search")
+        LabelRules(given, num_labels, end_label, max_seq_len, "beam_search")
 
 
 class AllowedPrefixes:
@@ -445,7 +445,7 @@ class AllowedPrefixes:
         shape: (batch, beam).
     """
 
-    def __init__(self, allowed: Allowed, blank: int, num_classes: int, shape: tuple[int, int]):
+    def __init__(self, allowed: LabelRules, blank: int, num_classes: int, shape: tuple[int, int]):
         self._allowed, self._blank, self.name = allowed, blank, allowed.name
         classes = np.arange(num_classes)
         self._label = classes - (classes > blank) if allowed.num_labels < num_classes else classes

@@ -13,7 +13,7 @@ from rfnb.core.errors import index_error, value_error
 from rfnb.core.whole_number import is_place, whole
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
-from rfnb.rec.selections import Decided
+from rfnb.rec.selections import LabelDecision
 from rfnb.search.decision import Decision
 
 
@@ -36,7 +36,7 @@ def text_index(text: str, labels: Dim, what: str, fix: str | None = None) -> int
     )
 
 
-def label_index(decided: Decided, labels: Dim) -> int:
+def label_index(decided: LabelDecision, labels: Dim) -> int:
     """The index of a decision's label.
 
     Raises:
@@ -70,7 +70,7 @@ def check_number(kind: str, what: str, given: Any, count: int) -> None:
         )
 
 
-def spelled(decided: Decided, labels: Dim) -> Decided:
+def spelled(decided: LabelDecision, labels: Dim) -> LabelDecision:
     """The decision, with a text that is not a label but several separated by spaces split into these."""
     vocab = getattr(labels, "vocab", None) or ()
     given = decided.label
@@ -80,7 +80,7 @@ def spelled(decided: Decided, labels: Dim) -> Decided:
     return decided._replace(label=words[0], then=(*words[1:], *decided.then))
 
 
-def hypothesis_index(decided: Decided, loop: Loop) -> int | None:
+def hypothesis_index(decided: LabelDecision, loop: Loop) -> int | None:
     """The place in the beam of a hypothesis given by its place or by its labels so far.
 
     Raises:
@@ -96,7 +96,7 @@ def hypothesis_index(decided: Decided, loop: Loop) -> int | None:
     return place_of_labels(decided, found, texts)
 
 
-def place_of_labels(decided: Decided, found: Sequence[Sequence[int]], texts: Sequence[Sequence[str]]) -> int:
+def place_of_labels(decided: LabelDecision, found: Sequence[Sequence[int]], texts: Sequence[Sequence[str]]) -> int:
     """The first hypothesis with the given labels, of which these are the labels so far, and their texts.
 
     Raises:

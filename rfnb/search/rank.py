@@ -18,7 +18,7 @@ from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
-from rfnb.rec.device_reads import Value, Wanted, host_value
+from rfnb.rec.device_reads import DeviceReads, Value, host_value
 from rfnb.search.score import refuse_above
 from rfnb.search.search_state import first_of
 
@@ -29,7 +29,7 @@ _FOLD, _MANY = 16, 512  # rows that many values are folded to; so many
 
 
 @dataclass(slots=True)
-class Flat:
+class FlatScores:
     """The scores of all continuations in one raw array {batch dims, hypothesis * label}.
 
     Attributes:
@@ -57,8 +57,8 @@ class Flat:
 
 
 @dataclass(slots=True)
-class Ranked:
-    """The continuations that survive a choice, {batch dims, out_dim}: score, and index into the last axis of Flat.
+class Ranking:
+    """The continuations that survive a choice, {batch dims, out_dim}: score, and index into the last axis of FlatScores.
 
     Attributes:
         scores, index: Raw arrays.
@@ -93,7 +93,7 @@ class Ranked:
         return self.values.shape[-1]
 
 
-def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | None = None) -> Flat:
+def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | None = None) -> FlatScores:
     """All continuations in a single axis."""
     key = (total._raw.__class__, total.dims, in_dim, axis, rest)
     try:
@@ -106,7 +106,7 @@ def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] 
     else:
         raw = total._raw if order is None else order(total._raw)
     backend = total.backend
-    return Flat(backend.reshape_raw(raw, shape), found, axis.extent, in_dim, axis, backend)
+    return FlatScores(backend.reshape_raw(raw, shape), found, axis.extent, in_dim, axis, backend)
 
 
 def _plan(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | None) -> Any:
@@ -118,7 +118,7 @@ def _plan(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | 
     return order, Shape(*found, axes), found, None if has_all else whole
 
 
-def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
+def best_of(flat: FlatScores, count: int, num_more: int = 0) -> Ranking:
     """The `count` best continuations, best first; ties are broken by order. If there are fewer, index 0 with score -inf.
 
     Args:
@@ -147,13 +147,13 @@ def best_of(flat: Flat, count: int, num_more: int = 0) -> Ranked:
         best, index = backend.slice_raw(best, axis, 0, found), backend.slice_raw(index, axis, 0, found)
         host = host[..., :found]
     if distinct and found == count:
-        return Ranked(best, index, host, distinct=True, more=further)
+        return Ranking(best, index, host, distinct=True, more=further)
     ranked = _filled(flat, best, index, host, count)
     ranked.more = further
     return ranked
 
 
-def _best_elsewhere(flat: Flat, count: int, found: int, more: int, num_more: int) -> Ranked:
+def _best_elsewhere(flat: FlatScores, count: int, found: int, more: int, num_more: int) -> Ranking:
     """`best_of` on a device that must not be waited for: ties are not checked."""
     backend, axis = flat.backend, len(flat.rest)
     best, index = further = backend.first_top_k_raw(flat.raw, more)
@@ -163,10 +163,10 @@ def _best_elsewhere(flat: Flat, count: int, found: int, more: int, num_more: int
         widths = [(0, 0)] * axis + [(0, count - found)]
         best, index = backend.pad_raw(best, widths, float("-inf")), backend.pad_raw(index, widths, 0)
     index = backend.where_raw(backend.unary_fn("is_neg_infinite")(best), 0, index)
-    return Ranked(best, index, Value(best, backend), more=further if num_more else None)
+    return Ranking(best, index, Value(best, backend), more=further if num_more else None)
 
 
-def _first_of_equals(flat: Flat, count: int) -> tuple[Any, Any]:
+def _first_of_equals(flat: FlatScores, count: int) -> tuple[Any, Any]:
     """The `count` best, with ties broken by order, so that the result is the same on every machine."""
     backend, raw, axis = flat.backend, flat.raw, len(flat.rest)
     size = backend.get_shape_tuple_raw(raw)[-1]
@@ -203,7 +203,7 @@ def falls_until_impossible(host: np.ndarray) -> bool:
     )
 
 
-def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> Ranked:
+def _filled(flat: FlatScores, best: Any, index: Any, host: np.ndarray, count: int) -> Ranking:
     """Fill slots without a continuation with label 0 of the best hypothesis and score -inf, since the order of impossible ones is
     arbitrary.
     """
@@ -214,10 +214,10 @@ def _filled(flat: Flat, best: Any, index: Any, host: np.ndarray, count: int) -> 
         host = np.pad(host, widths, constant_values=-np.inf)
     if host.min(initial=0) == -np.inf:
         index = backend.where_raw(backend.unary_fn("is_neg_infinite")(best), 0, index)
-    return Ranked(best, index, host)
+    return Ranking(best, index, host)
 
 
-def best_of_each(flat: Flat, beam_size: int, place: str) -> Ranked:
+def best_of_each(flat: FlatScores, beam_size: int, place: str) -> Ranking:
     """The best continuations of each hypothesis separately, `beam_size` in total: hypotheses do not compete.
 
     Raises:
@@ -233,7 +233,7 @@ def best_of_each(flat: Flat, beam_size: int, place: str) -> Ranked:
             [("beam_size", beam_size), ("hypotheses", hypotheses)],
             "Each hypothesis gets beam_size / hypotheses of its own labels.",
         )
-    own = Flat(
+    own = FlatScores(
         backend.reshape_raw(flat.raw, (*shape[:-1], hypotheses, flat.num_labels)),
         (*flat.rest, flat.axis), flat.num_labels, None, flat.axis, backend,
     )  # fmt: skip
@@ -244,10 +244,10 @@ def best_of_each(flat: Flat, beam_size: int, place: str) -> Ranked:
     index = backend.reshape_raw(backend.binary_tensors_fn("add")(ranked.index, starts), out)
     best = backend.reshape_raw(ranked.scores, out)
     values = ranked.host.reshape(out) if ranked.is_known else Value(best, backend)
-    return Ranked(best, index, values, in_order=False)
+    return Ranking(best, index, values, in_order=False)
 
 
-def with_last(flat: Flat, ranked: Ranked, index: np.ndarray) -> Ranked:
+def with_last(flat: FlatScores, ranked: Ranking, index: np.ndarray) -> Ranking:
     """`ranked` with the given continuation in the last slot of each beam."""
     backend = flat.backend
     count, axis = ranked.count, len(flat.rest)
@@ -256,17 +256,17 @@ def with_last(flat: Flat, ranked: Ranked, index: np.ndarray) -> Ranked:
     scores = take(flat, own)
     join = lambda a, b: backend.concat_raw([backend.slice_raw(a, axis, 0, count - 1), b], axis)  # noqa: E731
     best = join(ranked.scores, scores)
-    return Ranked(best, join(ranked.index, own), host_value(best, backend), in_order=False)
+    return Ranking(best, join(ranked.index, own), host_value(best, backend), in_order=False)
 
 
-def take(flat: Flat, index: Any, raw: Any = None) -> Any:
+def take(flat: FlatScores, index: Any, raw: Any = None) -> Any:
     """The entries of a raw array like `flat.raw` at indices {batch dims, n}."""
     backend = flat.backend
     num_batch = len(backend.get_shape_tuple_raw(index)) - 1
     return backend.batched_take_raw(flat.raw if raw is None else raw, index, num_batch)
 
 
-def best_of_each_row(flat: Flat, raw: Any, count: int) -> tuple[Any, Any]:
+def best_of_each_row(flat: FlatScores, raw: Any, count: int) -> tuple[Any, Any]:
     """The largest values along the last axis of a raw array, largest first, with their indices.
 
     Many values are folded into a table: the result lies among its best rows and columns, and finding the maximum of each column is a
@@ -295,7 +295,7 @@ def _starts(backend: Any, device: str, num_batch: int, size: int) -> Any:
     return backend.from_numpy(np.arange(num_batch)[:, None] * size, dtype="int64", device=device)
 
 
-def split_index(flat: Flat, index: Any) -> tuple[Any, Any]:
+def split_index(flat: FlatScores, index: Any) -> tuple[Any, Any]:
     """An index as (hypothesis, label)."""
     backend = flat.backend
     if flat.in_dim is None or flat.in_dim.extent == 1:
@@ -303,7 +303,7 @@ def split_index(flat: Flat, index: Any) -> tuple[Any, Any]:
     return backend.binary_fn("floordiv")(index, flat.num_labels), backend.binary_fn("mod")(index, flat.num_labels)
 
 
-def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
+def check_ranked(flat: FlatScores, ranked: Ranking, total: Tensor, place: str) -> None:
     """Refuse NaN and +inf, and a sequence with no possible continuation.
 
     Raises:
@@ -314,7 +314,7 @@ def check_ranked(flat: Flat, ranked: Ranked, total: Tensor, place: str) -> None:
 
 
 def check_later(
-    wanted: Wanted, flat: Flat, ranked: Ranked, dims: tuple[Dim, ...], given: tuple[Sequence[Dim], str] | None, place: str,
+    wanted: DeviceReads, flat: FlatScores, ranked: Ranking, dims: tuple[Dim, ...], given: tuple[Sequence[Dim], str] | None, place: str,
     *, only_nan: bool = False,
 ) -> None:  # fmt: skip
     """Run `check_ranked` and `check_log_probs` when the host next reads from the step anyway.
@@ -393,7 +393,7 @@ def _nan_error(dims: tuple[Dim, ...], first: str, place: str) -> ValueError:
     )
 
 
-def out_tensor(raw: Any, flat: Flat, out_dim: Dim, sparse_dim: Dim | None = None) -> Tensor:
+def out_tensor(raw: Any, flat: FlatScores, out_dim: Dim, sparse_dim: Dim | None = None) -> Tensor:
     """A raw array {batch dims, out_dim} as a Tensor."""
     out = new_tensor(raw, (*flat.rest, out_dim))
     if sparse_dim is not None:

@@ -18,7 +18,7 @@ from rfnb.rec.state_changes import changed_structure
 from rfnb.search.raw_model import RawModel
 
 
-class Borrowed(Tensor):
+class BorrowedTensor(Tensor):
     """A Tensor backed by the array of a user function, which may keep changing it: copy it to keep it."""
 
 
@@ -54,7 +54,7 @@ class RawStates:
         if not same_structure(before, value):
             raise changed_structure(f'search: state "{name}"', name, before, value)
         for (path, old), (_, new) in zip(leaves(before, name), leaves(value, name)):
-            if isinstance(old, Borrowed) and (set(old.dims) != set(new.dims) or old.dtype != new.dtype):
+            if isinstance(old, BorrowedTensor) and (set(old.dims) != set(new.dims) or old.dtype != new.dtype):
                 raise dim_error(
                     f'state "{path}": the value has the wrong dims or dtype.',
                     [("before", f"{shape_of(old)} {old.dtype}"), ("given", f"{shape_of(new)} {new.dtype}")],
@@ -87,11 +87,11 @@ class RawStates:
         for axis, size in list(enumerate(shape))[of_rows:]:
             dims.append(self._dims.setdefault((path, axis, size), Dim(size, name=f"{path}:{axis}")))
         out = new_tensor(backend.reshape_raw(leaf, [dim.extent for dim in dims]), tuple(dims))
-        out.__class__ = Borrowed
+        out.__class__ = BorrowedTensor
         return out
 
 
 def _raw_of(raw: Any, before: Any, now: Any) -> Any:
-    if now is before or not isinstance(before, Borrowed):
+    if now is before or not isinstance(before, BorrowedTensor):
         return raw
     return before.backend.reshape_raw(now.copy_transpose(before.dims)._raw, tuple(raw.shape))

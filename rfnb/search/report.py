@@ -16,11 +16,11 @@ import numpy as np
 
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.rec.device_reads import Value, Wanted
+from rfnb.rec.device_reads import DeviceReads, Value
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host, take_host
 from rfnb.search.decision import Decision
-from rfnb.search.rank import Flat, Ranked, best_of_each_row, split_index, take
+from rfnb.search.rank import FlatScores, Ranking, best_of_each_row, split_index, take
 from rfnb.search.search_state import Link
 from rfnb.trace.beam_fields import NUM_NEXT, CandidateFate
 from rfnb.trace.probe import Later, listening, probe_later
@@ -60,11 +60,11 @@ def num_candidates(keep_candidates: int | None, beam_size: int) -> int:
     return max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
 
 
-class Some(NamedTuple):
+class CandidateSubset(NamedTuple):
     """A subset of the continuations, {batch dims, n}: raw arrays.
 
     Attributes:
-        index: Indices into the last axis of Flat.
+        index: Indices into the last axis of FlatScores.
         scores: Scores of the continuations.
         log_prob, fused, tokens: As in ScoreParts.
     """
@@ -76,20 +76,22 @@ class Some(NamedTuple):
     tokens: list[Any]
 
     @classmethod
-    def of(cls, flat: Flat, parts: ScoreParts, index: Any, scores: Any) -> Some:
+    def of(cls, flat: FlatScores, parts: ScoreParts, index: Any, scores: Any) -> CandidateSubset:
         """Extract them from the arrays over all continuations."""
         fused = {name: take(flat, index, raw) for name, raw in parts.fused.items()}
         tokens = [take(flat, index, raw) for raw, _ in parts.tokens]
         return cls(index, scores, take(flat, index, parts.log_prob), fused, tokens)
 
-    def first(self, backend: Any, axis: int, count: int) -> Some:
+    def first(self, backend: Any, axis: int, count: int) -> CandidateSubset:
         """The first `count` of them."""
         return self.map(lambda raw: backend.slice_raw(raw, axis, 0, count))
 
-    def map(self, fn: Callable[[Any], Any]) -> Some:
+    def map(self, fn: Callable[[Any], Any]) -> CandidateSubset:
         """Apply fn to every array."""
         fused = {name: fn(raw) for name, raw in self.fused.items()}
-        return Some(fn(self.index), fn(self.scores), fn(self.log_prob), fused, [fn(raw) for raw in self.tokens])
+        return CandidateSubset(
+            fn(self.index), fn(self.scores), fn(self.log_prob), fused, [fn(raw) for raw in self.tokens]
+        )
 
 
 @dataclass
@@ -104,7 +106,7 @@ class _Candidates:
         limits, passed: From `unordered`: what each blocker allows, and the scores after the threshold.
     """
 
-    some: Some
+    some: CandidateSubset
     is_kept: Any = None
     verdict: Any = None
     by: Any = None
@@ -113,12 +115,12 @@ class _Candidates:
     passed: Any = None
 
     @classmethod
-    def unordered(cls, flat: Flat, parts: ScoreParts, kept: Some, size: int) -> _Candidates:
+    def unordered(cls, flat: FlatScores, parts: ScoreParts, kept: CandidateSubset, size: int) -> _Candidates:
         """Take them from the arrays over all continuations, with their scores before any limit."""
         backend, totals = flat.backend, flat.raw if parts.unblocked is None else parts.unblocked
         both = backend.concat_raw([kept.index, backend.top_k_raw(totals, size, True)[1]], len(flat.rest))
         return cls(
-            Some.of(flat, parts, both, take(flat, both, totals)),
+            CandidateSubset.of(flat, parts, both, take(flat, both, totals)),
             taken=_taken(flat, parts) if parts.limits else None,
             limits=[take(flat, both, limit) for limit in parts.limits],
             passed=None if parts.threshold is None else take(flat, both, flat.raw),
@@ -135,11 +137,11 @@ class ChoiceRecord:
         carried: The dim of the kept hypotheses, between steps.
     """
 
-    def __init__(self, name: str, flat: Flat, ranked: Ranked, parts: ScoreParts, link: Link, count: int):
+    def __init__(self, name: str, flat: FlatScores, ranked: Ranking, parts: ScoreParts, link: Link, count: int):
         self.name, self.in_order = name, ranked.in_order
         self.num_kept = ranked.count
         self.carried = link.dims(self.num_kept)[1]
-        self.flat = Flat(None, flat.rest, flat.num_labels, flat.in_dim, flat.axis, flat.backend)
+        self.flat = FlatScores(None, flat.rest, flat.num_labels, flat.in_dim, flat.axis, flat.backend)
         self.token_dims = [dim for _, dim in parts.tokens]
         options: dict[str, Any] = {"length_exponent": link.normalized, "threshold": parts.threshold}
         self.options = {name: value for name, value in options.items() if value is not None}
@@ -161,7 +163,7 @@ class ChoiceRecord:
         self.count = size = min(count, shape[-1])
         self.is_prefix = self.is_prefix and self.num_kept <= size
         self._on_way: list[Value] | None = None  # what `host` is made of
-        self.kept: Some | None = None
+        self.kept: CandidateSubset | None = None
         self._ordered: _Candidates | None = None
         if usual:
             if ranked.more is not None and (self.is_prefix or (self.num_kept <= size and not ranked.is_known)):
@@ -172,13 +174,16 @@ class ChoiceRecord:
                 if self.is_prefix:
                     further = backend.slice_raw(index, axis, self.num_kept, size)
                     index = backend.concat_raw([ranked.index, further], axis)
-            self._ordered = _Candidates(Some.of(flat, parts, index, scores))
+            self._ordered = _Candidates(CandidateSubset.of(flat, parts, index, scores))
             if not self.is_prefix:
                 self._ordered.is_kept = _any_same(backend, index, ranked.index, ranked.scores, axis)
-                self.kept = Some.of(flat, parts, ranked.index, best)
+                self.kept = CandidateSubset.of(flat, parts, ranked.index, best)
         else:  # which were the best others, and what a limit has taken away, is found when somebody looks
             # Of few continuations all are told: slots that nothing fills take the place of none that was forbidden.
-            self.kept, others = Some.of(flat, parts, ranked.index, best), size - (shape[-1] > count) * self.num_kept
+            self.kept, others = (
+                CandidateSubset.of(flat, parts, ranked.index, best),
+                size - (shape[-1] > count) * self.num_kept,
+            )
             self.count = self.num_kept + max(others, 0)
             if math.prod(shape) <= _FEW:
                 self._others: Callable[[], _Candidates] = functools.partial(
@@ -251,11 +256,11 @@ class ChoiceRecord:
         if self.base is None or flat.in_dim is None:
             base = backend.full_raw(shape, 0, dtype=dtype, device=device)
         else:
-            rows = Flat(over_hypotheses(self.base, flat), flat.rest, 1, None, flat.in_dim, backend)
+            rows = FlatScores(over_hypotheses(self.base, flat), flat.rest, 1, None, flat.in_dim, backend)
             base = take(rows, parents)
         taken = {}
         if found.taken is not None:
-            rows = Flat(found.taken, flat.rest, 1, None, flat.axis, backend)
+            rows = FlatScores(found.taken, flat.rest, 1, None, flat.axis, backend)
             taken["taken"] = new_tensor(take(rows, parents), carried)
         elif "blockers" in self.options:  # they forbid nothing here
             taken["taken"] = new_tensor(backend.full_raw(shape, 0, dtype=dtype, device=device), carried)
@@ -307,7 +312,7 @@ class ChoiceRecord:
             own["by"] = new_tensor(backend.full_raw(shape, 0, dtype="int64", device=device), dims)
         return {f"cand_{name}": value for name, value in own.items()}
 
-    def _of(self, some: Some, dims: tuple[Dim, ...]) -> tuple[Any, dict[str, Tensor]]:
+    def _of(self, some: CandidateSubset, dims: tuple[Dim, ...]) -> tuple[Any, dict[str, Tensor]]:
         """The raw parents of these continuations, and their labels, scores and parts. Ended hypotheses continue at no cost."""
         flat, backend = self.flat, self.flat.backend
         parents, labels = split_index(flat, some.index)
@@ -319,17 +324,17 @@ class ChoiceRecord:
         out["scores"] = new_tensor(some.scores, dims)
         parts = {"log_probs": some.log_prob, **{f"part:{name}": raw for name, raw in some.fused.items()}}
         if self.ended_before is not None:
-            rows = Flat(over_hypotheses(self.ended_before, flat), flat.rest, 1, None, flat.axis, backend)
+            rows = FlatScores(over_hypotheses(self.ended_before, flat), flat.rest, 1, None, flat.axis, backend)
             ended = take(rows, parents)
             parts = {name: backend.where_raw(ended, 0.0, raw) for name, raw in parts.items()}
         return parents, out | {name: new_tensor(raw, dims) for name, raw in parts.items()}
 
-    def want(self, wanted: Wanted) -> None:
+    def want(self, wanted: DeviceReads) -> None:
         """Announce that `host` will be read in every step."""
         if not self.flat.backend.is_on_host_raw(self._host_of().index):
             self._on_way = [wanted.add(Value(raw, self.flat.backend)) for raw in self._of_host()]
 
-    def _host_of(self) -> Some:
+    def _host_of(self) -> CandidateSubset:
         """The kept candidates, possibly followed by others."""
         if self.kept is not None:
             return self.kept
@@ -408,7 +413,7 @@ def _any_same(backend: Any, index: Any, kept: Any, scores: Any, axis: int) -> An
     return backend.reduce_raw(same, "any", (axis + 1,))
 
 
-def _mapped(flat: Flat, parts: ScoreParts, fn: Callable[[Any], Any]) -> tuple[Flat, ScoreParts]:
+def _mapped(flat: FlatScores, parts: ScoreParts, fn: Callable[[Any], Any]) -> tuple[FlatScores, ScoreParts]:
     """Apply fn to the arrays over all continuations that are read later, except the limits."""
     free, is_needed = parts.unblocked, parts.unblocked is None or parts.threshold is not None
     own = ScoreParts(
@@ -416,10 +421,10 @@ def _mapped(flat: Flat, parts: ScoreParts, fn: Callable[[Any], Any]) -> tuple[Fl
         None if free is None else fn(free), parts.limits, parts.blockers, parts.tokens, parts.threshold,
     )  # fmt: skip
     raw = fn(flat.raw) if is_needed else None
-    return Flat(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, flat.backend), own
+    return FlatScores(raw, flat.rest, flat.num_labels, flat.in_dim, flat.axis, flat.backend), own
 
 
-def _taken(flat: Flat, parts: ScoreParts) -> Any:
+def _taken(flat: FlatScores, parts: ScoreParts) -> Any:
     """{batch dims, in_dim}: the probability of the labels forbidden to each hypothesis."""
     backend, (allowed, *more) = flat.backend, parts.limits
     for limit in more:
@@ -442,7 +447,7 @@ def _first_are_kept(backend: Any, device: str, shape: tuple[int, ...], count: in
     )
 
 
-def over_hypotheses(value: Tensor, flat: Flat) -> Any:
+def over_hypotheses(value: Tensor, flat: FlatScores) -> Any:
     """A value of the hypotheses before the choice as a raw array {batch dims, in_dim}."""
     dims = flat.rest if flat.in_dim is None else (*flat.rest, flat.in_dim)
     if value.dims == dims:  # most are

@@ -15,7 +15,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import zeros_like
-from rfnb.rec.device_reads import Wanted
+from rfnb.rec.device_reads import DeviceReads
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
 from rfnb.rec.selections import Selections
@@ -107,7 +107,7 @@ class Search:
         return cast("Decision | None", self._selections.last)
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> DeviceReads:
         """The values of the loop that the host will read."""
         return self._selections.wanted
 

@@ -23,7 +23,7 @@ from rfnb.ops.merge import merge_dims
 from rfnb.ops.reduce import top_k
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
-from rfnb.rec.selections import Decided
+from rfnb.rec.selections import LabelDecision
 from rfnb.search.choose import check_end_label, choose
 from rfnb.search.constraints import allowed_labels, note_written
 from rfnb.search.forced_labels import Ended, cannot_come, check, more_than_go_on, resolved
@@ -212,7 +212,7 @@ class SourceDecisions:
         self._loop, self._dims = loop, (*batch, *(() if in_dim is None else (in_dim,)))
         self._count = 1 if in_dim is None else in_dim.extent
         self._rows = prod(dim.extent for dim in self._dims)
-        self.all: list[Decided] = []
+        self.all: list[LabelDecision] = []
         for given in loop.step.decisions:
             try:
                 one = resolved(given, tuple(axes), loop)
@@ -240,7 +240,7 @@ class SourceDecisions:
     def leave_out_impossible(self, log_probs: Sequence[Tensor], sizes: Sequence[int]) -> None:
         """Drop forced labels that are impossible or exceed the best `sizes` of a source; then they have no effect."""
         hosts = [log_prob.numpy().reshape(self._rows, -1) for log_prob in log_probs]
-        kept: list[Decided] = []
+        kept: list[LabelDecision] = []
         for one in self.all:
             why = None
             for source, label in enumerate(one.label if one.kind == "force" else ()):
@@ -254,7 +254,7 @@ class SourceDecisions:
                 self._loop.step.refuse(why)
         self.all = kept
 
-    def _forced(self, decisions: Sequence[Decided], source: int, row: int) -> list[int]:
+    def _forced(self, decisions: Sequence[LabelDecision], source: int, row: int) -> list[int]:
         """The labels of a source that are forced for a hypothesis."""
         own = [one for one in decisions if one.kind == "force" and self._places(one) == [row]]
         return list(dict.fromkeys(one.label[source] for one in own if one.label[source] is not None))
@@ -283,7 +283,7 @@ class SourceDecisions:
         out.sparse_dim = label.sparse_dim
         return where(mask, new, best), out
 
-    def of_combinations(self, labels: Sequence[Tensor], parts: Sequence[Dim]) -> list[Decided]:
+    def of_combinations(self, labels: Sequence[Tensor], parts: Sequence[Dim]) -> list[LabelDecision]:
         """The decisions in terms of combinations of the best labels, the first source slowest."""
         found = []
         rows = [
@@ -304,7 +304,7 @@ class SourceDecisions:
                     found.append(one._replace(label=index, hypothesis=row % self._count))
         return found
 
-    def _places(self, one: Decided) -> list[int]:
+    def _places(self, one: LabelDecision) -> list[int]:
         """The rows of the hypotheses that a decision applies to."""
         first = one.seq * self._count
         return [first + one.hypothesis] if one.hypothesis is not None else list(range(first, first + self._count))

@@ -37,7 +37,7 @@ from rfnb.ops.where import where
 from rfnb.rec.selection import pick
 from rfnb.search.ctc_prefix import check_alignment_sums, check_beam_size, output_labels
 from rfnb.search.fused_lm import FusedLM
-from rfnb.search.label_rules import Allowed, AllowedPrefixes
+from rfnb.search.label_rules import AllowedPrefixes, LabelRules
 from rfnb.search.noted_searches import AlignedSearch, note_search
 from rfnb.search.prefix_beam import NEVER, PrefixStep
 from rfnb.search.prefix_events import Report
@@ -122,7 +122,7 @@ def transducer_beam_search(
     search.fuse(lm, lm_scale, label_bonus)
     search.scores_end = lm_end
     if allowed is not None:
-        rule = Allowed(allowed, search.labels.extent, None, None, what)
+        rule = LabelRules(allowed, search.labels.extent, None, None, what)
         search.rule = AllowedPrefixes(rule, search.blank, search.classes.extent, search.frame.shape)
     count = max(beam_size, max(2 * beam_size, 8) if keep_candidates is None else keep_candidates)
     with stop_gradient_scope():

@@ -10,7 +10,7 @@ import numpy as np
 
 from rfnb.core.errors import value_error
 from rfnb.trace.beam_analysis import Verdict, slot_of, verdicts
-from rfnb.trace.beam_labels import Combined, Labels, by_text, numbers_of
+from rfnb.trace.beam_labels import CombinedLabels, Labels, by_text, numbers_of
 
 if TYPE_CHECKING:
     from rfnb.trace.beams import BeamHistory, Hypothesis
@@ -117,7 +117,7 @@ def result_of(history: BeamHistory, seq: int, length_exponent: float | None = No
 def _tokens(history: BeamHistory, reference: Sequence[Any]) -> list[int]:
     """The reference as token numbers of the history."""
     labels = history.labels
-    if isinstance(labels, Combined):
+    if isinstance(labels, CombinedLabels):
         return [
             labels.combine(item) if isinstance(item, (tuple, list)) else _number(labels, item) for item in reference
         ]

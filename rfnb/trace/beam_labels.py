@@ -42,7 +42,7 @@ def numbers_of(
     return found
 
 
-class Combined(Sequence[str]):
+class CombinedLabels(Sequence[str]):
     """The texts of all combinations of labels of several sources, the first source slowest: "a|x".
 
     Args:
@@ -100,7 +100,7 @@ def labels_of(fields: Mapping[str, Any]) -> Labels:
     labels = [label_names(fields[name].sparse_dim) for name in sources]
     if len(sources) == 1:
         return labels[0]
-    return Combined([fields[name].sparse_dim.extent for name in sources], labels)
+    return CombinedLabels([fields[name].sparse_dim.extent for name in sources], labels)
 
 
 def num_labels(fields: Mapping[str, Any]) -> int | None:

@@ -23,7 +23,7 @@ from rfnb.trace import beam_analysis, beam_diagnosis, smaller_beam
 from rfnb.trace.beam_analysis import Fate, Verdict
 from rfnb.trace.beam_diagnosis import Diagnosis
 from rfnb.trace.beam_fields import FIELDS, BeamDims, check_steps, host_fields
-from rfnb.trace.beam_labels import Combined, Labels, labels_of, num_labels
+from rfnb.trace.beam_labels import CombinedLabels, Labels, labels_of, num_labels
 from rfnb.trace.event_fields import MOST_EXPONENT
 from rfnb.trace.host_copies import on_host
 from rfnb.trace.probe import Later
@@ -107,7 +107,7 @@ class BeamHistory(NearNames):
         remark: str = "",
     ):
         self.steps = [{"ended": np.zeros(step["tokens"].shape, bool), **step} for step in steps]
-        self.labels: Labels = labels if labels is None or isinstance(labels, Combined) else list(labels)
+        self.labels: Labels = labels if labels is None or isinstance(labels, CombinedLabels) else list(labels)
         self.blank, self.length_exponent, self.threshold = blank, length_exponent, threshold
         self.num_labels = [None] * len(self.steps) if num_labels is None else list(num_labels)
         self.by_rank = [True] * len(self.steps) if by_rank is None else list(by_rank)
@@ -203,7 +203,7 @@ class BeamHistory(NearNames):
 
     def split(self, token: int) -> tuple[int, ...]:
         """The labels of all sources that a token of a choice of several sources stands for; of one source itself."""
-        return self.labels.split(token) if isinstance(self.labels, Combined) else (token,)
+        return self.labels.split(token) if isinstance(self.labels, CombinedLabels) else (token,)
 
     def path(self, seq: int, k: int, step: int | None = None) -> list[tuple[int, int]]:
         """The (step, slot) pairs, up to `step`, along which the hypothesis in slot `k` of `step` was built.

@@ -21,7 +21,7 @@ from rfnb.trace.diff_dims import Planner, Sides, batch_dims, placed
 from rfnb.trace.diff_numbers import Tolerance, compare
 from rfnb.trace.diff_text import number, sentence
 from rfnb.trace.edits import aligned
-from rfnb.trace.run_tree import Branch, Left, Tree, best_so_far
+from rfnb.trace.run_tree import Branch, BranchPoint, Tree, best_so_far
 from rfnb.trace.trace import Trace
 
 
@@ -61,12 +61,12 @@ class Comparison:
         self.a, self.b, self.branches = a, b, tuple(branches)
 
     @cached_property
-    def parted(self) -> Left | None:
+    def parted(self) -> BranchPoint | None:
         """The step before which one of the runs left the other, or a common ancestor; None if they are from different trees."""
         known = {branch.name: branch for branch in self.branches}
 
-        def line(branch: Branch) -> list[tuple[str, Left | None]]:
-            found: list[tuple[str, Left | None]] = [(branch.name, None)]
+        def line(branch: Branch) -> list[tuple[str, BranchPoint | None]]:
+            found: list[tuple[str, BranchPoint | None]] = [(branch.name, None)]
             while branch.parent is not None and branch.left is not None:
                 found.append((branch.parent, branch.left))
                 branch = known[branch.parent]

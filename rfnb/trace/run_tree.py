@@ -67,7 +67,7 @@ def _without_end(best: Hypothesis) -> tuple[str, ...]:
     return best.labels[:-1] if best.ended else best.labels
 
 
-class Changed(NamedTuple):
+class AppliedChange(NamedTuple):
     """A change made before a step, as text.
 
     Attributes:
@@ -85,8 +85,8 @@ class Changed(NamedTuple):
         return f'step {self.step} of "{self.path}": {self.words}'
 
 
-class Left(NamedTuple):
-    """The step before which a branch leaves its parent run; attributes as in `Changed`."""
+class BranchPoint(NamedTuple):
+    """The step before which a branch leaves its parent run; attributes as in `AppliedChange`."""
 
     tick: int
     path: str
@@ -115,9 +115,9 @@ class Branch:
 
     name: str
     parent: str | None = None
-    left: Left | None = None
+    left: BranchPoint | None = None
     steps: tuple[tuple[str, int], ...] = ()
-    changes: tuple[Changed, ...] = ()
+    changes: tuple[AppliedChange, ...] = ()
     state: str = "done"
     reason: str = ""
     outcome: Outcome = Outcome()
@@ -125,7 +125,7 @@ class Branch:
     tree: Tree | None = field(default=None, repr=False, compare=False)
 
     @property
-    def own_changes(self) -> tuple[Changed, ...]:
+    def own_changes(self) -> tuple[AppliedChange, ...]:
         """The changes since it left its parent."""
         start = 0 if self.left is None else self.left.tick
         return tuple(change for change in self.changes if change.tick >= start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rfnb.trace.file_values import Reader, Writer, of_type
-from rfnb.trace.run_tree import Branch, Changed, Left, Outcome, Tree
+from rfnb.trace.run_tree import AppliedChange, Branch, BranchPoint, Outcome, Tree
 from rfnb.trace.trace import Trace
 
 _STATES = ("running", "paused", "done", "failed", "stopped", "recorded")
@@ -61,8 +61,8 @@ def read(given: Any, own: Trace, reader: Reader, made: Any) -> Tree:
             (paths[of_type(number, int)], of_type(step, int))
             for number, step in zip(item["steps"]["of"], item["steps"]["at"], strict=True)
         )
-        left = None if item["left"] is None else Left(*_place(item["left"]))
-        changes = tuple(Changed(*_place(change[:3]), of_type(change[3], str)) for change in item["changes"])
+        left = None if item["left"] is None else BranchPoint(*_place(item["left"]))
+        changes = tuple(AppliedChange(*_place(change[:3]), of_type(change[3], str)) for change in item["changes"])
         outcome = Outcome(
             of_type(item["text"], str),
             tuple(tuple(of_type(label, str) for label in labels) for labels in item["seqs"]),

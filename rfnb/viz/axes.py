@@ -1,7 +1,7 @@
 """Named axes: the metadata that views need about an array, whether a Tensor or a plain array with axis names.
 
-named = Named.of(tensor)                                # names, lengths and kinds from its dims
-named = Named.of(array, ["head", "target", "source"])   # a plain array
+named = NamedArray.of(tensor)                           # names, lengths and kinds from its dims
+named = NamedArray.of(array, ["head", "target", "source"])   # a plain array
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class NamedArray:
 
 
 def lengths_of(axis: Axis | None, seq_axes: Sequence[Axis]) -> np.ndarray:
-    """The length of `axis` in each sequence, in the order of `Named.arranged`."""
+    """The length of `axis` in each sequence, in the order of `NamedNumbers.arranged`."""
     count = math.prod(other.size for other in seq_axes)
     if axis is None:
         return np.ones(count, np.int32)

@@ -13,16 +13,16 @@ from rfnb.control.run_steps import StepPlace
 from rfnb.core.tensor import Tensor
 from rfnb.trace.editing import BESIDE, EFFECTIVE, GATES, OF_STATES, OF_UNITS
 from rfnb.trace.event import Event
-from rfnb.trace.run_tree import Changed
+from rfnb.trace.run_tree import AppliedChange
 from rfnb.viz.axes import Axis
-from rfnb.viz.trace_search import Followed
+from rfnb.viz.trace_search import SearchValues
 
 _MOST_LABELS = 2000  # of a vocabulary sent to a page; in a larger one a label is typed in full
 _OF_RANK = "The rank follows from the state: change its matrix, its norm or a gate."
 _SEVERAL = "A step chooses from several sources: a label of each is forced or banned by code alone."
 
 
-class Hands:
+class EditHandles:
     """The mapping from rows of views to steps of a run.
 
     Args:
@@ -32,7 +32,7 @@ class Hands:
     """
 
     def __init__(
-        self, place_of: Callable[[int], StepPlace | None], changes: Sequence[Changed] = (), *, edits: bool = False
+        self, place_of: Callable[[int], StepPlace | None], changes: Sequence[AppliedChange] = (), *, edits: bool = False
     ):
         self._place_of, self._changes, self._edits = place_of, changes, edits
 
@@ -153,7 +153,7 @@ def vocabulary(labels: Any) -> list[str]:
     return [str(text) for text in texts] if len(texts) <= _MOST_LABELS else []
 
 
-def best_slots(followed: Followed) -> dict[str, list[list[int]]]:
+def best_slots(followed: SearchValues) -> dict[str, list[list[int]]]:
     """The slots of the best hypothesis of each sequence, before and after the choice of each step."""
     history, made = followed.history, {"before": [], "after": []}  # type: tuple[Any, dict[str, list[list[int]]]]
     for seq, (labels, last, slot) in enumerate(followed.best):

@@ -22,12 +22,12 @@ from rfnb.trace.stacked_events import loop_dim_of
 from rfnb.viz.attention import trace_part as attention
 from rfnb.viz.attention.long_maps import is_long
 from rfnb.viz.attention.rail import with_rail
-from rfnb.viz.attention.recomputed_maps import Recent
+from rfnb.viz.attention.recomputed_maps import RecentWeights
 from rfnb.viz.axes import Axis
 from rfnb.viz.beams import trace_part as beams
 from rfnb.viz.dims.spec import spec as dims_spec
 from rfnb.viz.distribution import trace_part as distribution
-from rfnb.viz.edit_handles import Hands, is_effective
+from rfnb.viz.edit_handles import EditHandles, is_effective
 from rfnb.viz.flow.spec import spec as flow_spec
 from rfnb.viz.group import spec as group
 from rfnb.viz.kinds import KINDS
@@ -57,7 +57,7 @@ def spec(
     frame_shift: float | None = None,
     live: bool | None = None,
     title: str | None = None,
-    hands: Hands | None = None,
+    hands: EditHandles | None = None,
     expected: Mapping[int, Sequence[str]] | None = None,
 ) -> Spec:
     """The spec of a recording.
@@ -216,7 +216,7 @@ class RecordingPage:
         tokens: Tokens,
         searches: list[SearchEvents],
         live: bool,
-        hands: Hands | None = None,
+        hands: EditHandles | None = None,
         expected: Mapping[int, Sequence[str]] = MappingProxyType({}),
     ):
         self.trace, self.tokens, self.searches, self.live, self.hands = trace, tokens, searches, live, hands
@@ -224,7 +224,7 @@ class RecordingPage:
         self._axes: dict[Dim, str] = {}
         self._batches: dict[Any, str] = {}
         self._written: dict[Dim, Dim] = {}
-        self.recent = Recent(2)
+        self.recent = RecentWeights(2)
         self.layers: dict[Any, tuple[int, list[str]]] = {}
         self.before: dict[str, Spec] = {}  # for layers whose maps are not kept, the previous one
 

@@ -60,7 +60,7 @@ def search_of(events: Sequence[Any], searches: Sequence[SearchEvents]) -> Search
 
 
 @dataclass(frozen=True)
-class Followed:
+class SearchValues:
     """The values of one name in the steps of a search.
 
     Attributes:
@@ -77,7 +77,7 @@ class Followed:
     best: list[tuple[list[str], int, int]]
 
     @staticmethod
-    def of(search: SearchEvents | None, events: Sequence[Any], name: str) -> Followed | None:
+    def of(search: SearchEvents | None, events: Sequence[Any], name: str) -> SearchValues | None:
         """The values of one name in events that belong to the steps of a search.
 
         Returns:
@@ -103,7 +103,7 @@ class Followed:
                 return None
             steps[event.step] = aligned
         best = [best_of(history, seq) for seq in range(history.num_seqs)]
-        return Followed(history, steps, side, inner, best)
+        return SearchValues(history, steps, side, inner, best)
 
     @property
     def is_whole(self) -> bool:

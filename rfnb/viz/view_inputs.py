@@ -181,7 +181,7 @@ def is_of_steps(value: Any) -> bool:
     )
 
 
-class Joined(NamedTuple):
+class JoinedLayers(NamedTuple):
     """The layers of several steps, joined.
 
     Attributes:
@@ -193,7 +193,7 @@ class Joined(NamedTuple):
     seen: np.ndarray | None
 
 
-def joined_steps(value: Sequence[Sequence[Any]], where: str) -> Joined:
+def joined_steps(value: Sequence[Sequence[Any]], where: str) -> JoinedLayers:
     """The attentions [batch, head, target, source], or hidden states [batch, time, feature], of all steps of generate,
     joined as if from one pass.
 
@@ -223,7 +223,9 @@ def joined_steps(value: Sequence[Sequence[Any]], where: str) -> Joined:
     arrays = [[host(item) for item in step] for step in value]
     names = [f"layer {index}" for index in range(len(arrays[0]))]
     if count == 3:
-        return Joined({name: np.concatenate([step[at] for step in arrays], 1) for at, name in enumerate(names)}, None)
+        return JoinedLayers(
+            {name: np.concatenate([step[at] for step in arrays], 1) for at, name in enumerate(names)}, None
+        )
     longest = max(shape[3] for shape in shapes)
     wide = [[np.pad(item, [(0, 0)] * 3 + [(0, longest - item.shape[3])]) for item in step] for step in arrays]
     seen = np.concatenate([np.broadcast_to(np.arange(longest) < shape[3], (shape[2], longest)) for shape in shapes])
@@ -231,7 +233,7 @@ def joined_steps(value: Sequence[Sequence[Any]], where: str) -> Joined:
     if rows == shapes[0][3] > 1 and not any(np.triu(np.asarray(item), 1).any() for item in arrays[0]):
         seen = seen.copy()
         seen[:rows, :rows] &= np.tril(np.ones((rows, rows), bool))  # the prompt, which is causal
-    return Joined({name: np.concatenate([step[at] for step in wide], 2) for at, name in enumerate(names)}, seen)
+    return JoinedLayers({name: np.concatenate([step[at] for step in wide], 2) for at, name in enumerate(names)}, seen)
 
 
 def stacked_steps(value: Any, dims: Any) -> tuple[Any, bool]:

@@ -19,7 +19,7 @@ from warm import warm
 import rfnb as rf
 from rfnb import Dim
 from rfnb.backends import torch_compilation
-from rfnb.backends.torch_compilation import Captured
+from rfnb.backends.torch_compilation import CapturedFunction
 
 
 def step(weight, factor, x, h):
@@ -49,7 +49,7 @@ class Capturer:
 
 def captured(fn=step, may=lambda arrays: not torch.is_grad_enabled()):
     capturer = Capturer()
-    return Captured(fn, capture=capturer, may=may), capturer
+    return CapturedFunction(fn, capture=capturer, may=may), capturer
 
 
 def arrays(seed=0, size=3):
@@ -169,7 +169,7 @@ def test_with_gradients_the_function_runs_itself():
 
 def test_arrays_on_the_cpu_are_not_captured():
     capturer = Capturer()
-    check(Captured(step, capture=capturer), *arrays())
+    check(CapturedFunction(step, capture=capturer), *arrays())
     assert capturer.number == 0
 
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_captured_runs_as_before():
     def refuse(fn):
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
-    run = Captured(step, capture=refuse, may=lambda arrays: True)
+    run = CapturedFunction(step, capture=refuse, may=lambda arrays: True)
     with pytest.warns(UserWarning) as warned:
         check(run, *arrays())
     check(run, *arrays(1))  # without a second warning, which would be an error
@@ -384,7 +384,7 @@ def test_on_a_gpu_nothing_is_left_of_a_capture_that_fails():
     def reads(weight, x):
         return (x * weight * float(weight.sum()),)  # a read of a value cannot be captured
 
-    run, weight, x = Captured(reads), torch.ones(3, device="cuda"), torch.rand(1000, 3, device="cuda")
+    run, weight, x = CapturedFunction(reads), torch.ones(3, device="cuda"), torch.rand(1000, 3, device="cuda")
     stream, before = torch.cuda.current_stream(), torch.cuda.memory_allocated()
     with torch.no_grad(), pytest.warns(UserWarning, match="a step cannot be captured"):
         (result,) = run(weight)(x)
@@ -398,7 +398,7 @@ def test_on_a_gpu_nothing_is_left_of_a_capture_that_fails():
     del large
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() <= reserved - 2**28
-    ours = Captured(lambda weight, x: (x @ weight,))
+    ours = CapturedFunction(lambda weight, x: (x @ weight,))
     with torch.no_grad():
         torch.testing.assert_close(ours(torch.eye(3, device="cuda"))(x), (x,))
     assert len(ours._graphs) == 1 and not ours._failed
@@ -427,7 +427,7 @@ def test_on_a_gpu_results_are_those_without_while_other_threads_compute_and_copy
             results.append(h.cpu())
 
     weights = [torch.randn(64, 64, device="cuda") for _ in range(3)]
-    expected, actual, ours = [], [], Captured(fn)
+    expected, actual, ours = [], [], CapturedFunction(fn)
     for weight in weights:
         loop(lambda w: lambda h: fn(w, h), weight, expected)
     other = threading.Thread(target=others)
@@ -447,7 +447,7 @@ def test_on_a_gpu_results_are_those_without_while_other_threads_compute_and_copy
 @pytest.mark.gpu
 def test_on_a_gpu_the_memory_of_graphs_is_given_back():
     before = torch.cuda.memory_allocated()
-    ours = Captured(lambda weight, x: (x @ weight,))
+    ours = CapturedFunction(lambda weight, x: (x @ weight,))
     with torch.no_grad():
         call = ours(torch.eye(8, device="cuda"))
         for size in range(1, 30):

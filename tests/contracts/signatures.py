@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import rfnb as rf
-from rfnb.core.compat.attribute_hints import Absent
+from rfnb.core.compat.attribute_hints import AbsentAttribute
 
 DOCUMENTED = Path(__file__).with_name("documented_signatures.txt")
 
@@ -100,7 +100,7 @@ def differences(row: Row) -> list[str]:
         ours = lookup(row.path)
     except AttributeError:
         return [f"{row.path}: not there"]
-    if isinstance(ours, Absent):
+    if isinstance(ours, AbsentAttribute):
         return [f"{row.path}: absent"]
     if row.parameters is None:
         if row.settable and isinstance(ours, property) and ours.fset is None:

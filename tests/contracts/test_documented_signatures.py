@@ -76,7 +76,7 @@ def test_what_is_absent_from_a_tensor_or_dim_has_a_line_to_type():
     for sample, name in ((rf.zeros([batch]), "Tensor"), (batch, "Dim")):
         for path in [row.path for row in ROWS if row.path.startswith(name + ".")]:
             attribute = path.split(".")[1]
-            if isinstance(inspect.getattr_static(sample, attribute, None), signatures.Absent):
+            if isinstance(inspect.getattr_static(sample, attribute, None), signatures.AbsentAttribute):
                 with pytest.raises(AttributeError, match=rf"A {name} has no attribute '{attribute}'.\n.*\n.*\n    \S"):
                     getattr(sample, attribute)
             else:

@@ -9,7 +9,7 @@ from control.stops import PATIENCE
 
 import rfnb as rf
 from rfnb.control import breakpoints as asking_module
-from rfnb.control.breakpoints import Asking, Interrupted
+from rfnb.control.breakpoints import ConditionEvaluator, Interrupted
 from rfnb.control.commands import obey
 
 
@@ -111,7 +111,7 @@ def test_a_long_step_is_waited_for_and_not_interrupted():
 
 def test_an_interrupt_never_comes_after_the_condition_has_ended():
     """Conditions that end by themselves while another thread interrupts: each ends one way or the other, and nothing else does."""
-    asking, over, ended = Asking(), threading.Event(), {"own": 0, "other": 0}
+    asking, over, ended = ConditionEvaluator(), threading.Event(), {"own": 0, "other": 0}
     before = sys.getswitchinterval()
 
     def work():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rfnb as rf
-from rfnb.control.conditions import Asked
+from rfnb.control.conditions import ConditionContext
 from rfnb.control.expression import Expression
 from rfnb.control.position import Position
 
@@ -28,7 +28,7 @@ class Values:
 
 def asked():
     held = Values(h=rf.convert_to_tensor(H, dims=[BATCH, FEAT]), decoder={"s": rf.convert_to_tensor(7.0)})
-    return Asked(Position("net", "outer.net", 4, 9, held, {"loss": 0.25}), [])
+    return ConditionContext(Position("net", "outer.net", 4, 9, held, {"loss": 0.25}), [])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_text_means_what_python_would(text, holds):
 def test_sums_of_small_numbers_do_not_overflow(text, dtype):
     feat = rf.Dim(1000, name="feat")
     held = Values(h=rf.convert_to_tensor(np.full(1000, 120, dtype), dims=[feat]))
-    assert Expression(text)(Asked(Position("net", "net", 0, 0, held, {}), []))
+    assert Expression(text)(ConditionContext(Position("net", "net", 0, 0, held, {}), []))
 
 
 def refused(text):

@@ -152,7 +152,7 @@ def test_what_draws_takes_a_small_part_of_the_time():
     """Whatever it costs: while Python draws, no step is made."""
     rests, drawn = [], threading.Event()
 
-    class Watched(Pump):
+    class RawTrace(Pump):
         def _rest(self, seconds):
             rests.append(seconds)
             drawn.set()
@@ -161,7 +161,7 @@ def test_what_draws_takes_a_small_part_of_the_time():
     def draw():
         sum(range(2_000_000))
 
-    watched = Watched(rate=1000.0, share=0.04)
+    watched = RawTrace(rate=1000.0, share=0.04)
     for _ in range(3):
         drawn.clear()
         watched.put("view", draw)

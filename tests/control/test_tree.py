@@ -14,7 +14,7 @@ import rfnb as rf
 from rfnb.control.branch_tree import free_name
 from rfnb.control.commands import obey
 from rfnb.control.state_history import StateHistory
-from rfnb.trace.run_tree import Branch, Changed, Left, Outcome, Tree
+from rfnb.trace.run_tree import AppliedChange, Branch, BranchPoint, Outcome, Tree
 from rfnb.viz.control.spec import spec
 
 
@@ -61,7 +61,7 @@ def test_branches_are_found_by_name(run):
     later = tree["later"]
     assert (later.parent, later.left, later.steps[:2]) == (
         "without c",
-        Left(3, "search", 3),
+        BranchPoint(3, "search", 3),
         (("search", 0), ("search", 1)),
     )
     assert later.own_changes == later.changes[1:]
@@ -210,7 +210,7 @@ def test_a_run_without_a_recording_is_saved_with_what_is_known(tmp_path):
     run.save(tmp_path / "run.rfnb")
     trace = rf.load_trace(tmp_path / "run.rfnb")
     assert len(trace) == 0
-    assert trace.tree["zero"].changes == (Changed(2, "sums", 2, "state h set to 0"),)
+    assert trace.tree["zero"].changes == (AppliedChange(2, "sums", 2, "state h set to 0"),)
 
 
 def _bad(change):
@@ -251,7 +251,7 @@ def test_a_tree_that_does_not_fit_is_named(what, tmp_path, run):
 def test_a_run_is_compared_with_its_branch(run, tmp_path):
     branch = run.find("without c")
     c = rf.compare_runs(run, branch)
-    assert (c.a.name, c.b.name, c.parted) == ("main", "without c", Left(2, "search", 2))
+    assert (c.a.name, c.b.name, c.parted) == ("main", "without c", BranchPoint(2, "search", 2))
     assert [result.edits for result in c.results] == ["=d=", "==="]
     assert c.diff.first.step == 2
     assert rf.compare_runs(branch, run).a.name == "without c"
@@ -266,7 +266,7 @@ def test_runs_without_a_recording_are_compared_too():
     branch = run.from_step(2, lambda at: at.ban("c"))
     _ = branch.result
     c = rf.compare_runs(run, branch)
-    assert (c.parted, c.first) == (Left(2, "search", 2), "")
+    assert (c.parted, c.first) == (BranchPoint(2, "search", 2), "")
     assert [result.edits for result in c.results] == ["=d=", "==="]
 
 

@@ -13,7 +13,7 @@ import rfnb as rf
 from rfnb import Dim
 from rfnb.backends.numpy_backend import NumpyBackend
 from rfnb.backends.torch_backend import TorchBackend
-from rfnb.rec.device_reads import Value, Wanted
+from rfnb.rec.device_reads import DeviceReads, Value
 
 MANY = [
     torch.tensor([True, False, True]),
@@ -56,7 +56,7 @@ def test_the_first_of_equal_values_come_first(dtype, device):
 
 
 def test_the_first_look_brings_all_that_is_wanted():
-    wanted, checked = Wanted(), []
+    wanted, checked = DeviceReads(), []
     raws = [torch.tensor([float(number)], device="cpu").to(NAME) for number in range(3)]
     values = [Value(raw, TorchBackend) for raw in raws]
     wanted.add(values[0])

@@ -9,7 +9,7 @@ from torch import nn
 
 import rfnb as rf
 from rfnb.interop.watch.example import untouched
-from rfnb.interop.watch.scalar_reads import Late
+from rfnb.interop.watch.scalar_reads import ScalarReads
 
 ALL = {"activations": 1, "updates": 1}
 
@@ -152,7 +152,7 @@ class Event:
 def test_numbers_are_read_when_the_device_has_them_and_in_the_order_of_their_steps(monkeypatch):
     monkeypatch.setattr(torch, "Event", Event)
     monkeypatch.setattr(Event, "come", False)
-    late, got = Late(), []
+    late, got = ScalarReads(), []
     on = lambda *numbers: torch.tensor(numbers).to(NAME)  # noqa: E731
     with watched() as seen:
         late.put([torch.tensor(1.0)], got.append)
@@ -171,14 +171,14 @@ def test_numbers_are_read_when_the_device_has_them_and_in_the_order_of_their_ste
 def test_the_end_waits_for_what_has_not_come(monkeypatch):
     monkeypatch.setattr(torch, "Event", Event)
     monkeypatch.setattr(Event, "come", False)
-    late, got = Late(), []
+    late, got = ScalarReads(), []
     late.put([torch.ones((), device=NAME)], got.append)
     late.finish()
     assert [each.tolist() for each in got] == [[1]]
 
 
 def test_what_changes_after_it_was_asked_for_is_read_as_it_was():
-    late, got, x = Late(), [], torch.ones(2, device=NAME)
+    late, got, x = ScalarReads(), [], torch.ones(2, device=NAME)
     late.put([x], got.append)
     late.put([x.sum(), x], got.append)
     x.zero_()
@@ -219,7 +219,7 @@ def test_a_loss_that_is_not_finite_is_said_before_the_optimizer_uses_what_comes_
         assert torch.equal(values(before[name]), values(model.state_dict()[name])), name
 
 
-class Apart(nn.Module):
+class TensorDifference(nn.Module):
     """Two layers on two devices."""
 
     def __init__(self):
@@ -234,7 +234,7 @@ def test_a_model_on_two_devices_is_watched_as_one_on_one():
     found = []
     for places in (("cpu", "cpu"), ("cpu", NAME), (NAME, "cpu")):
         torch.manual_seed(3)
-        model, x = Apart(), torch.randn(5, 4)
+        model, x = TensorDifference(), torch.randn(5, 4)
         for part, place in zip((model.first, model.last), places):
             part.to(place)
         optimizer = torch.optim.SGD(model.parameters(), 0.1)

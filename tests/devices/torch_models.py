@@ -101,7 +101,7 @@ def _encoder(**options):
     return nn.TransformerEncoder(nn.TransformerEncoderLayer(5, 1, 8, batch_first=True, **options), 2)
 
 
-class Padded(nn.Module):
+class PaddedInputs(nn.Module):
     """A module that gets a mask of padding."""
 
     def __init__(self, inner):
@@ -133,7 +133,7 @@ MODELS = {
     "one target": lambda: Dotted(targets=1),
     "one target, masked": lambda: Dotted(targets=1, masked=True),
     "convolutions": ConvFrontend,
-    "lengths by a mask": lambda: Padded(_encoder()),
+    "lengths by a mask": lambda: PaddedInputs(_encoder()),
 }
 
 
@@ -143,7 +143,7 @@ def made(name, training):
     model = MODELS[name]()
     x = torch.randn(3, 7, 5)
     mask = torch.arange(7)[None] >= LENGTHS[:, None]
-    return model.train(training), (x, mask) if isinstance(model, Padded) else (x,)
+    return model.train(training), (x, mask) if isinstance(model, PaddedInputs) else (x,)
 
 
 def on(device, model, given):

@@ -282,7 +282,7 @@ class Recency(nn.Module):
         return self.out((weights @ v).transpose(1, 2).reshape(b, n, D))
 
 
-class Recent(nn.Module):
+class RecentWeights(nn.Module):
     def __init__(self, sound):
         super().__init__()
         self.words = nn.Embedding(20, D)
@@ -438,7 +438,7 @@ FAULTS = {
     "gate along time": (GatedMLP, frames, "gate"),
     "circular convolution": (LongFilter, frames, "filter"),
     "normaliser of linear attention": (Linearised, frames, "attends.1"),
-    "distance from the end of the batch": (Recent, words, "attend"),
+    "distance from the end of the batch": (RecentWeights, words, "attend"),
     "places of experts": (Sparse, frames, "moe"),
     "one scale for all": (EightBits, frames, "second"),
     "no mask across": (Translator, pairs, "cross"),

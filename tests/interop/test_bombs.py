@@ -30,7 +30,7 @@ def taken(monkeypatch):
     count = SimpleNamespace(inflated=0, torch=0, stop=False)
     make, load = zlib.decompressobj, torch.load
 
-    class Counted:
+    class LoopCounter:
         def __init__(self, *args):
             self._own = make(*args)
 
@@ -47,7 +47,7 @@ def taken(monkeypatch):
         assert not count.stop, "torch is asked to make it"
         return load(*args, **kwargs)
 
-    monkeypatch.setattr(zlib, "decompressobj", Counted)
+    monkeypatch.setattr(zlib, "decompressobj", LoopCounter)
     monkeypatch.setattr(torch, "load", loaded)
     return count
 

@@ -11,7 +11,7 @@ from seed import part_of
 
 import rfnb as rf
 from rfnb.interop import code_diff, measurement
-from rfnb.interop.measurement import Measured
+from rfnb.interop.measurement import Measurement
 
 pytest.importorskip("transformers")
 from interop import port_second_set as second
@@ -176,7 +176,7 @@ def test_its_view_has_modules_where_there_are_too_many_lines():
 
 def test_rows_that_sum_to_1_are_no_distributions_in_a_map_of_measured_numbers():
     values = np.array([[1, 0], [0.5, 0.5], [70, 65], [np.nan, 1]])
-    made = measurement.spec(Measured("counts", values, ("line", "abcd"), ("kind", "xy")))
+    made = measurement.spec(Measurement("counts", values, ("line", "abcd"), ("kind", "xy")))
     (entry,) = made.head["maps"]
     assert "sums" not in entry and "sum" not in str(entry.get("notes")) and "NaN" in entry["notes"]["0"]
 

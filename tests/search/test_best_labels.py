@@ -6,7 +6,7 @@ import pytest
 from rfnb import Dim
 from rfnb.backends.numpy_backend import NumpyBackend
 from rfnb.backends.torch_backend import TorchBackend
-from rfnb.search.rank import Flat, best_of_each_row
+from rfnb.search.rank import FlatScores, best_of_each_row
 
 
 @pytest.mark.parametrize("made", [NumpyBackend, TorchBackend])
@@ -20,7 +20,7 @@ def test_they_are_the_largest_values_and_their_places(made, shape, values):
     if values == "impossible":
         array[random.random(shape) < 0.999] = -np.inf
     raw = made.from_numpy(array, dtype="float32", device="cpu")
-    flat = Flat(None, (), shape[-1], None, Dim(shape[-1], name="labels"), made)
+    flat = FlatScores(None, (), shape[-1], None, Dim(shape[-1], name="labels"), made)
     best, index = (made.raw_to_numpy(found) for found in best_of_each_row(flat, raw, 5))
     np.testing.assert_array_equal(best, -np.sort(-array, -1)[..., :5])
     np.testing.assert_array_equal(np.take_along_axis(array, index, -1), best)

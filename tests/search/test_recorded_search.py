@@ -7,19 +7,19 @@ import pytest
 from recorded_searches import BASE, CHANGES, search
 
 import rfnb as rf
-from rfnb.rec.search_steps import ChosenSteps
+from rfnb.rec.search_steps import SearchSteps
 
 
 @pytest.fixture
 def at_once(monkeypatch):
     """The numbers of steps that were made in one call."""
-    made, run_on = [], ChosenSteps.run_on
+    made, run_on = [], SearchSteps.run_on
 
     def noted(self, *args):
         made.append(run_on(self, *args))
         return made[-1]
 
-    monkeypatch.setattr(ChosenSteps, "run_on", noted)
+    monkeypatch.setattr(SearchSteps, "run_on", noted)
     return made
 
 

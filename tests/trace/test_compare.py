@@ -7,13 +7,13 @@ from asserting import ragged, randn
 import rfnb as rf
 from rfnb import Dim
 from rfnb.trace.compare_runs import Comparison
-from rfnb.trace.run_tree import Branch, Changed, Left, Outcome, Tree
+from rfnb.trace.run_tree import AppliedChange, Branch, BranchPoint, Outcome, Tree
 
 BATCH = Dim(3, name="batch")
 
 
 def branch(name, parent=None, tick=None, *, seqs=(), scores=(), values=None, changes=()):
-    left = None if tick is None else Left(tick, "loop", tick)
+    left = None if tick is None else BranchPoint(tick, "loop", tick)
     steps = tuple(("loop", step) for step in range(7))
     return Branch(name, parent, left, steps, changes, outcome=Outcome("", seqs, scores, values or {}))
 
@@ -43,7 +43,7 @@ TREE = Tree(
     ],
 )
 def test_two_of_a_tree_part_where_the_first_of_them_leaves(a, b, tick):
-    assert Comparison(TREE[a], TREE[b], list(TREE.values())).parted == Left(tick, "loop", tick)
+    assert Comparison(TREE[a], TREE[b], list(TREE.values())).parted == BranchPoint(tick, "loop", tick)
 
 
 def test_runs_of_two_trees_have_no_step_in_common():
@@ -170,7 +170,7 @@ result: 1 substituted, 1 deleted, score A -1.500
 
 
 def test_the_text_says_all_of_it():
-    changes = (Changed(3, "loop", 3, "state h set to 0"),)
+    changes = (AppliedChange(3, "loop", 3, "state h set to 0"),)
     a = branch("main", seqs=(("a", "a long label", "c"),), scores=(-1.5,))
     b = branch("b", "main", 3, seqs=(("b", "c"),), changes=changes)
     assert str(Comparison(a, b, [a, b])) == TEXT

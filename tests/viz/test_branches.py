@@ -10,7 +10,7 @@ from viz.stored_files import assert_stored
 from viz.two_searches import STEPS, branch_tree, recorded_search
 
 import rfnb as rf
-from rfnb.trace.run_tree import Branch, Left, Outcome, Tree
+from rfnb.trace.run_tree import Branch, BranchPoint, Outcome, Tree
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.beams.tree import grow
 from rfnb.viz.branches.sides import merged, of_both, parting, sides_of
@@ -164,7 +164,7 @@ def test_what_is_the_same_says_so_and_what_is_alone_too():
     a, b = sides_of(recorded_search(LABELS)), sides_of(recorded_search(LABELS))
     for part in of_both(a, b, ["A", "B"]):
         assert part.kind == "beams" or part.head["same"]
-    empty = Branch("b", "main", Left(1, "search", 1))
+    empty = Branch("b", "main", BranchPoint(1, "search", 1))
     tree = Tree([Branch("main", trace=recorded_search(LABELS)), empty])
     said = branches_spec(tree).head["pairs"][0]["said"]
     assert [line for line in said if line.startswith("Only in")] == [
@@ -203,7 +203,7 @@ def test_of_many_branches_a_page_has_some_pairs():
     tree = Tree(
         [
             Branch("main", trace=trace),
-            *(Branch(f"b{n}", "main", Left(n % 5, "search", n % 5), trace=trace) for n in range(30)),
+            *(Branch(f"b{n}", "main", BranchPoint(n % 5, "search", n % 5), trace=trace) for n in range(30)),
         ]
     )
     spec = branches_spec(tree)

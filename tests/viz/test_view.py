@@ -253,7 +253,7 @@ def test_what_the_last_job_raises_is_raised_where_it_is_waited_for():
     pump.finish("view", lambda: None)
 
 
-class Watched:
+class RawTrace:
     """A lock that tells who asks for it."""
 
     def __init__(self, lock):
@@ -270,7 +270,7 @@ class Watched:
 def test_what_is_dropped_is_neither_running_nor_waiting_afterwards():
     """Else the last state of a run is overtaken by the one before it, which is still being drawn."""
     pump, started, go_on, order = Pump(rate=100), threading.Event(), threading.Event(), []
-    pump._working = watched = Watched(pump._working)
+    pump._working = watched = RawTrace(pump._working)
 
     def job():
         started.set()

@@ -17,7 +17,7 @@ from waiting import LONG
 import rfnb as rf
 from rfnb import Dim
 from rfnb.trace.probe import trace_context
-from rfnb.trace.run_tree import Branch, Changed, Left, Outcome, Tree
+from rfnb.trace.run_tree import AppliedChange, Branch, BranchPoint, Outcome, Tree
 from rfnb.viz.control.spec import spec as control_spec
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Lines, Marks, Rect, Text
 from rfnb.viz.kinds import drawing_of, text_of
@@ -601,9 +601,11 @@ def branches(dice: np.random.Generator) -> None:
                     rf.probe("attention", weights=tensor(weights[at, step], source), axis=source)
         ticks, parent = int(dice.integers(1, steps + 1)), made[dice.integers(at)] if at else None
         tick = int(dice.integers(0, min(ticks, len(parent.steps)))) if parent else 0
-        left = Left(tick, "loop", tick) if parent else None
+        left = BranchPoint(tick, "loop", tick) if parent else None
         changes = tuple(
-            Changed(each, "loop", each, f"forced {WORDS[each]}") for each in range(tick, ticks) if dice.integers(2)
+            AppliedChange(each, "loop", each, f"forced {WORDS[each]}")
+            for each in range(tick, ticks)
+            if dice.integers(2)
         )
         labels = tuple(tuple(map(str, dice.choice(WORDS[:4], dice.integers(1, 7)))) for _ in range(seqs))
         labels = labels[: seqs - (seqs > 1 and at > 0 and bool(dice.integers(2)))]

@@ -8,7 +8,7 @@ import numpy as np
 
 import rfnb as rf
 from rfnb import Dim
-from rfnb.trace.run_tree import Branch, Changed, Left, Tree, best_so_far
+from rfnb.trace.run_tree import AppliedChange, Branch, BranchPoint, Tree, best_so_far
 
 STEPS = 5
 
@@ -50,9 +50,9 @@ def branch_tree(labels: Sequence[str] = ("#", "a", "b", "c"), at: int = 2) -> Tr
     for number, (name, parted) in enumerate(zip(names, (STEPS, at, at))):
         trace = recorded_search(labels, parted)
         steps = tuple(("search", step) for step in range(STEPS))
-        left = Left(at + number - 1, "search", at + number - 1) if number else None
+        left = BranchPoint(at + number - 1, "search", at + number - 1) if number else None
         changes = tuple(
-            Changed(tick, "search", tick, f"forced {labels[-1]} for hypothesis 0 of sequence 0")
+            AppliedChange(tick, "search", tick, f"forced {labels[-1]} for hypothesis 0 of sequence 0")
             for tick in range(at, at + number)
         )
         parent = found[-1].name if found else None

@@ -239,7 +239,7 @@ def filled(text: str, dims: Sequence[Any]) -> str:
     return text
 
 
-class Absent:
+class AbsentAttribute:
     """An attribute that raises. There is one object per name instead of `__getattr__`, which would make Python look up all attributes
     of all tensors more slowly and small ops a fifth slower.
     """
@@ -261,7 +261,7 @@ class Absent:
         return instance.short_repr() if hasattr(instance, "short_repr") else type(instance).__name__
 
 
-class NeverSet(Absent):
+class UnsetAttribute(AbsentAttribute):
     """An attribute that cannot be set either: nothing would read it."""
 
     def __set__(self, instance: Any, value: Any) -> NoReturn:
@@ -271,7 +271,7 @@ class NeverSet(Absent):
 def put_absent(cls: type, owner: str, rule: str, instead: Mapping[str, str]) -> None:
     """Make each name an attribute of `cls` that raises; `instead` is the code to suggest."""
     for name, line in instead.items():
-        setattr(cls, name, (NeverSet if name in _ASSIGNED else Absent)(owner, name, rule, line))
+        setattr(cls, name, (UnsetAttribute if name in _ASSIGNED else AbsentAttribute)(owner, name, rule, line))
 
 
 def put_all_absent(cls: type) -> None:

@@ -11,7 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.interop.net.layer import LayerDict, owner_in
 
 
-class Needs:
+class Dependencies:
     """The layers and values that the roots depend on.
 
     Attributes:

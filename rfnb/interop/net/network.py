@@ -35,7 +35,7 @@ from rfnb.interop.net import (  # noqa: F401  they register their classes
     wrapper_layers,
 )
 from rfnb.interop.net.call_dims import CallDims, DeclaredDims
-from rfnb.interop.net.dependencies import Needs
+from rfnb.interop.net.dependencies import Dependencies
 from rfnb.interop.net.extern_data import bind_all, declare
 from rfnb.interop.net.layer import LayerDict
 from rfnb.interop.net.scope import NetCall, Scope
@@ -216,7 +216,7 @@ class DictNetwork(Module):
     def needed_parameters(self) -> dict[str, Parameter]:
         """The parameters that the outputs need."""
         found: dict[str, Parameter] = {}
-        for name in Needs(self.layers, self.default_outputs(), search=self.search).layers:
+        for name in Dependencies(self.layers, self.default_outputs(), search=self.search).layers:
             layer = self.layers[name]
             inner = layer.needed(self.search) if isinstance(layer, StepNetworkLayer) else list(layer.sublayers())
             for each in [layer, *inner]:

@@ -10,7 +10,7 @@ from rfnb.core.errors import message, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.body_scope import StepScope, TemplateScope, like_before
 from rfnb.interop.net.choice_layers import ChoiceLayer
-from rfnb.interop.net.dependencies import Needs, reads_in_step
+from rfnb.interop.net.dependencies import Dependencies, reads_in_step
 from rfnb.interop.net.initial_output import initial_of
 from rfnb.interop.net.layer import Layer, LayerDict
 from rfnb.interop.net.loop_length import loop_axis, step_limit
@@ -80,13 +80,13 @@ class StepNetworkLayer(Layer):
         return list(dict.fromkeys(["output", *self.stacked, *self.asked, *self.lasts, *end]))
 
     def refs(self, search: bool) -> list[str]:
-        needs = Needs(self.body, self.roots(with_end=True), search=search)
+        needs = Dependencies(self.body, self.roots(with_end=True), search=search)
         return [*self.sources, *needs.base]
 
     def needed(self, search: bool) -> list[Layer]:
         """The layers of the body that the required values depend on, including inner ones."""
         found = []
-        for name in Needs(self.body, self.roots(with_end=True), search=search).layers:
+        for name in Dependencies(self.body, self.roots(with_end=True), search=search).layers:
             found.append(self.body[name])
             found.extend(self.body[name].sublayers())
         return found
@@ -142,7 +142,7 @@ class _LoopCall:
         self.axis = loop_axis(layer, self.source, env, has_end)
         self.with_end = has_end and self.axis is None
         self.include_eos = bool(layer.opts.get("include_eos", False))
-        self.needs = Needs(layer.body, layer.roots(self.with_end), search=env.call.search)
+        self.needs = Dependencies(layer.body, layer.roots(self.with_end), search=env.call.search)
         self._check_choices()
         if (
             layer.direction == -1
@@ -172,7 +172,7 @@ class _LoopCall:
     def templates(self, *, make: bool, roots: list[str] | None = None) -> None:
         """Infer the dims of the values of the body."""
         layer, env = self.layer, self.env
-        needs = self.needs if roots is None else Needs(layer.body, roots, search=env.call.search)
+        needs = self.needs if roots is None else Dependencies(layer.body, roots, search=env.call.search)
         for ref in self.needs.base:
             if env.knows(ref):
                 env.get(ref)  # before the loop, not in its recorded step
@@ -334,7 +334,8 @@ class _LoopCall:
         if selection is None or selection.carried in value.dims:
             return value
         layers = [
-            self.layer.body[other] for other in Needs(self.layer.body, [name], search=self.env.call.search).layers
+            self.layer.body[other]
+            for other in Dependencies(self.layer.body, [name], search=self.env.call.search).layers
         ]
         if any(layer.kind in ("decide", "decide_keep_beam") for layer in layers):
             return value

@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.body_scope import like_before
-from rfnb.interop.net.dependencies import Needs
+from rfnb.interop.net.dependencies import Dependencies
 from rfnb.interop.net.initial_output import initial_of
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown, layer_class, owner_in
 from rfnb.interop.net.scope import Scope, UnitScope
@@ -35,11 +35,11 @@ class Wrapper(Layer):
         needs = self.needs(search)
         return [*super().refs(search), *needs.base, *self._previous_outside(needs)]
 
-    def needs(self, search: bool) -> Needs:
+    def needs(self, search: bool) -> Dependencies:
         """The inner layers that the value depends on."""
-        return Needs(self.inner, [self.inner_output()], search=search)
+        return Dependencies(self.inner, [self.inner_output()], search=search)
 
-    def _previous_outside(self, needs: Needs) -> list[str]:
+    def _previous_outside(self, needs: Dependencies) -> list[str]:
         return [f"prev:{name}" for name in needs.previous if owner_in(self.inner, name) is None]
 
     def previous_inside(self, env: Scope) -> list[str]:

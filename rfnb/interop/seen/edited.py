@@ -21,7 +21,7 @@ from rfnb.core.block import block
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, runtime_error, shape_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.interop.edit_tensors import Patched, another_shape
+from rfnb.interop.edit_tensors import PatchValue, another_shape
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.function_calls import changes, looking
@@ -308,7 +308,7 @@ def _checked(edit: ValueEdit, name: str, at: Any, size: int, own: Any) -> Any:
 def _value(edit: ValueEdit, chosen: _Entries, there: torch.Tensor, raw: torch.Tensor, axes: Axes) -> torch.Tensor:
     """The new value for the entries, in a shape that broadcasts against them."""
     given = edit.value
-    if isinstance(given, Patched):
+    if isinstance(given, PatchValue):
         given = _patch(edit, given, chosen, raw, axes)
     elif isinstance(given, Tensor):
         given = _by_dims(edit, given, chosen, raw, axes)
@@ -340,7 +340,7 @@ def _by_dims(edit: ValueEdit, given: Tensor, chosen: _Entries, raw: torch.Tensor
     return chosen.of(value) if tuple(value.shape) == tuple(raw.shape) else value
 
 
-def _patch(edit: ValueEdit, given: Patched, chosen: _Entries, raw: torch.Tensor, axes: Axes) -> Any:
+def _patch(edit: ValueEdit, given: PatchValue, chosen: _Entries, raw: torch.Tensor, axes: Axes) -> Any:
     """The entries of a recorded value for those of an edit."""
     value: Any = given.value.raw_tensor
     if value.ndim == raw.ndim and (given.place is not None or value.shape == raw.shape):

@@ -17,7 +17,7 @@ import torch
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
-from rfnb.rec.selections import Decided
+from rfnb.rec.selections import LabelDecision
 from rfnb.search.labels import check_number, label_index, place_of_labels, spelled
 
 
@@ -33,13 +33,13 @@ class Decisions:
     def __init__(self, vocab: Dim, batch: int, beams: int, prompt: int, *, is_beam: bool):
         self._vocab, self._batch, self._beams, self._prompt, self._is_beam = vocab, batch, beams, prompt, is_beam
         self._ids: torch.Tensor | None = None
-        self._now: list[Decided] = []
+        self._now: list[LabelDecision] = []
 
     def begin(self, ids: torch.Tensor | None) -> None:
         """Start a step with these hypotheses (rows, time)."""
         self._ids = ids
 
-    def decide(self, decided: Sequence[Decided]) -> str:
+    def decide(self, decided: Sequence[LabelDecision]) -> str:
         """Set decisions for the next choice, all or none; returns the labels as text.
 
         Raises:
@@ -65,7 +65,7 @@ class Decisions:
                 rows = range(self._beams) if one.hypothesis is None else [one.hypothesis]
                 for row in rows:
                     made[one.seq * self._beams + row, one.label] = -torch.inf
-        forced: dict[int, list[Decided]] = {}
+        forced: dict[int, list[LabelDecision]] = {}
         for one in now:
             if one.kind == "force":
                 forced.setdefault(one.seq, []).append(one)
@@ -82,7 +82,7 @@ class Decisions:
                     self._now.append(one._replace(label=one.then[0], then=one.then[1:], hypothesis=place))
         return made
 
-    def _resolved(self, decided: Decided) -> Decided:
+    def _resolved(self, decided: LabelDecision) -> LabelDecision:
         decided = spelled(decided, self._vocab)
         check_number(decided.kind, "sequence", decided.seq, self._batch)
         label = label_index(decided, self._vocab)
@@ -96,7 +96,7 @@ class Decisions:
             )
         return decided._replace(label=label, then=then, hypothesis=self._place(decided))
 
-    def _place(self, decided: Decided) -> int | None:
+    def _place(self, decided: LabelDecision) -> int | None:
         """The slot of a hypothesis given by slot, or by its labels so far."""
         given: Any = decided.hypothesis
         if given is None:

@@ -18,7 +18,7 @@ from rfnb.interop.seen.generate_search import BeamSearch, Continuations, RowSear
 from rfnb.interop.seen.generate_steps import GenerateSteps, apart
 from rfnb.interop.seen.names import Names
 from rfnb.rec.hold import holding
-from rfnb.rec.selections import Decided
+from rfnb.rec.selections import LabelDecision
 from rfnb.trace.probe import heard_as, probe, trace_context
 
 
@@ -29,7 +29,7 @@ class _Of(NamedTuple):
     path: str = ""
 
 
-def _no_labels(decided: Sequence[Decided]) -> str:
+def _no_labels(decided: Sequence[LabelDecision]) -> str:
     raise nothing_chooses(decided[0], "the model, whose head is not known")
 
 

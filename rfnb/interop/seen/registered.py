@@ -21,7 +21,7 @@ for _kind in ("Generate", "GenerateBeam"):
     for _model in ("DecoderOnly", "EncoderDecoder"):
         show_by(f"transformers.generation.utils.{_kind}{_model}Output", "rfnb.interop.seen.generate_output:spec")
 adopt_by("rfnb.interop.doors:adopted_module")
-show_by("rfnb.interop.measurement.Measured", "rfnb.interop.measurement:spec")
+show_by("rfnb.interop.measurement.Measurement", "rfnb.interop.measurement:spec")
 show_by("rfnb.interop.batch_report.BatchCheck", "rfnb.interop.batch_report:spec")
 show_by("rfnb.interop.code_diff.CodeDiff", "rfnb.interop.code_diff:spec")
 show_by("rfnb.interop.atlas.Atlas", "rfnb.interop.atlas_view:whole")

@@ -24,7 +24,7 @@ not_finite_error = ErrorOf(FloatingPointError)
 LIMIT = 64 << 20  # bytes of the recording of the batch
 
 
-class KeptCall(NamedTuple):
+class StoredCall(NamedTuple):
     """The data of a model call in training that is needed to repeat it.
 
     Attributes:
@@ -42,10 +42,10 @@ class KeptCall(NamedTuple):
     versions: tuple[int, ...]
 
 
-def kept(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], device: str) -> KeptCall:
+def kept(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], device: str) -> StoredCall:
     """The data of a call that is about to run."""
     autocast = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
-    return KeptCall(number, args, kwargs, get_random_state(), autocast, _versions(args, kwargs))
+    return StoredCall(number, args, kwargs, get_random_state(), autocast, _versions(args, kwargs))
 
 
 class BadCall(NamedTuple):
@@ -71,7 +71,7 @@ class BadCall(NamedTuple):
     batch: int
 
 
-class Again(NamedTuple):
+class RepeatedCalls(NamedTuple):
     """The result of repeating calls.
 
     Attributes:
@@ -87,7 +87,7 @@ class Again(NamedTuple):
     order: list[str]
 
 
-def do_again(model: Any, calls: list[KeptCall]) -> Again:
+def do_again(model: Any, calls: list[StoredCall]) -> RepeatedCalls:
     """Repeat the calls of an update, until a module returns a bad value."""
     root = inner(model)
     changed, order = False, []
@@ -113,8 +113,8 @@ def do_again(model: Any, calls: list[KeptCall]) -> Again:
         found = look.found or look.infinite
         if found is not None:
             settle(trace)
-            return Again(found, trace, changed, order)
-    return Again(None, None, changed, order)
+            return RepeatedCalls(found, trace, changed, order)
+    return RepeatedCalls(None, None, changed, order)
 
 
 def bad_parameters(model: Any) -> list[str]:

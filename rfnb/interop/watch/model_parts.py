@@ -12,7 +12,7 @@ from rfnb.interop.unregistered_modules import warn_of_lost_modules
 from rfnb.nn.module.module import Module
 
 
-class Owned(NamedTuple):
+class OwnedParameter(NamedTuple):
     """A parameter: its name, itself, and the path of the module that owns it (for a shared one the first)."""
 
     name: str
@@ -90,17 +90,17 @@ def check(model: Any) -> None:
         )
 
 
-def parameters_of(model: Any) -> list[Owned]:
+def parameters_of(model: Any) -> list[OwnedParameter]:
     """The parameters, each once: a shared one belongs to the first module that has it."""
     model = inner(model)
     if isinstance(model, Module):
         named = [(name, each.raw_tensor) for name, each in model.named_parameters() if not each.auxiliary]
     else:
         named = list(model.named_parameters())
-    found: dict[int, Owned] = {}
+    found: dict[int, OwnedParameter] = {}
     for name, tensor in named:
         if isinstance(tensor, torch.Tensor):
-            found.setdefault(id(tensor), Owned(name, tensor, name.rpartition(".")[0]))
+            found.setdefault(id(tensor), OwnedParameter(name, tensor, name.rpartition(".")[0]))
     return list(found.values())
 
 
@@ -186,7 +186,7 @@ def optimizers_of(given: Any) -> dict[str, torch.optim.Optimizer]:
     return named
 
 
-def check_optimizers(named: dict[str, torch.optim.Optimizer], owned: list[Owned]) -> None:
+def check_optimizers(named: dict[str, torch.optim.Optimizer], owned: list[OwnedParameter]) -> None:
     """Raise a ValueError if an optimizer has no parameter of the model."""
     own = {id(each.tensor) for each in owned}
     for name, optimizer in named.items():

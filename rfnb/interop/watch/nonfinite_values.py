@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rfnb.interop.watch import failed_batch
-from rfnb.interop.watch.failed_batch import Again, KeptCall, not_finite_error
+from rfnb.interop.watch.failed_batch import RepeatedCalls, StoredCall, not_finite_error
 from rfnb.interop.watch.model_parts import inner
 from rfnb.nn.module.module import Module
 
@@ -38,8 +38,8 @@ class NotFinite:
     epoch: int
     names: list[str]
     late: bool
-    again: Again | None
-    calls: list[KeptCall]
+    again: RepeatedCalls | None
+    calls: list[StoredCall]
     counts: Mapping[str, int]
     owned: list[str]
     looked: list[str]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from rfnb.interop.watch.model_parts import Owned
+from rfnb.interop.watch.model_parts import OwnedParameter
 from rfnb.trace.training import Training, TrainingTable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class OptimizerSteps:
         host: Watch,
         name: str,
         optimizer: torch.optim.Optimizer,
-        owned: list[Owned],
+        owned: list[OwnedParameter],
         updates: int | None,
         *,
         always: bool,

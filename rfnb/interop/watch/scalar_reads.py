@@ -1,4 +1,4 @@
-"""Late: asynchronous reads of scalars from a device, used when they arrive. On a CPU they are available at once."""
+"""ScalarReads: asynchronous reads of scalars from a device, used when they arrive. On a CPU they are available at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 
-class Late:
+class ScalarReads:
     """A queue of tensors, with functions to call on their values. Only `finish` waits for a device."""
 
     def __init__(self) -> None:

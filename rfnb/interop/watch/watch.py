@@ -20,7 +20,7 @@ from rfnb.interop.seen.replaced import backward_task
 from rfnb.interop.watch.activations import Activations
 from rfnb.interop.watch.callbacks import event_files
 from rfnb.interop.watch.example import ExampleRun, fewer
-from rfnb.interop.watch.failed_batch import KeptCall, do_again, kept
+from rfnb.interop.watch.failed_batch import StoredCall, do_again, kept
 from rfnb.interop.watch.forward import Forward, see, see_no_more
 from rfnb.interop.watch.model_parts import (
     check,
@@ -32,7 +32,7 @@ from rfnb.interop.watch.model_parts import (
 )
 from rfnb.interop.watch.nonfinite_values import NotFinite
 from rfnb.interop.watch.optimizer_steps import OptimizerSteps, Pace, StepTimes
-from rfnb.interop.watch.scalar_reads import Late
+from rfnb.interop.watch.scalar_reads import ScalarReads
 from rfnb.nn.module.module import Module
 from rfnb.trace.trace import Trace
 from rfnb.trace.training import ACTIVATIONS, ExampleRecording, Training
@@ -82,7 +82,7 @@ class Watch(Training):
         self.counts.update(updates=0, batches=0)
         self.types = {path: type(inner(module)).__name__ for path, module in inner(model).named_modules()}
         self.failed: Trace | None = None
-        self.times, self.late = StepTimes(), Late()
+        self.times, self.late = StepTimes(), ScalarReads()
         self._model, self._on_nan, self._every = model, on_nan, every
         self._updates = None if updates is None else int(updates)
         self._pace = Pace(0.004, None if activations is None else int(activations))
@@ -90,7 +90,7 @@ class Watch(Training):
         self._scaler_step: Any = None
         self._steps: list[OptimizerSteps] = []
         self._owned = parameters_of(model)
-        self._calls: list[KeptCall] = []
+        self._calls: list[StoredCall] = []
         self._batches: deque[tuple[int, int]] = deque(
             maxlen=32
         )  # of the last updates, with the number of batches by then

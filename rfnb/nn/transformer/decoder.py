@@ -16,7 +16,7 @@ from rfnb.nn.module.prototype import given, make_layers, make_norm, make_part
 from rfnb.nn.normalization import LayerNorm
 from rfnb.nn.transformer.decoder_layer import TransformerDecoderLayer
 from rfnb.nn.transformer.encoder import MODEL_DIM
-from rfnb.nn.transformer.input_embedding import Embedded
+from rfnb.nn.transformer.input_embedding import InputEmbedding
 from rfnb.ops.const import zeros
 from rfnb.ops.dims import last_frame_position_of_dim
 from rfnb.ops.gather import gather
@@ -24,7 +24,7 @@ from rfnb.ops.math import combine_bc
 from rfnb.rec.state import State
 
 
-class TransformerDecoder(Embedded):
+class TransformerDecoder(InputEmbedding):
     """Embedding, positional encoding, layers, normalisation, logits.
 
     Args:

@@ -17,7 +17,7 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.prototype import given, make_layers, make_norm, make_part
 from rfnb.nn.normalization import LayerNorm
 from rfnb.nn.transformer.feed_forward import FeedForward
-from rfnb.nn.transformer.input_embedding import Embedded
+from rfnb.nn.transformer.input_embedding import InputEmbedding
 from rfnb.rec.state import State
 
 MODEL_DIM = Dim(512, name="model", kind="feature")  # the base model of the paper
@@ -76,7 +76,7 @@ class TransformerEncoderLayer(Module):
         return x + drop(self.ff(self.ff_layer_norm(x)), self.dropout, axis=self.out_dim)
 
 
-class TransformerEncoder(Embedded):
+class TransformerEncoder(InputEmbedding):
     """Embedding, positional encoding, layers, normalisation.
 
     Args:

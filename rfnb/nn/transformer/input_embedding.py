@@ -13,7 +13,7 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.prototype import as_dim, make_embedding, make_function
 
 
-class Embedded(Module):
+class InputEmbedding(Module):
     """A module that first embeds its source.
 
     Args:

@@ -11,7 +11,7 @@ from rfnb.viz.attention.check import remarks, warnings
 from rfnb.viz.attention.long_maps import glance, is_long, note
 from rfnb.viz.attention.words import effect_labels
 from rfnb.viz.kinds import none_yet, title_of
-from rfnb.viz.page.array_coding import Coded, Grid, finer, fit_in, square, with_codes, words_of
+from rfnb.viz.page.array_coding import CodedArray, Grid, finer, fit_in, square, with_codes, words_of
 from rfnb.viz.page.budget import Room
 from rfnb.viz.page.page_spec import size_of
 from rfnb.viz.pool import bounds, extreme, largest
@@ -217,7 +217,7 @@ def thin(spec: Spec, room: Room) -> Spec:
     return with_codes(spec, made, {}, words)
 
 
-def _of_overview(block: Any, made: Coded) -> Coded:
+def _of_overview(block: Any, made: CodedArray) -> CodedArray:
     """Mark a coded overview as the code of the map itself."""
     if not getattr(block, "by_rows", False):
         return made

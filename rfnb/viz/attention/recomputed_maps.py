@@ -1,6 +1,6 @@
 """Maps of a recording that are too large to keep in memory together: a view keeps overviews of them.
 
-A recording has the queries and keys of the weights. So the view has a `RemadeBlock` in place of an array, and
+A recording has the queries and keys of the weights. So the view has a `RecomputedBlock` in place of an array, and
 recomputes weights on demand. The badges, problems and range are those of the exact weights.
 """
 
@@ -18,7 +18,7 @@ MOST = 1 << 24  # cells of all maps of a recording that are kept exactly
 _OVERVIEWS = 1 << 21  # cells of all overviews, approximately
 
 
-class Recent:
+class RecentWeights:
     """A cache for the weights of the most recently viewed runs.
 
     Attributes:
@@ -44,7 +44,7 @@ class Recent:
             del self._arrays[next(iter(self._arrays))]
 
 
-class RemadeBlock:
+class RecomputedBlock:
     """One map [sequence, target, source] of a run.
 
     Args:
@@ -59,7 +59,13 @@ class RemadeBlock:
     dtype = np.dtype(np.float32)
 
     def __init__(
-        self, values: np.ndarray, make: Callable[[], np.ndarray], number: int, factor: int, recent: Recent, key: Any
+        self,
+        values: np.ndarray,
+        make: Callable[[], np.ndarray],
+        number: int,
+        factor: int,
+        recent: RecentWeights,
+        key: Any,
     ):
         self.shape, self.size, self.factor = values.shape, values.size, factor
         self._make, self._number, self._recent, self._key = make, number, recent, key
@@ -74,7 +80,7 @@ class RemadeBlock:
         return self._overview
 
 
-def remade(spec: Spec, make: Callable[[], np.ndarray], runs: int, recent: Recent, key: Any) -> Spec:
+def remade(spec: Spec, make: Callable[[], np.ndarray], runs: int, recent: RecentWeights, key: Any) -> Spec:
     """The spec, with overviews if this many runs are too large to keep.
 
     Args:
@@ -90,7 +96,7 @@ def remade(spec: Spec, make: Callable[[], np.ndarray], runs: int, recent: Recent
     if factor == 1:
         return spec
     made: dict[str, Any] = {
-        name: RemadeBlock(block, make, number, factor, recent, key)
+        name: RecomputedBlock(block, make, number, factor, recent, key)
         for number, (name, block) in enumerate(blocks.items())
     }
     # Masked cells have no weight; a mask is as large as a map.

@@ -17,7 +17,7 @@ from rfnb.viz.attention import badges
 from rfnb.viz.attention.long_maps import is_long, long_spec
 from rfnb.viz.attention.maps import finished, index_of
 from rfnb.viz.attention.masks import CAUSAL
-from rfnb.viz.attention.recomputed_maps import RemadeBlock, remade, with_change
+from rfnb.viz.attention.recomputed_maps import RecomputedBlock, remade, with_change
 from rfnb.viz.attention.spec import array_of, maps_of
 from rfnb.viz.attention.spec import axes_of as attention_axes_of
 from rfnb.viz.attention.spec import spec as attention_spec
@@ -27,7 +27,7 @@ from rfnb.viz.hypotheses import with_slots
 from rfnb.viz.roles import attention_axes
 from rfnb.viz.spec import Spec
 from rfnb.viz.trace_labels import RunLabels
-from rfnb.viz.trace_search import Followed, search_of
+from rfnb.viz.trace_search import SearchValues, search_of
 
 
 def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
@@ -46,7 +46,7 @@ def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
         run = replace(run, events=events)
     (weights,) = on_host([weights])
     axis = (weights._roles or {}).get("axis")
-    followed = Followed.of(search, run.events, "weights")
+    followed = SearchValues.of(search, run.events, "weights")
     if followed is not None and axis is not None:
         return _along(page, run, followed, Axis(axis.name, axis.extent, axis), own, title)
     source, target = attention_axes(NamedArray.of(weights), weights, None, None)
@@ -123,7 +123,7 @@ def _held_maps(
     made.head["hands"] = hands.marks(events)
 
 
-def _along(page: Any, run: Any, followed: Followed, axis: Axis, own: RunLabels, title: str) -> Spec | None:
+def _along(page: Any, run: Any, followed: SearchValues, axis: Axis, own: RunLabels, title: str) -> Spec | None:
     """The maps of the best hypothesis of each sequence, [seq, target, head, source]."""
     names = ["source" if axis.name in names_of(dim) else dim.name for dim in followed.inner]
     at = names.index("source") if "source" in names else None
@@ -166,7 +166,7 @@ def _along(page: Any, run: Any, followed: Followed, axis: Axis, own: RunLabels, 
     return made
 
 
-def _read_and_written(read: Any, followed: Followed, size: int) -> list[list[str]] | None:
+def _read_and_written(read: Any, followed: SearchValues, size: int) -> list[list[str]] | None:
     """The tokens of a prompt followed by those of the best hypothesis of each sequence; None if the prompt has no tokens."""
     if not read:
         return None
@@ -210,7 +210,7 @@ def put_into(page: Any, parts: list[Spec], new: Spec, run: Any) -> bool:
 
 def _is_joined(made: Spec) -> bool:
     """Whether a view may be merged with those of other layers: not if the caller chose its maps."""
-    return not is_long(made) or any(isinstance(block, RemadeBlock) for block in made.blocks.values())
+    return not is_long(made) or any(isinstance(block, RecomputedBlock) for block in made.blocks.values())
 
 
 def pattern_of(path: str) -> str | None:

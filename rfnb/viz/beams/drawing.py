@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.viz.beams.overlay_lines import BETWEEN, Beside, draw_arms, joins
+from rfnb.viz.beams.overlay_lines import BETWEEN, OverlayLines, draw_arms, joins
 from rfnb.viz.beams.text import EMPTY, apart, circles, of_smaller, prefix
 from rfnb.viz.beams.tree import BeamTree, Cut, TreeNode, grown
 from rfnb.viz.drawing import fonts, labels
@@ -62,7 +62,7 @@ def drawing(spec: Any, width: float) -> Drawing:
 
 def of_tree(tree: BeamTree, width: float, seq: Mapping[str, Any]) -> Drawing:
     """One search as a drawing with at most this width; `seq` is its sequence in the spec."""
-    made = _of_tree(tree, width, Beside(seq, tree))
+    made = _of_tree(tree, width, OverlayLines(seq, tree))
     reference = seq.get("reference")
     if reference:
         made.notes.append(f"ref, dashed: the reference. {line(str(reference['text']))}")
@@ -70,7 +70,7 @@ def of_tree(tree: BeamTree, width: float, seq: Mapping[str, Any]) -> Drawing:
     return made
 
 
-def _of_tree(tree: BeamTree, width: float, beside: Beside) -> Drawing:
+def _of_tree(tree: BeamTree, width: float, beside: OverlayLines) -> Drawing:
     lanes = max(1, max(len(row) for row in tree.nodes))
     if lanes <= _MOST_LANES and len(tree.nodes) * (26 + _GAP) + 2 * _MARGIN <= width:
         boxes = _Boxes(tree, lanes, beside)
@@ -107,7 +107,7 @@ def description(head: dict[str, Any], seq: dict[str, Any], tree: BeamTree) -> st
 class _Boxes:
     """Tokens in boxes, with the best cut candidates below them."""
 
-    def __init__(self, tree: BeamTree, lanes: int, beside: Beside):
+    def __init__(self, tree: BeamTree, lanes: int, beside: OverlayLines):
         self.beside = beside
         self.tree, self.best, self.ranks = (
             tree,
@@ -293,7 +293,7 @@ def _words(tree: BeamTree, path: list[tuple[int, int]], pitch: float) -> labels.
     return replace(axis, at=[(step, text) for step, text in axis.at if tokens[step]])
 
 
-def _dots(tree: BeamTree, lanes: int, pitch: float, width: float, beside: Beside) -> Drawing:
+def _dots(tree: BeamTree, lanes: int, pitch: float, width: float, beside: OverlayLines) -> Drawing:
     made, xs, ys, lane = _frame(tree, lanes, pitch, width, beside.axis)
     half = min(4.5, max(1.0, min(pitch, lane) * 0.28))
     best, nodes = tree.won, [node for row in tree.nodes for node in row if node]
@@ -358,7 +358,7 @@ def _turns(
             taken.append((y, x + wide + 3))
 
 
-def _cells(tree: BeamTree, lanes: int, pitch: float, width: float, beside: Beside) -> Drawing:
+def _cells(tree: BeamTree, lanes: int, pitch: float, width: float, beside: OverlayLines) -> Drawing:
     """Each slot of the beam as a cell: darker if a result passes through it, with the winner's path on top."""
     made, xs, ys, lane = _frame(tree, lanes, pitch, width, beside.axis)
     shades = np.zeros((lanes, len(tree.nodes)), np.uint8)

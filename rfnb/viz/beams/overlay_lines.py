@@ -18,7 +18,7 @@ _MOST = 400  # links to merged hypotheses: more would hide the others
 
 
 @dataclass
-class Beside:
+class OverlayLines:
     """The name of the steps, the nodes of the reference, and whether it was pruned after the last."""
 
     axis: str

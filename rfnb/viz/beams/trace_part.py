@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.trace.beam_labels import Combined
+from rfnb.trace.beam_labels import CombinedLabels
 from rfnb.trace.stacked_events import loop_dim_of
 from rfnb.viz.beams.spec import spec as beams_spec
 from rfnb.viz.edit_handles import vocabulary
@@ -15,7 +15,7 @@ from rfnb.viz.trace_labels import RunLabels
 def part(page: Any, run: Any, own: RunLabels) -> Spec:
     """The view of a search."""
     history, hands = page.trace.beams[run.path, run.number], page.hands
-    held = hands and hands.of_search(run.events, isinstance(history.labels, Combined))
+    held = hands and hands.of_search(run.events, isinstance(history.labels, CombinedLabels))
     title = f"Beam search: {run.path or 'search'}" + (f", {history.about}" if history.about else "")
     labels = set(history.labels_of(0) or ())
     wanted = {seq: each for seq, each in page.expected.items() if set(each) <= labels}

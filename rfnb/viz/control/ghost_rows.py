@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.control.ghosts import Ghost
-from rfnb.viz.trace_search import Followed, searches_of
+from rfnb.viz.trace_search import SearchValues, searches_of
 
 _MOST = 20_000  # weights sent to a page per ghost, which appears and disappears with the pointer
 
@@ -24,7 +24,9 @@ def rows_of(ghost: Ghost) -> list[dict[str, Any]]:
             continue
         for path in trace.attention:
             events = [event for event in trace.attention.events(path) if "weights" in event.values]
-            followed = Followed.of(search, events, "weights") if events and events[0].entry in search.choices else None
+            followed = (
+                SearchValues.of(search, events, "weights") if events and events[0].entry in search.choices else None
+            )
             axis = [] if followed is None else [dim.name == events[0].values["axis"].name for dim in followed.inner]
             if followed is None or not followed.is_whole or sum(axis) != 1:
                 continue

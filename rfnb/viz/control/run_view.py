@@ -25,8 +25,8 @@ from rfnb.viz.branches.spec import beside_each_other
 from rfnb.viz.control.content import text
 from rfnb.viz.control.ghost_rows import rows_of
 from rfnb.viz.control.spec import OVER, spec
-from rfnb.viz.control.why_question import WhyAsked
-from rfnb.viz.edit_handles import Hands
+from rfnb.viz.control.why_question import WhyQuestion
+from rfnb.viz.edit_handles import EditHandles
 from rfnb.viz.group.spec import join, parts_of
 from rfnb.viz.pump import Pump, pump
 from rfnb.viz.spec import Spec
@@ -60,7 +60,7 @@ class RunView:
         self._drawn: tuple[Any, Spec] | None = None  # the last spec of the trace, and its key
         self._said: dict[str, Any] | None = None
         self._ended: Run | None = None  # the run whose end the stored output shows
-        self._asked: WhyAsked | None = None
+        self._asked: WhyQuestion | None = None
         self._pages = set[str]()
         self.view = View(self._spec(), budget=budget, hear=self._hear)
         self._watch(run)  # which draws it, so the view must exist
@@ -194,7 +194,7 @@ class RunView:
         """Ask why this was not produced; earlier questions are dropped."""
         if self._asked is not None:
             self._asked.stop()
-        self._asked = WhyAsked(self.run, expected, seq, self._changed) if expected else None
+        self._asked = WhyQuestion(self.run, expected, seq, self._changed) if expected else None
 
     # -- commands of pages -----------------------------------------------------------------------------------------------------
 
@@ -256,9 +256,9 @@ class RunView:
         return None
 
 
-def hands_of(run: Run) -> Hands:
+def hands_of(run: Run) -> EditHandles:
     """The links from rows in views of a run to its steps."""
-    return Hands(run.place_of, run.changes, edits=run._holder.model_edits.has_model)
+    return EditHandles(run.place_of, run.changes, edits=run._holder.model_edits.has_model)
 
 
 def in_order(parts: Sequence[Spec]) -> list[Spec]:

@@ -11,7 +11,7 @@ from rfnb.control.run import Run
 from rfnb.control.why_not import Tries, WhyNot, answer
 
 
-class WhyAsked:
+class WhyQuestion:
     """A question why a run did not produce an expected output, as in `rf.why_not`, with its answer; then the attribution of the margin.
 
     Args:

@@ -21,7 +21,7 @@ from rfnb.viz.axes import RowsOver
 from rfnb.viz.distribution.spec import spec as distribution_spec
 from rfnb.viz.spec import Spec
 from rfnb.viz.trace_labels import RunLabels
-from rfnb.viz.trace_search import Followed, SearchEvents, search_of
+from rfnb.viz.trace_search import SearchEvents, SearchValues, search_of
 
 _TYPES = {"logits": "logits", "log_probs": "log-probs", "probs": "probs"}
 
@@ -69,7 +69,7 @@ def _outputs(
         return None
     title = f"Output: {path or 'output'}"
     try:
-        followed = Followed.of(search, run, name)
+        followed = SearchValues.of(search, run, name)
         if followed is not None and len(followed.inner) == 1:
             return _along(followed, run, _TYPES[name], title, live)
         return _whole(trace, run, name, title, labels_of, live, names)
@@ -150,7 +150,7 @@ def _whole(
     return made
 
 
-def _along(followed: Followed, run: list[Any], estimated_type: str, title: str, live: bool) -> Spec | None:
+def _along(followed: SearchValues, run: list[Any], estimated_type: str, title: str, live: bool) -> Spec | None:
     """The scores from which the best hypothesis of each sequence was chosen, [seq, step, label]."""
     array = followed.array()
     if array is None:

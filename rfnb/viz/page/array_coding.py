@@ -56,7 +56,7 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Coded:
+class CodedArray:
     """The bytes of a Grid.
 
     Attributes:
@@ -97,9 +97,9 @@ def ladder() -> Iterator[Rung]:
             yield Rung(side * side, step)
 
 
-def fit(grids: Sequence[Grid], room: int) -> tuple[Rung, dict[str, Coded]]:
+def fit(grids: Sequence[Grid], room: int) -> tuple[Rung, dict[str, CodedArray]]:
     """The finest rung on which all grids together take at most `room` bytes; the last one if none fits."""
-    made: dict[str, Coded] = {}
+    made: dict[str, CodedArray] = {}
     rung = Rung(1, 1)
     for rung in ladder():
         if room <= 0 or _estimate(grids, rung, room) > 1.05 * room:
@@ -110,7 +110,7 @@ def fit(grids: Sequence[Grid], room: int) -> tuple[Rung, dict[str, Coded]]:
     return rung, made or {grid.name: coded(grid, rung) for grid in grids}
 
 
-def fit_in(grids: list[Grid], room: Room, glance: int) -> tuple[Rung, dict[str, Coded]]:
+def fit_in(grids: list[Grid], room: Room, glance: int) -> tuple[Rung, dict[str, CodedArray]]:
     """The finest rung that fits into the preferred room if its patterns are recognisable, else into the full room."""
     several = 1 - _FOCUS if len(grids) > 1 else 1.0
     if room.easy < glance * glance * len(grids) // 8:  # less than one bit per cell that should be recognisable
@@ -123,7 +123,7 @@ def fit_in(grids: list[Grid], room: Room, glance: int) -> tuple[Rung, dict[str, 
     return fit(grids, int(several * room.most))
 
 
-def finer(grid: Grid, than: Rung, made: dict[str, Coded], room: Room) -> Coded:
+def finer(grid: Grid, than: Rung, made: dict[str, CodedArray], room: Room) -> CodedArray:
     """The grid on the finest rung that fits into the room that the others leave."""
     used = sum(one.size for one in made.values())
     left = (room.easy if used <= room.easy else room.most) - used + made[grid.name].size
@@ -135,14 +135,14 @@ def finer(grid: Grid, than: Rung, made: dict[str, Coded], room: Room) -> Coded:
     return made[grid.name]
 
 
-def with_codes(spec: Spec, made: dict[str, Coded], more: dict[str, np.ndarray], words: str) -> Spec:
+def with_codes(spec: Spec, made: dict[str, CodedArray], more: dict[str, np.ndarray], words: str) -> Spec:
     """The spec with these arrays replaced by coded ones, and more fields."""
     blocks = {name: made[name].levels if name in made else block for name, block in spec.blocks.items()}
     codes = {name: one.code for name, one in made.items()}
     return lessened(spec, {}, {**blocks, **more}, codes, words)
 
 
-def words_of(made: dict[str, Coded], what: str, nouns: str, axes: tuple[str, str]) -> str:
+def words_of(made: dict[str, CodedArray], what: str, nouns: str, axes: tuple[str, str]) -> str:
     """A sentence that describes the compression in the page."""
     pools = sorted({one.code.pool[1:] for one in made.values()})
     down, across = pools[-1] if pools else (1, 1)
@@ -153,7 +153,7 @@ def words_of(made: dict[str, Coded], what: str, nouns: str, axes: tuple[str, str
     return f"The page has {what} of each {block}{finer}, rounded to one byte."
 
 
-def coded(grid: Grid, rung: Rung) -> Coded:
+def coded(grid: Grid, rung: Rung) -> CodedArray:
     """A grid coded on a rung."""
     down, across = grid.factors(rung.cells)
     values = pooled(grid.values, (down, across), grid.lengths, grid.merge)
@@ -161,7 +161,7 @@ def coded(grid: Grid, rung: Rung) -> Coded:
     span = bounds(np.zeros(1), *real)
     shape = tuple(grid.values.shape)
     code, levels = encode(values, grid.kind, shape=shape, pool=(1, down, across), step=rung.step, span=span)
-    return Coded(code, levels, len(zlib.compress(levels.tobytes(), 6)))
+    return CodedArray(code, levels, len(zlib.compress(levels.tobytes(), 6)))
 
 
 def _estimate(grids: Sequence[Grid], rung: Rung, room: int) -> float:

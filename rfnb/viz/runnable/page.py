@@ -30,7 +30,7 @@ from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.trace.record import record as recording
 from rfnb.viz import trace_page
 from rfnb.viz.control.run_view import in_order
-from rfnb.viz.edit_handles import Hands
+from rfnb.viz.edit_handles import EditHandles
 from rfnb.viz.explore.inputs import Input, inputs_of
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.page.output import held
@@ -202,7 +202,9 @@ def page_of(
     if run.error is not None:
         raise run.error
     assert run.trace is not None
-    recorded = trace_page.spec(run.trace, hands=Hands(run.place_of), **(view or {}))  # a page does not edit a model
+    recorded = trace_page.spec(
+        run.trace, hands=EditHandles(run.place_of), **(view or {})
+    )  # a page does not edit a model
     there = in_order(parts_of(recorded) if recorded.kind == "group" else [recorded])
     parts = [part for part in (_bound(part, program, first) for part in there) if part is not None]
     if not parts:

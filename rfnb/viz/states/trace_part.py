@@ -21,7 +21,7 @@ from rfnb.viz.states.spec import axes_of as states_axes_of
 from rfnb.viz.states.spec import spec as states_spec
 from rfnb.viz.states.tracks import joined
 from rfnb.viz.trace_labels import RunLabels
-from rfnb.viz.trace_search import Followed, SearchEvents, search_of
+from rfnb.viz.trace_search import SearchEvents, SearchValues, search_of
 
 _STATES = "States: "
 _MOST_CELLS = 1 << 22  # of the matrix states of a search, in a view
@@ -86,11 +86,11 @@ def _held_track(
 def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> Spec | None:
     """The states of the best hypothesis of each sequence, [seq, step, unit]; None if they are not in slots."""
     shown: dict[str, np.ndarray] = {}
-    found: dict[str, Followed] = {}
+    found: dict[str, SearchValues] = {}
     for name, value in run.events[0].values.items():
         if not isinstance(value, Tensor) or not _is_float(value) or any(name not in each.values for each in run.events):
             continue
-        followed = Followed.of(search, run.events, name)
+        followed = SearchValues.of(search, run.events, name)
         array = followed.array() if followed is not None and _is_shown(page, followed) else None
         if followed is not None and array is not None:
             shown[name], found[name] = array.reshape(*array.shape[:2], -1), followed
@@ -120,7 +120,7 @@ def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> 
     return made
 
 
-def _is_shown(page: Any, followed: Followed) -> bool:
+def _is_shown(page: Any, followed: SearchValues) -> bool:
     """Whether values have a track: of several dims only if it is a matrix of one size (not keys and values, of which each step has more),
     and not too large, since norms and gates are beside it.
     """

@@ -258,11 +258,11 @@ def test_a_padding_mask_is_true_at_padding(batch_first, as_float):
 
 
 def test_lengths_that_are_given_as_numbers():
-    class Padded(nn.Module):
+    class PaddedInputs(nn.Module):
         def forward(self, x, lengths):
             return x * 2
 
-    model = Padded()
+    model = PaddedInputs()
     with rf.record(model=model) as trace:
         model(torch.zeros(3, 7, 2), torch.tensor([7, 3, 5]))
     assert list(tensor_of(trace, "").dims[1].lengths) == [7, 3, 5]
@@ -400,7 +400,7 @@ class TorchCell(TimeFirst):
         self.cell = nn.GRUCell(4, 6)
 
 
-class Embedded(TimeFirst):
+class InputEmbedding(TimeFirst):
     def step(self, x, h):
         return self.cell(self.embed(x), h)
 
@@ -430,12 +430,12 @@ class OneByOne(TimeFirst):
 
 @pytest.mark.parametrize(
     ("kind", "first"),
-    [(TimeFirst, "time"), (TorchCell, "time"), (Embedded, "time"), (InLine, "time"), (BatchFirst, "batch"),
+    [(TimeFirst, "time"), (TorchCell, "time"), (InputEmbedding, "time"), (InLine, "time"), (BatchFirst, "batch"),
      (OneByOne, "batch")],
 )  # fmt: skip
 def test_the_axis_that_a_loop_reads_step_by_step_is_time(kind, first):
     model = kind().eval()
-    x = torch.randint(9, (5, 3)) if kind is Embedded else torch.randn(5, 3, 4)
+    x = torch.randint(9, (5, 3)) if kind is InputEmbedding else torch.randn(5, 3, 4)
     with torch.no_grad(), rf.record(model=model) as trace:
         model(x)
     dims = trace.modules[""][0].values["inputs"][0][1].dims

@@ -14,7 +14,7 @@ from rfnb.viz.trace_page import spec as view_of
 BATCH, HEADS, TARGETS, SOURCES, WIDTH = 3, 4, 5, 7, 8
 
 
-class Given(nn.Module):
+class SingleChange(nn.Module):
     """Calls the function with what it is given; x has positions, so that dims have something to come from."""
 
     def forward(self, query, key, **options):
@@ -23,11 +23,11 @@ class Given(nn.Module):
 
 def recorded(query, key, **options):
     torch.manual_seed(1)
-    plain = Given()(query, key, **options)
+    plain = SingleChange()(query, key, **options)
     torch.manual_seed(1)
-    with rf.record(model=Given(), kinds="attention"):
+    with rf.record(model=SingleChange(), kinds="attention"):
         pass
-    model = Given()
+    model = SingleChange()
     with rf.record(model=model) as trace:
         result = model(query, key, **options)
     if not plain.is_nested:
@@ -101,7 +101,7 @@ def test_one_query_for_all_heads_broadcasts(pair, shape):
 
 @pytest.mark.parametrize("front", [(BATCH, HEADS, 2), (BATCH, 2, HEADS)])
 def test_blocks_are_told_from_heads_by_their_number(front):
-    class Attention(Given):
+    class Attention(SingleChange):
         num_heads = HEADS
 
     query, key = torch.randn(*front, TARGETS, WIDTH), torch.randn(*front, SOURCES, WIDTH)
@@ -140,7 +140,7 @@ def test_nested_tensors(layout):
 
 def test_keys_in_a_buffer_that_is_written_to_are_those_of_the_call():
     buffer, query = torch.zeros(1, HEADS, SOURCES, WIDTH), torch.randn(1, HEADS, SOURCES, WIDTH)
-    model = Given()
+    model = SingleChange()
     with rf.record(model=model) as trace:
         buffer[:, :, :4] = torch.randn(1, HEADS, 4, WIDTH)
         expected = by_numpy(query, buffer)
@@ -151,7 +151,7 @@ def test_keys_in_a_buffer_that_is_written_to_are_those_of_the_call():
 
 def test_what_is_changed_in_place_later_is_refused(pair):
     query, key = (raw.clone() for raw in pair)
-    with rf.record(model=(model := Given())) as trace:
+    with rf.record(model=(model := SingleChange())) as trace:
         model(query, key)
     query.mul_(2)
     with pytest.raises(RuntimeError) as error:
@@ -168,7 +168,7 @@ def test_what_is_changed_in_place_later_is_refused(pair):
 
 def test_a_step_with_a_cache_keeps_its_weights_and_not_the_cache():
     query, key = torch.randn(1, HEADS, 1, 64), torch.randn(1, HEADS, 1000, 64)
-    with rf.record(model=(model := Given())) as trace:
+    with rf.record(model=(model := SingleChange())) as trace:
         model(query, key)
     assert trace.num_bytes == 4 * HEADS * 1000
     close(trace.events[0].values, by_numpy(query, key))
@@ -176,14 +176,14 @@ def test_a_step_with_a_cache_keeps_its_weights_and_not_the_cache():
 
 def test_the_limit_counts_queries_and_keys():
     query = torch.randn(1, HEADS, 100, WIDTH)
-    with rf.record(model=(model := Given())) as trace:
+    with rf.record(model=(model := SingleChange())) as trace:
         model(query, query.clone())
     assert trace.num_bytes == 2 * query.numel() * 4
 
 
 def test_the_view_gets_the_mask(pair):
     allowed = torch.rand(TARGETS, SOURCES) < 0.6
-    with rf.record(model=(model := Given())) as trace:
+    with rf.record(model=(model := SingleChange())) as trace:
         model(*pair, attn_mask=allowed)
         model(pair[0], pair[0], is_causal=True)
     first, second = view_of(trace).head["parts"]

@@ -9,7 +9,7 @@ from interop.speech import brute_force
 from seed import SEED
 
 import rfnb as rf
-from rfnb.viz.control.why_question import WhyAsked
+from rfnb.viz.control.why_question import WhyQuestion
 
 LABELS = ["-", "|", "A", "B", "C"]
 
@@ -154,7 +154,7 @@ def test_a_run_that_holds_a_transducer_is_asked_like_its_output():
     run = rf.run(lambda: output().beam_search(), record=True)
     assert repr(rf.why_not(run, expected)) == repr(rf.why_not(output(), expected))
     asked = threading.Event()
-    field = WhyAsked(run, " ".join(LABELS[token] for token in expected), 0, asked.set)  # the field above its tree
+    field = WhyQuestion(run, " ".join(LABELS[token] for token in expected), 0, asked.set)  # the field above its tree
     while field.going:
         asked.wait()
         asked.clear()

@@ -280,10 +280,10 @@ def test_a_closure_is_stopped_before_the_optimizer_uses_its_gradients():
 
 def test_a_step_late_it_is_said_that_the_optimizer_has_used_it(monkeypatch):
     """As on a GPU, where the numbers come when the update is made."""
-    from rfnb.interop.watch.scalar_reads import Late
+    from rfnb.interop.watch.scalar_reads import ScalarReads
 
     held = []
-    put = Late.put
+    put = ScalarReads.put
 
     def later(self, tensors, use):
         held.append((self, [tensor.clone() for tensor in tensors], use))
@@ -293,9 +293,9 @@ def test_a_step_late_it_is_said_that_the_optimizer_has_used_it(monkeypatch):
         for late, tensors, use in mine:
             put(late, tensors, use)
 
-    monkeypatch.setattr(Late, "put", later)
-    monkeypatch.setattr(Late, "fetch", fetch)
-    monkeypatch.setattr(Late, "finish", fetch)
+    monkeypatch.setattr(ScalarReads, "put", later)
+    monkeypatch.setattr(ScalarReads, "fetch", fetch)
+    monkeypatch.setattr(ScalarReads, "finish", fetch)
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with pytest.raises(FloatingPointError) as error, rf.watch(model, optimizer, activations=1):

@@ -353,9 +353,9 @@ def test_the_bridge_of_a_module_is_watched_as_the_module():
 
 def test_numbers_of_a_device_come_a_step_later_and_in_order(monkeypatch):
     """With a stand-in for what a GPU has not computed yet."""
-    from rfnb.interop.watch.scalar_reads import Late
+    from rfnb.interop.watch.scalar_reads import ScalarReads
 
-    late, got = Late(), []
+    late, got = ScalarReads(), []
     ready = [False]
 
     class Event:
