@@ -33,7 +33,7 @@ class PositionMember(NotPicklable):
     """Base class for objects that are read and changed at a run's position."""
 
     _not_pickled = (
-        "What is looked at where a run stands",
+        "A part of a position of a run",
         "Such an object belongs to its position. To keep its values, take the Tensor or an array:",
         'run.at.states["h"].tensor',
     )

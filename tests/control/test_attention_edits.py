@@ -91,7 +91,7 @@ def test_a_row_that_is_changed_gives_what_a_computation_with_that_row_gives(face
     edits_of = {step: [edit for _, edit in sorted(some, key=lambda one: one[0])] for step, some in expected.items()}
     result = run.result.copy_transpose([BATCH, HEADS, FEAT])
     np.testing.assert_allclose(result.numpy(), plain(edits_of, how), rtol=1e-4, atol=1e-5)
-    assert not any("could not be done" in change.words for change in run.changes)
+    assert not any("failed: " in change.words for change in run.changes)
     again = run.from_step(4, paused=False)  # what was changed in the last step itself is not in it
     at_last = edits.get(4)
     if at_last is not None:
@@ -161,7 +161,7 @@ def test_the_search_of_a_whole_model_follows_the_changed_rows(beam_size, edits):
         run.resume()
     for seq, word in enumerate(words):
         assert_found(run.result, seq, plain_search(word, beam_size, most=22, weights=expected[seq]))
-    assert not any("could not be done" in change.words for change in run.changes)
+    assert not any("failed: " in change.words for change in run.changes)
 
 
 # -- what it is about ------------------------------------------------------------------------------------------------------
@@ -202,12 +202,12 @@ BAD = {
     "a row over the heads": (
         lambda at: at["att"].__setitem__({}, rf.ones([HEADS])), rf.ShapeError,
         'attention "att": the dims of the row do not match.\n  given  [heads=3]\n  rows   [batch=2, heads=3, source<=6]\n'
-        "A Tensor that is put in has source, and of the others those that it differs along.",
+        "A Tensor needs the dim source, and of the other dims only those along which it differs.",
     ),
     "a row of other dims": (
         lambda at: at["att"].__setitem__({"heads": 0}, rf.ones([HEADS, SOURCE, BATCH])), rf.ShapeError,
         'attention "att": the dims of the row do not match.\n  given  [heads=3, source<=6, batch=2]\n  rows   [batch=2, source<=6]\n'
-        "A Tensor that is put in has source, and of the others those that it differs along.",
+        "A Tensor needs the dim source, and of the other dims only those along which it differs.",
     ),
     "below 0": (
         lambda at: at["att"].__setitem__({}, [1.0, -1.0, 1.0, 0, 0, 0]), ValueError,
@@ -219,7 +219,7 @@ BAD = {
     ),
     "no row": (
         lambda at: at["att"].__setitem__({}, 0.5), TypeError,
-        'attention "att": no row.\n  given  0.5\nA row has one weight per frame. To put all weight on one frame:\n'
+        'attention "att": not a row.\n  given  0.5\nA row has one weight per frame. To put all weight on one frame:\n'
         "    run.at.attention[\"att\"].focus(3)",
     ),
     "padding": (
@@ -293,7 +293,7 @@ def test_what_was_not_done_in_the_last_step_is_said_with_the_result():
     run = paused_at(0, lambda: rf.scan(spatial_dim=Dim(1), initial=rf.zeros([]), body=lambda x, s: (s, s))[1])
     run.at.attention["att"].uniform()
     run.resume()
-    with pytest.warns(UserWarning, match='attention "att": nothing attended there'):
+    with pytest.warns(UserWarning, match='attention "att": no attention was computed there'):
         _ = run.result
 
 
@@ -317,14 +317,14 @@ def test_of_a_run_that_is_stopped_no_steps_are_missed():
     run = paused_at(2, decoding("scan"))
     run.at.attention["att"].during(9).focus(1)
     run.stop()
-    assert not any("could not be done" in change.words for change in run.changes)
+    assert not any("failed: " in change.words for change in run.changes)
 
 
 def test_what_was_not_done_in_the_last_step_of_a_loop_of_ones_own_is_said_with_the_result():
     run = paused_at(0, lambda: rf.gate(0))
     run.at.attention["att"].uniform()
     run.resume()
-    with pytest.warns(UserWarning, match='attention "att": nothing attended there'):
+    with pytest.warns(UserWarning, match='attention "att": no attention was computed there'):
         _ = run.result
 
 
@@ -462,7 +462,7 @@ def test_a_query_that_may_not_look_ahead_is_given_no_weight_there():
     expected = v.numpy()[:2].mean(0)
     np.testing.assert_allclose(run.result.copy_transpose([queries, model]).numpy()[1], expected, rtol=1e-5)
     run = run.from_step(0, lambda at: at.attention["loop"].focus(2, {"queries": 1}))
-    with pytest.warns(UserWarning, match="weight where nothing is attended to"):
+    with pytest.warns(UserWarning, match="weights on padding or masked positions"):
         assert_same(run.result, go())
 
 
@@ -510,7 +510,7 @@ def test_a_grid_is_changed_too():
     run.resume()
     _ = run.result
     assert run.trace.attention.steps(layer.get_default_name())[0].numpy().max() == 1.0
-    assert not any("could not be done" in change.words for change in run.changes)
+    assert not any("failed: " in change.words for change in run.changes)
 
 
 def test_only_one_function_offers_attention():

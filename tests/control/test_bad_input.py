@@ -232,7 +232,7 @@ def test_a_run_does_not_wait_for_itself():
     go.set()
     assert_same(result_of(made[0]), sums()())
     assert seen == [
-        f"{what}: inside of it.\n  thread  rfnb it\n"
+        f"{what}: called inside it.\n  thread  rfnb it\n"
         "The run would wait for itself forever. Call it in another cell or thread."
         for what in ("wait", "result", "await")
     ]

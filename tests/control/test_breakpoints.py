@@ -195,7 +195,7 @@ def test_one_that_raises_pauses_the_run_and_says_so():
 def test_a_text_about_what_is_not_there_pauses_once_and_says_so():
     found = steps_with(sums(), "hh.max() > 0")
     assert found == [
-        (1, 'hh.max() > 0 was not asked: no state "hh" in "sums" (there: h). It will be where there is one')
+        (1, 'hh.max() > 0 was not evaluated: no state "hh" in "sums" (there: h). It is evaluated once there is one')
     ]
 
 
@@ -207,7 +207,7 @@ def test_one_that_was_not_asked_is_not_removed_by_that():
     run = paused(fn)
     once = run.break_when("h.abs_max() >= 0", once=True)
     run.resume()
-    assert run.wait(PATIENCE) and " was not asked: " in run.reason and run.breakpoints == (once,)
+    assert run.wait(PATIENCE) and " was not evaluated: " in run.reason and run.breakpoints == (once,)
     run.resume()
     assert run.wait(PATIENCE) and run.at.path == "sums" and run.breakpoints == ()
     run.stop()

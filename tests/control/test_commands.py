@@ -132,7 +132,7 @@ def test_an_edit_of_a_run_that_is_not_paused_is_refused_in_a_sentence():
     page = Page(rf.run(loop))
     assert inside.wait(LONG)
     page.ask("ban", label=1)
-    assert page.answer().startswith("run: it is running; its values can be read")
+    assert page.answer().startswith("run: values can be read")
     go.set()
 
 

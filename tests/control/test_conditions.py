@@ -72,11 +72,12 @@ def test_a_label_that_there_is_not_pauses_once_and_says_so():
     assert steps_with(search(), "label('z')") == [
         (
             1,
-            "label('z') was not asked: no label 'z' here (6 labels, as '#', 'a', 'b', 'c', 'd', 'e'). It will be where there is one",
+            "label('z') was not evaluated: no label 'z' here (6 labels, as '#', 'a', 'b', 'c', 'd', 'e'). "
+            "It is evaluated once there is one",
         )
     ]
     assert steps_with(search(), "label(6)") == [
-        (1, "label(6) was not asked: no label 6 here (they are 0 to 5). It will be where there is one")
+        (1, "label(6) was not evaluated: no label 6 here (they are 0 to 5). It is evaluated once there is one")
     ]
 
 
@@ -283,7 +284,7 @@ def test_the_attention_is_found_by_the_end_of_its_path():
     assert steps_with(go, "entropy('att') > 0") == [
         (
             1,
-            "entropy('att') > 0 was not asked: no attention \"att\" here (there is decoder). It will be where there is one",
+            "entropy('att') > 0 was not evaluated: no attention \"att\" here (there is decoder). It is evaluated once there is one",
         )
     ]
 

@@ -60,11 +60,11 @@ def test_outcomes_with_other_numbers_are_not_the_same():
 
 
 A_RUN = (
-    "A run cannot be pickled or copied.\n  object  {}\nIt is a thread of this process. What is kept of it is its trace, and those of "
-    'its branches:\n    run.save("run.rfnb")'
+    "A run cannot be pickled or copied.\n  object  {}\nA run is a thread of this process. To keep its data, store its trace "
+    'and those of its branches:\n    run.save("run.rfnb")'
 )
 THERE = (
-    "What is looked at where a run stands cannot be pickled or copied.\n  object  {}\n"
+    "A part of a position of a run cannot be pickled or copied.\n  object  {}\n"
     'Such an object belongs to its position. To keep its values, take the Tensor or an array:\n    run.at.states["h"].tensor'
 )
 REFUSED = {

@@ -207,7 +207,7 @@ def test_of_a_model_that_has_changed_since_nothing_is_told_and_nothing_is_made()
     asked = {"do": "edit", "path": "search", "nth": 0, "step": 1, "then": [force("EY")], "name": "EY at 1"}
     branch = obey(run, asked, answers.append)
     assert branch._gate.until_over(LONG) and wait_until(lambda: answers)
-    assert answers[0].startswith("EY at 1: its way to step 1 is another one than when parachute went it: state ")
+    assert answers[0].startswith("EY at 1: its steps up to step 1 differ from those of parachute: state ")
     assert run.branches == [] and run.state == "paused"
     run.stop()
 
@@ -271,7 +271,7 @@ def test_a_function_that_leaves_something_behind_is_not_run_again_unasked():
 
     run = rf.run(training)
     run.result
-    with pytest.raises(RuntimeError, match="it would run again, and changes parameter") as error:
+    with pytest.raises(RuntimeError, match="a rerun would repeat its side effect on parameter") as error:
         Ghost(run, 1, "training", 0, [{"do": "set", "state": "h", "value": 5.0}], "h = 5")
     assert "run.from_step(2)" in str(error.value)
 

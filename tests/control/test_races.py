@@ -55,7 +55,7 @@ def plain(edits):
 
 NOT_NOW = (
     ": it is not paused at a step.",  # it runs, or is over
-    "run: it is running; its values can be read",
+    "run: values can be read",
     "run: it has continued from here.",
     "run: the run has ended.",
     " is over.",  # step, resume

@@ -89,7 +89,7 @@ def test_it_is_said_where_a_run_that_runs_is_told_to_pause():
     go = threading.Event()
     run = rf.run(go.wait)
     threading.Timer(0, go.set).start()
-    with pytest.warns(UserWarning, match="it should pause, but ran without a step"):
+    with pytest.warns(UserWarning, match="the run was to pause, but has no step"):
         run.pause()
 
 
@@ -175,7 +175,7 @@ def test_a_breakpoint_about_what_nobody_does_is_said_in_the_end(text, why):
         break_when=text,
         name="it",
     )
-    with pytest.warns(UserWarning, match="something was not done as it was asked for") as said:
+    with pytest.warns(UserWarning, match="some requests were not carried out") as said:
         _ = run.result
     assert str(said[0].message).endswith(f"Breakpoint 1: {text}: {why} since it was set.")
 
@@ -201,7 +201,7 @@ def test_a_branch_that_never_comes_to_its_change_says_so():
     assert run.result == 6
     most[0] = 2
     branch = run.from_step(4, lambda at: None, name="late")
-    with pytest.warns(UserWarning, match="late: something was not done as it was asked for") as said:
+    with pytest.warns(UserWarning, match="late: some requests were not carried out") as said:
         assert branch.result == 2
     assert 'It never reached its branch point: it ended after 2 steps, before step 4 of "shrinks"' in str(
         said[0].message

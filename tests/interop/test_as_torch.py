@@ -570,7 +570,7 @@ def test_an_argument_that_nothing_is_known_of_is_refused():
     with raises_message(
         ValueError,
         """
-        as_torch: what is "keys" of Attends?
+        as_torch: the role of "keys" of Attends is unknown.
           query  batch target a
         Each argument without a default is an array, or one of the axes. Declare it, or wrap the module in your own Module:
             rf.as_torch(module, inputs={"query": "batch target a", "keys": "..."})
@@ -580,7 +580,7 @@ def test_an_argument_that_nothing_is_known_of_is_refused():
     with raises_message(
         ValueError,
         """
-        as_torch: what is "axis" of Attends?
+        as_torch: the role of "axis" of Attends is unknown.
           query  batch target a
           keys   batch source a
         Each argument without a default is an array, or one of the axes. Declare it, or wrap the module in your own Module:

@@ -405,7 +405,7 @@ def test_what_is_none_is_a_sentence(run, how, error, says):
 
 
 def test_what_is_no_run_and_has_no_search():
-    with pytest.raises(TypeError, match="nothing to run again"):
+    with pytest.raises(TypeError, match="atlas: not a run"):
         rf.atlas(np.zeros(3))
     plain = rf.run(lambda: 3)
     plain.wait(LONG)

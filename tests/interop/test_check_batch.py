@@ -306,7 +306,9 @@ def test_a_kernel_without_float64_is_told_and_float32_works():
     assert rf.check_batch(Fused(), X, lengths=[7, 5, 4], dtype=torch.float32).ok
 
 
-@pytest.mark.parametrize("lengths, said", [(None, "which cells are padding?"), ([7, 7, 7], "nothing is padded here.")])
+@pytest.mark.parametrize(
+    "lengths, said", [(None, "the padding is unknown"), ([7, 7, 7], "the inputs have no padding.")]
+)
 def test_inputs_without_padding_are_refused(lengths, said):
     with pytest.raises(ValueError) as error:
         rf.check_batch(Fused(), X, lengths=lengths)
@@ -334,7 +336,7 @@ def test_packed_sequences_dtypes_and_other_models_are_refused():
         (lambda: rf.check_batch(Fused(), packed), "check_batch: a packed sequence has no padding."),
         (
             lambda: rf.check_batch(Fused(), X, lengths=[7, 5, 4], dtype=torch.bfloat16),
-            "this dtype does not tell rounding",
+            "this dtype does not distinguish rounding",
         ),
         (lambda: rf.check_batch(len, X), "check_batch: the model is not a torch.nn.Module."),
     ):

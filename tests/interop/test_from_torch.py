@@ -283,7 +283,7 @@ def test_features_that_nobody_has_named_are_asked_for():
     with raises_message(
         rf.DimError,
         """
-        from_torch: which dim has the 3 features of Linear?
+        from_torch: several dims could have the 3 features of Linear.
           source  [batch=3, feat=4]
         It is in_dim, or else the dim that the Tensor has marked as feature_dim. Other axes have this size by chance.
             rf.from_torch(Linear(...), in_dim=...)

@@ -98,7 +98,7 @@ def test_a_size_that_two_dims_have_says_nothing():
 
 @pytest.mark.parametrize("axis", ["dim:x", "dim:", "spatial:one", "s:1.5", "dim:" + "9" * 5000])
 def test_an_axis_without_its_number_is_refused(axis):
-    with pytest.raises(rf.DimError, match=r'^Layer "output" of class "reduce": axis .* has no number\.\n  source '):
+    with pytest.raises(rf.DimError, match=r'^Layer "output" of class "reduce": axis .* lacks a number\.\n  source '):
         rf.net_from_dict(
             {"output": {"class": "reduce", "mode": "sum", "axis": axis, "from": "data"}}, {"data": {"dim": 4}}
         )

@@ -100,7 +100,7 @@ def test_a_chain_that_hangs_on_its_own_previous_value_may_be_as_long(loop):
 def test_a_cycle_at_the_end_of_a_long_chain_is_named():
     net = _chain("copy", "last", backwards=False)
     net["last"] = {"class": "copy", "from": "l1990"}
-    with pytest.raises(ValueError, match=r'^Layer "l?\w*" needs itself\.'):
+    with pytest.raises(ValueError, match=r'^Layer "l?\w*" depends on itself\.'):
         rf.net_from_dict(net, {"data": {"dim": 3}})
 
 

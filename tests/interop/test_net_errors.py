@@ -28,8 +28,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'There is no layer "encodr" in the network.\n'
         "  near   encoder\n"
         "  known  encoder, output, data:data, data:classes\n"
-        "A layer reads layers of its own network; base: reads from around a loop, prev: the "
-        "previous step.\n"
+        'A layer reads layers of its own network; "base:" reads from the network around a loop, "prev:" from the previous step.\n'
         '    {"from": "encoder"}',
     ),
     "unknown_activation": (
@@ -62,7 +61,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         'Layer "output" of class "eval": source(0).__class__ is not supported.\n'
         "  text  'source(0).__class__'\n"
-        "The text is parsed, not executed: numbers, operators, comparisons, and calls of known "
+        "Expressions are parsed, not executed: they consist of numbers, operators, comparisons, and calls of known "
         "functions.",
     ),
     "eval_source": (
@@ -78,7 +77,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         'Layer "output" of class "eval": lambda: 1 is not supported.\n'
         "  text  '(lambda: 1)()'\n"
-        "The text is parsed, not executed: numbers, operators, comparisons, and calls of known "
+        "Expressions are parsed, not executed: they consist of numbers, operators, comparisons, and calls of known "
         "functions.",
     ),
     "prev_out": (

@@ -220,8 +220,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
             }
         ),
         ValueError,
-        'Layer "output/rec/output" of class "self_attention": in a loop without '
-        "attention_left_only.\n"
+        'Layer "output/rec/output" of class "self_attention": attention_left_only is required in a loop.\n'
         "  source  [batch=2, data:feature=4]\n"
         "A step cannot attend to later steps.\n"
         '    "attention_left_only": True',

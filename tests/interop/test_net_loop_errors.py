@@ -132,8 +132,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Loop "output": "data:classes" and the loop have different lengths.\n'
         "  data:classes  classes:time<=5: 5, 2, 4\n"
         "  loop          time<=7: 7, 5, 3\n"
-        "A value that a loop reads frame by frame has a frame for each of its steps. All frames at once "
-        "are:\n"
+        "A loop that reads a value frame by frame needs one frame per step. To read all frames in each step:\n"
         '    "base:data:classes"',
     ),
     "sparse_prev": (
@@ -185,8 +184,7 @@ CASES: dict[str, tuple[Any, type[Exception], str]] = {
         'Layer "output" of class "rec": initial_state is not allowed with a step network.\n'
         "  initial_state  'zeros'\n"
         "  unit           a network\n"
-        "This is for a unit by name. Values of the first step of a network are the initial_output "
-        "of its layers.",
+        "The option is for units given by name. In a network, its layers have an initial_output.",
     ),
     "no_output": (
         loop_of({"out": COPY}),

@@ -148,7 +148,8 @@ def test_a_previous_value_outside_of_a_loop_is_refused_in_a_subnetwork_too():
 def test_a_layer_that_depends_on_its_own_previous_value_only_is_told_by_its_name():
     inner = {"h": {"class": "copy", "from": "prev:h"}, "output": {"class": "copy", "from": "h"}}
     with pytest.raises(
-        ValueError, match=r"(?s)the dims of o(, output)? are unknown.*They depend on their own previous value only"
+        ValueError,
+        match=r"(?s)the dims of o(, output)? are unknown.*These layers depend only on their own previous values",
     ):
         rf.net_from_dict(loop_of({"o": _sub(inner), "output": {"class": "copy", "from": "o"}}), {"data": {"dim": 4}})
 

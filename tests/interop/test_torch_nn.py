@@ -79,7 +79,7 @@ def test_a_bias_on_one_side_only():
     linear = rf.Linear(A, B, with_bias=False)
     before = linear.weight.numpy().copy()
     with raises_message(ValueError, """
-        import_params_torch: Linear with and without bias.
+        import_params_torch: only one Linear has a bias.
           torch  bias
           rfnb   no bias
         Both need the same parameters.

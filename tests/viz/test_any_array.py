@@ -345,7 +345,7 @@ def test_the_steps_of_generate_are_below_each_other():
     given = of_generate(3, 4)
     spec = rf.viz.attention(given).spec
     assert spec.head["layers"] == ["layer 0", "layer 1"] and spec.head["remark"].startswith(
-        "The steps of generate are below each other"
+        "The rows are the steps of generate"
     )
     for entry in spec.head["maps"]:
         layer, head = entry["at"]
@@ -476,7 +476,7 @@ def test_generate_with_an_encoder_has_three_kinds_of_layers():
     output = model.generate(ids, num_beams=1, do_sample=False, **options)
     spec = rf.viz.attention(output).spec
     assert {name.partition(",")[0] for name in spec.head["layers"]} == {"encoder", "decoder", "cross"}
-    assert spec.head["remark"].startswith("The steps of generate are below each other")
+    assert spec.head["remark"].startswith("The rows are the steps of generate")
     shapes = {}
     for entry in spec.head["maps"]:
         kind, _, layer = spec.head["layers"][entry["at"][0]].partition(", layer ")

@@ -198,7 +198,7 @@ def test_too_few_labels_are_refused():
 
 def test_lists_of_labels_for_other_sequences_are_refused():
     assert message_of(ShapeError, array=weights(2, 2, 3), source=[list("abc")] * 3) == (
-        "attention: there is not one list of source labels per sequence.\n"
+        "attention: the number of lists of source labels differs from the number of sequences.\n"
         "  sequences     2\n"
         "  source lists  3\n"
         "source is one list of labels for all, or one list per sequence.\n"

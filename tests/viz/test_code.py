@@ -130,7 +130,7 @@ def test_a_head_that_lies_is_refused():
     for size in (2**31, 5):
         with pytest.raises(ValueError, match="unpack: its head is not what the frame says"):
             unpack(frame_of(ENTRY, BOMB, size=size))
-    with pytest.raises(ValueError, match="this rfnb does not read this version of frames"):
+    with pytest.raises(ValueError, match="this version of rfnb cannot read this version of frames"):
         unpack(frame_of(ENTRY, BOMB, version=1))
 
 

@@ -314,5 +314,5 @@ def test_what_was_expected_is_asked_of_the_view_and_its_way_is_in_the_tree():
     assert ask("why", expected="q q") is None
     wait_until(lambda: state()["text"])
     assert state()["wrong"] and "no such label" in state()["text"] and state()["repairs"] == []
-    assert ask("why", expected=5).startswith("What was expected is a text")
+    assert ask("why", expected=5).startswith("The expected output is a text")
     assert ask("why", expected="") is None and state() is None

@@ -276,7 +276,7 @@ def test_an_input_that_there_is_not_changes_nothing():
     explorer = explored(lambda x, y: x, x=1, y="a")
     with pytest.raises(KeyError) as error:
         explorer.set(x=2, z=3)
-    assert str(error.value) == 'explore: there is no input "z".\n  inputs  x, y\nIt has these inputs.'
+    assert str(error.value) == 'explore: there is no input "z".\n  inputs  x, y\nThe explorer has these inputs.'
     with pytest.raises(TypeError):
         explorer.set(x=2, y=3)
     assert explorer.values == {"x": 1, "y": "a"} and explorer.result == 1

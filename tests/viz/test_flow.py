@@ -229,7 +229,7 @@ def test_without_ops_lines_go_in_the_order_of_the_calls_and_the_view_says_so():
     model = Model()
     view = rf.viz.flow(record(lambda: model(x, keys=keys), ops=False))
     for form in (view.text(), view.html()):
-        assert form.count("What goes where was not recorded") == 1
+        assert form.count("The data flow was not recorded") == 1
     assert ("left", "blocks", "b t m") in lines(view.spec)
     assert stations(view.spec)["blocks"]["count"] == 3
 

@@ -253,7 +253,7 @@ def test_sound_is_above_the_attention_to_what_has_no_tokens(numbered):
     (part,) = parts_of(numbered, samples=[samples, samples[:4000]], sampling_rate=8000)
     assert part.head["rail"]["label"].startswith("log-mel spectrogram, 0 to 4 kHz")
     assert "rail" not in parts_of(numbered, samples=[samples, samples], sampling_rate=8000, tokenizer=LETTERS)[0].head
-    with pytest.raises(ValueError, match="samples without their rate"):
+    with pytest.raises(ValueError, match="samples without sampling_rate"):
         view_of(numbered, samples=[samples, samples])
 
 

@@ -131,7 +131,7 @@ def test_an_encoding_of_tokenizers_is_shown_too():
 def test_what_a_model_gives_instead_of_weights_says_how_there_are_some():
     weights = torch.ones(1, 2, 3, 3) / 3
     for given in ((), (weights, None), ((None,), (weights,)), None, [()]):
-        with pytest.raises(ValueError, match="the model has given no weights") as said:
+        with pytest.raises(ValueError, match="the model returned no weights") as said:
             rf.viz.attention(given)
         assert 'attn_implementation="eager"' in str(said.value) and "rf.record(model=model)" in str(said.value)
     config = transformers.GPT2Config(vocab_size=30, n_embd=16, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0)

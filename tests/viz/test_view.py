@@ -345,12 +345,12 @@ def test_what_has_no_view_is_refused():
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match='there is no kind "pie"'):
+    with pytest.raises(ValueError, match='unknown kind "pie"'):
         View(Spec("pie", {}))
 
 
 def test_a_frame_of_something_else_is_refused():
-    with pytest.raises(ValueError, match="this is no frame"):
+    with pytest.raises(ValueError, match="this is not a frame"):
         unpack(b"PNG")
 
 

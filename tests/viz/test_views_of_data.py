@@ -428,8 +428,8 @@ def flow(dice: np.random.Generator) -> None:
                     true.setdefault((last[dim], name), set()).add(dim)
             last |= dict.fromkeys(dims(low) | dims(high), name)
     text = re.sub(r"\n {6,}", "  ", text_of(spec))
-    assert ("What goes where was not recorded" in text) != knows
-    title, *lines = text.split("What goes where")[0].splitlines()
+    assert ("The data flow was not recorded" in text) != knows
+    title, *lines = text.split("The data flow was")[0].splitlines()
     assert title == "Flow of dims through Net"
     legend = {
         found[1]: (found[2], int(found[3])) for line in lines if (found := re.match(r"  (\w+) +(\w+)=(\d+)", line))

@@ -52,8 +52,8 @@ describe("branches", () => {
   it.each([
     [{ branches: null }, "there is no list of them"],
     [{ branches: [] }, "there is no list of them"],
-    [{ pair: [0] }, "a pair is not of two of them"],
-    [{ pair: [0, 9] }, "a pair is not of two of them"],
+    [{ pair: [0] }, "a pair does not consist of two of them"],
+    [{ pair: [0, 9] }, "a pair does not consist of two of them"],
     [{ pairs: null }, "there is no list of pairs and parts"],
     [{ branches: [{ name: 3 }] }, "branch 0 has no name"],
   ])("that do not fit are a sentence: %o", (change, words) => {

@@ -104,9 +104,9 @@ def test_what_cannot_be_put_there_pauses_the_run_or_is_said_with_its_result():
         run.at.edit({"h.9": 0})
     run.at.attention["h.1.attn"][{"batch": 0}] = [1, 2]
     run.step()
-    assert "h.1.attn" in run.reason and "could not be done" in run.changes[-1].words
+    assert "h.1.attn" in run.reason and "failed: " in run.changes[-1].words
     run.at.edit({"h.1[step=0]": 0})
-    with pytest.warns(UserWarning, match="nothing came to it in its steps"):
+    with pytest.warns(UserWarning, match="its place was not reached in these steps"):
         run.resume().result
     alone = rf.run(lambda: rf.gate(0), paused=True)
     alone.wait()

@@ -64,7 +64,7 @@ def test_nan_in_a_real_frame():
 
 def test_integers():
     assert message(TypeError, lambda: output(torch.zeros(2, 7, 5, dtype=torch.int64))) == (
-        "ctc_output: the logits are no floats.\n"
+        "ctc_output: the logits are not floats.\n"
         "  logits  (2, 7, 5) torch.int64\n"
         "The function needs the outputs of the model per frame, before an argmax."
     )

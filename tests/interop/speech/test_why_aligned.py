@@ -194,7 +194,7 @@ def test_a_step_of_a_transducer_is_refused_with_the_line_that_asks_its_parts():
         options = {"in_spatial_dim": time, "wb_target_dim": classes, "blank_index": 3, "max_labels": 4, "beam_size": 8}
         return rf.transducer_beam_search(step, frames, **options)
 
-    with pytest.raises(ValueError, match="only the step of this transducer search is known") as refused:
+    with pytest.raises(ValueError, match="only the step function of this transducer search is known") as refused:
         rf.why_not(rf.run(found, record=True), "0 1")
     predictor, joiner = lambda labels, state: (table[labels], state), lambda frame, out: frame + out
     line = str(refused.value).splitlines()[-1]
