@@ -1,4 +1,4 @@
-"""What tests of tensors share: making them, spoiling their padding, comparing them by dim.
+"""Helpers for tests of tensors: make them, fill their padding, compare them by dim.
 
 from asserting import assert_same, ragged, randn, with_nan_padding
 """
@@ -31,13 +31,13 @@ def tensor(values: Any, *dims: Dim, sparse_dim: Dim | None = None, name: str | N
 
 
 def randn(*dims: Dim, seed: int = 0) -> Tensor:
-    """Standard normal values, always the same for a seed and sizes."""
+    """Standard normal values, deterministic by seed and sizes."""
     shape = tuple(dim.extent for dim in dims)
     return tensor(np.random.default_rng(seed).standard_normal(shape).astype(np.float32), *dims)
 
 
 def real_frames(dims: Sequence[Dim]) -> np.ndarray:
-    """Boolean array over `dims`: True where no dim is in its padding. Lengths over dims that are not here do not count."""
+    """Boolean array over `dims`: True where no dim is in its padding. Lengths over other dims are ignored."""
     dims = tuple(dims)
     shape = tuple(dim.extent for dim in dims)
     grid = dict(zip(dims, np.indices(shape, sparse=True)))
@@ -50,7 +50,7 @@ def real_frames(dims: Sequence[Dim]) -> np.ndarray:
 
 
 def with_nan_padding(x: Tensor) -> Tensor:
-    """x with NaN in its padding; integers get the largest value there (sparse ones an index that there is not), bools the opposite."""
+    """x with NaN in its padding; integers get their largest value (sparse ones an invalid index), bools the opposite."""
     return with_padding(x, np.nan)
 
 
@@ -68,13 +68,13 @@ def with_padding(x: Tensor, garbage: float) -> Tensor:
 
 
 def reordered(x: Tensor, dims: Sequence[Dim]) -> Tensor:
-    """The same tensor, made anew from an array whose axes are in the order of `dims`."""
+    """The same tensor from an array whose axes are in the order of `dims`."""
     perm = [x.dims.index(dim) for dim in dims]
     return _like(x, x.numpy().transpose(perm).copy(order="C"), dims)
 
 
 def on_selected_backend(x: Tensor) -> Tensor:
-    """The same values as array of the selected backend."""
+    """The same values as an array of the selected backend."""
     return _like(x, x.numpy(), x.dims)
 
 
@@ -94,7 +94,7 @@ def using_backend(name: str) -> Iterator[None]:
 
 
 def assert_same(actual: Any, expected: Any, *, tolerance: float = 1e-5) -> None:
-    """Equal values by dim, whatever the order of the dims; equal dtype and sparse_dim; padding is not looked at.
+    """Compare values by dim in any order, dtype and sparse_dim; padding is ignored.
 
     `expected` may be a nested list for a Tensor (in the order of its dims). Structures (list, tuple, dict) are compared leaf
     by leaf, Dims by identity.
@@ -153,5 +153,5 @@ def raises_message(error: type[Exception], text: str) -> Iterator[None]:
 
 
 def public():
-    """The public names, with what they are; those that are loaded later are loaded now."""
+    """The public names with their values, including those that are loaded on first use."""
     return {name: getattr(rf, name) for name in rf.__all__}

@@ -1,4 +1,4 @@
-"""For all tests."""
+"""Fixtures of all tests."""
 
 import gc
 import importlib
@@ -32,14 +32,14 @@ if "RFNB_TEST_DEVICE" in os.environ:
 
 @pytest.fixture(autouse=True, scope="module")
 def garbage_of_its_own():
-    """What is there before the first test of a file is there after its last: no collection of garbage in them walks over it."""
+    """Freeze the objects that exist before the first test of a file until its last: garbage collection skips them."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Tests and modules all stay: to look for garbage among them took a third of the time, and never is done again."""
+    """Tests and modules live to the end: collecting garbage among them took a third of the time."""
     gc.disable()
     try:
         return (yield)
@@ -57,7 +57,7 @@ def pytest_runtest_setup(item):
 
 
 def drawn_by(node):
-    """From here on the numbers are drawn that belong to a test or a file, whatever others have drawn before it."""
+    """Seed the random numbers by the test or file, independent of earlier draws."""
     seed = zlib.crc32(node.nodeid.encode()) ^ SEED
     random.seed(seed)
     np.random.seed(seed)
@@ -70,14 +70,14 @@ def drawn_by(node):
 
 
 def pytest_collectstart(collector):
-    """For what a file draws when it is imported."""
+    """For random numbers drawn on the import of a file."""
     if isinstance(collector, pytest.Module):
         drawn_by(collector)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def draws_of_the_file(request):
-    """For the fixtures of a file that live longer than a test."""
+    """For fixtures of a file that outlive a test."""
     drawn_by(request.node)
 
 
@@ -88,7 +88,7 @@ def draws_of_its_own(request, draws_of_the_file):
 
 @pytest.fixture(scope="module")
 def one_thread():
-    """Of torch: two threads on tiny arrays wait for each other; on a busy machine that is 20 times slower than one."""
+    """Use one thread of torch: two threads on tiny arrays wait for each other, 20 times slower on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -97,7 +97,7 @@ def one_thread():
 
 @pytest.fixture(autouse=True)
 def step_of_its_own():
-    """What a test says of the running step (`rf.init_train_step_run_ctx()` without `with`) ends with it."""
+    """Reset the running step (`rf.init_train_step_run_ctx()` without `with`) after each test."""
     yield
     run_ctx = sys.modules.get("rfnb.nn.run.run_ctx")
     if run_ctx is not None:
@@ -105,14 +105,13 @@ def step_of_its_own():
 
 
 def module_of(name):
-    """A module of rfnb if it is loaded."""
+    """A module of rfnb, if it is loaded."""
     return sys.modules.get(f"rfnb.{name}")
 
 
 @pytest.fixture(autouse=True)
 def nothing_left_on():
-    """A test that leaves something on that looks at what its thread computes, fails itself, and not those after it: `rf.debug`,
-    a recording, a watch."""
+    """Fail a test that leaves `rf.debug`, a recording or a watch active, instead of the tests after it."""
     poison, probe = module_of("debugging.poison"), module_of("trace.probe")
     before = poison._users[0] if poison is not None else 0
     heard = probe._listeners.get() if probe is not None else ()
@@ -128,8 +127,8 @@ def nothing_left_on():
 
 @pytest.fixture(autouse=True)
 def watches_of_its_own():
-    """A watch that a test does not close ends with it, and not when its model happens to be collected: until then it is told of
-    the backward passes of other tests, and holds the functions of torch that it replaced."""
+    """Close the watches that a test leaves open: until collected, they would observe backward passes of other tests and keep functions of
+    torch replaced."""
     training = module_of("interop.watch.forward")
     before = list(training._watchers) if training is not None else []
     yield
@@ -140,7 +139,7 @@ def watches_of_its_own():
 
 
 def surroundings():
-    """What all tests of a process share beside rfnb, by its name: who changes it changes what others compute or print."""
+    """Process state outside rfnb that tests share, by name: a change affects what other tests compute or print."""
     found = {f"os.environ[{name!r}]": value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
     found |= {
         "os.getcwd()": os.getcwd(),
@@ -173,7 +172,7 @@ def surroundings():
 
 @pytest.fixture(autouse=True, scope="module")
 def surroundings_as_they_were():
-    """A file that leaves something changed that all share fails itself, and not those after it."""
+    """Fail a file that leaves shared process state changed, instead of the files after it."""
     before = surroundings()
     yield
     after = surroundings()
@@ -195,7 +194,7 @@ REPLACING = [
 
 
 def replaced_functions():
-    """What recordings hold in the place of functions of modules, such as `torch.autograd.backward`."""
+    """Functions that recordings replace, such as `torch.autograd.backward`."""
     modules = [module for name in REPLACING if (module := module_of(f"interop.{name}")) is not None]
     kept = [own for module in modules for own in vars(module).values() if type(own).__name__ == "Replaced"]
     return {
@@ -208,7 +207,7 @@ def replaced_functions():
 
 @pytest.fixture(autouse=True, scope="module")
 def torch_as_it_was():
-    """A file that leaves a function of torch replaced fails itself, and not those after it."""
+    """Fail a file that leaves a function of torch replaced, instead of the files after it."""
     before = replaced_functions()
     yield
     if left := sorted(replaced_functions() - before):
@@ -217,7 +216,7 @@ def torch_as_it_was():
 
 @pytest.fixture(autouse=True, scope="module")
 def runs_of_its_own(torch_as_it_was):
-    """The runs of a file that are still held end with it: as long as one records, modules have another path, also in other threads."""
+    """Stop the held runs of a file at its end: while one records, modules have another path, also in other threads."""
     probe = module_of("trace.probe")
     before = set(probe._open) if probe is not None else set()
     yield

@@ -1,4 +1,4 @@
-"""What a device was asked in a block, with the lines that asked: of the simulated device as of a real one."""
+"""The requests to a device in a block, with the lines that made them; for the simulated and for a real device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Seen(list[Event]):
 
     @property
     def waits(self) -> list[str]:
-        """Those for which the host waited."""
+        """The events for which the host waited."""
         return [str(event) for event in self if event.waits]
 
     @property
@@ -39,7 +39,7 @@ class Seen(list[Event]):
 
 
 def place() -> str:
-    """The lines of the repository that are being run in this thread, the innermost first."""
+    """The lines of the repository that this thread is executing, the innermost first."""
     lines = []
     frame = sys._getframe(1)
     while frame is not None and len(lines) < 5:

@@ -1,4 +1,4 @@
-"""A real device in the place of the simulated one: with RFNB_TEST_DEVICE=cuda the tests of tests/devices run on a GPU.
+"""A real device in place of the simulated one: with RFNB_TEST_DEVICE=cuda, the tests of tests/devices run on a GPU.
 
     RFNB_TEST_DEVICE=cuda pytest tests/devices
 

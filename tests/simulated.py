@@ -1,4 +1,4 @@
-"""A second device for torch on machines that have none: "sim", strict and counted.
+"""A second device for torch on machines without one: "sim", strict and counted.
 
     from simulated import watched
     with watched() as seen:
@@ -85,7 +85,7 @@ def _note(kind: str, op: str, waits: bool) -> None:
 
 
 def values(x: torch.Tensor) -> torch.Tensor:
-    """The values of a tensor of the device, as a tensor of the host on the same memory. Nothing is noted."""
+    """The values of a tensor of the device as a host tensor on the same memory. No event is recorded."""
     memory = _memory[x.untyped_storage()._cdata]
     raw = torch.empty(0, dtype=x.dtype, device="cpu").set_(memory, x.storage_offset(), x.shape, x.stride())
     raw = raw.conj() if x.is_conj() else raw

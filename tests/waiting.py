@@ -1,4 +1,4 @@
-"""Waiting for what another thread, process or page does: no test depends on how fast the machine is, but none hangs for ever.
+"""Waiting for threads, processes and pages: no test depends on the speed of the machine, and none hangs forever.
 
 This is the only place of the tests that looks at a clock (`contracts/test_no_clock.py`). A limit here says "it hangs", never "it is slow".
 """
@@ -17,7 +17,7 @@ def ms(seconds: float) -> float:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = LONG) -> bool:
-    """Returns True as soon as the condition holds; False if it does not after so many seconds."""
+    """True as soon as the condition holds; False after the limit in seconds."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

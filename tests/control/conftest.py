@@ -5,6 +5,6 @@ from rfnb.control.live_runs import stop_all
 
 @pytest.fixture(autouse=True)
 def no_run_is_left():
-    """A run that is left paused stands in a step for ever."""
+    """Stop runs that a test leaves paused: they would stay in a step forever."""
     yield
     stop_all()

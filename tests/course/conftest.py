@@ -1,4 +1,4 @@
-"""What every test of a lesson has: its notebook after a run."""
+"""The notebook of a lesson after a run, for all tests of the lesson."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(scope="module")
 def ran(request):
-    """The executed notebook of the `course` that the file of tests is about."""
+    """The executed notebook of the `course` of the test file."""
     return request.module.course.executed()

@@ -1,4 +1,4 @@
-"""A small course in a folder of its own, which is the current one."""
+"""A small course in its own folder, which is the current folder."""
 
 import nbformat
 import pytest

@@ -1,4 +1,4 @@
-"""What tests of traces share: a search of two sequences that can be followed by hand, and running loops of probes."""
+"""Shared by tests of traces: a search of two sequences that can be followed by hand, and loops that send probes."""
 
 from types import SimpleNamespace
 
