@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
@@ -21,9 +22,9 @@ def _pair(got: object, what: str, rule: str) -> tuple[Any, Any]:
     return got[0], got[1]
 
 
-def _share(name: str, found: int, of: int, expected: float, rule: str) -> None:
+def _share(name: str, found: int, of: int, expected: float, rule: str, sure: float = _SURE) -> None:
     """Refuses a share that chance does not explain."""
-    if abs(found - of * expected) > _SURE * math.sqrt(of * expected * (1 - expected)):
+    if abs(found - of * expected) > sure * math.sqrt(of * expected * (1 - expected)):
         wrong(
             f"{name} with another probability than the exercise says.",
             [("expected", f"{expected:.1%}"), ("got", f"{found / of:.1%}")],
@@ -82,13 +83,14 @@ def _judge_masking(letters: torch.Tensor, shown: torch.Tensor, chosen: torch.Ten
         wrong("Padding is chosen, too.", [("such places", int((chosen & ~real).sum()))], "There is no letter to guess.")
     _judge_independent(chosen, real, "The chosen letters")
     _share("Letters are chosen", int(chosen.sum()), int(real.sum()), 0.15, "15 % of the real letters.")
+    there, asked = (torch.bincount(letters[where], minlength=_LAST + 1).tolist() for where in (real, chosen))
     for letter in range(_FIRST, _LAST + 1):
-        here = letters == letter
-        _share(f"Letter {letter} is chosen", int((chosen & here).sum()), int(here.sum()), 0.15, "All letters alike.")
+        _share(f"Letter {letter} is chosen", asked[letter], there[letter], 0.15, "All letters alike.")
     hidden, drawn = chosen & (shown == _HIDDEN), chosen & (shown != _HIDDEN) & (shown != letters)
     count = int(chosen.sum())
     _judge_independent(hidden, chosen, "The hidden letters")
-    _share("Chosen letters are hidden", int(hidden.sum()), count, 0.8, "80 % of the chosen ones.")
+    to_hide = ("Chosen letters are hidden", int(hidden.sum()), count, 0.8, "80 % of the chosen ones.")
+    _share(*to_hide, sure=4 * _SURE)  # a few more are those that were drawn from too many, which is said below
     _judge_drawn_alone(shown, drawn)
     if not drawn.any():
         wrong("No chosen letter becomes another one.", rule="10 % of the chosen ones become a random letter.")
@@ -108,21 +110,17 @@ def _judge_masking(letters: torch.Tensor, shown: torch.Tensor, chosen: torch.Ten
             [("never drawn", missing)],
             "All of 2 to 28: torch.randint leaves out the number that it is given as the end.",
         )
-    different = 26 / 27 * 0.1
+    different, left = 26 / 27 * 0.1, count - int(hidden.sum())
     if abs(int(drawn.sum()) - 0.1 * count) <= _SURE * math.sqrt(0.09 * count):
         rule = "It is drawn from all 27 and may be the one that stood there; padding and hidden are no letters."
     else:
         rule = "10 % of the chosen ones become a random letter."
     _share("Chosen letters become another one", int(drawn.sum()), count, different, rule)
+    _share("Chosen letters that are not hidden become another one", int(drawn.sum()), left, different / 0.2, rule)
+    _share(*to_hide)
     for letter in range(_FIRST, _LAST + 1):
-        from_other = chosen & (letters != letter)
-        _share(
-            f"Letter {letter} is drawn",
-            int((from_other & (shown == letter)).sum()),
-            int(from_other.sum()),
-            0.1 / 27,
-            "Each of the 27 is equally probable.",
-        )
+        rule = "Each of the 27 is equally probable."
+        _share(f"Letter {letter} is drawn", int(values[letter]), count - asked[letter], 0.1 / 27, rule)
     _judge_independent(drawn, chosen, "The letters that become another one")
 
 
@@ -140,6 +138,7 @@ def _judge_drawn_alone(shown: torch.Tensor, drawn: torch.Tensor) -> None:
             )
 
 
+@functools.cache
 def _batch(words: int, longest: int, seed: int) -> torch.Tensor:
     """Letters, more and less frequent ones, behind them padding."""
     generator = torch.Generator().manual_seed(seed)
@@ -198,7 +197,7 @@ def _masked(answer: Any, letters: torch.Tensor, seed: int) -> tuple[torch.Tensor
 def mask_letters(answer):
     for letters in (torch.tensor([[5, 6, 7], [8, 0, 0]]), torch.tensor([[9]])):
         _masked(answer, letters, 1)
-    letters = _batch(100_000, 40, seed=2)
+    letters = _batch(100, 40, seed=2)
     shown, chosen = _masked(answer, letters, 3)
     again = _masked(answer, letters, 3)
     if not (torch.equal(shown, again[0]) and torch.equal(chosen, again[1])):
@@ -208,7 +207,8 @@ def mask_letters(answer):
         )
     if torch.equal(chosen, _masked(answer, letters, 4)[1]):
         wrong("Another seed of the generator gives the same choice.", rule="All chance comes from `generator`.")
-    _judge_masking(letters, shown, chosen)
+    letters = _batch(80_000, 40, seed=2)  # so many that one letter in 27 counts
+    _judge_masking(letters, *_masked(answer, letters, 3))
 
 
 def _losses() -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:

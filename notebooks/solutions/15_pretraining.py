@@ -7,7 +7,7 @@ PREDICTIONS = {
     "changed": 134,
     "easier": "larger by more than 1",
     "written": 21,
-    "fifty": "frozen",
+    "labels": "about 1,000 or more",
     "thousand": "all trained",
     "first": "layers.1",
     "forgot": "more than 12",

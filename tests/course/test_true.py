@@ -77,7 +77,7 @@ TRUE: dict[str, dict[str, Callable[[], bool]]] = {
     "15_pretraining": {
         "Here the text is the spelling of 10,000 words": lambda: words_of("data/spellings.txt") == 10_000,
         "drawn from all 27": lambda: '*"abcdefghijklmnopqrstuvwxyz\'"' in code_of("15_pretraining"),
-        "a layer of 5,000 has less room": lambda: round((64 + 1) * 2 * (39 + 1), -3) == 5000,
+        "a layer of 5,000 numbers": lambda: round((64 + 1) * 2 * (39 + 1), -3) == 5000,
     },
 }  # fmt: skip
 
