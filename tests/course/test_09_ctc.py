@@ -125,7 +125,7 @@ def test_it_runs_and_every_prediction_has_its_truth(ran):
 @pytest.mark.notebook
 def test_the_number_has_nearly_seventy_frames_of_which_most_are_sound(ran):
     axes = {"09-sound": "pressed", "09-forward-view": "row", "09-epochs-view": "label", "09-by-hand": "number"}
-    assert all(f"({row} ↓ looks at" in ran.shown(cell)[0] for cell, row in axes.items())
+    assert all(f"(rows: {row}, columns: " in ran.shown(cell)[0] for cell, row in axes.items())
     (frames,) = re.findall(r"(\d+) in all", ran.shown("09-sound")[0])
     assert "nearly seventy frames" in ran.prose() and 65 <= int(frames) < 70
     (share,) = re.findall(r"and (\d+)% are sound", "".join(ran.shown("09-blank-reveal")))

@@ -252,7 +252,7 @@ def test_a_recorded_attention_that_is_open_is_a_sentence_among_the_other_views()
         rf.probe("attention", weights=randn(batch, rf.Dim(4, name="target"), time), axis=time)
     view = view_of(trace)
     text = view.text()
-    assert "attention: which dim of the weights attends?" in text and "(target ↓ looks at time →)" in text
+    assert "attention: which dim of the weights attends?" in text and "(rows: target, columns: time)" in text
     assert "which dim of the weights attends?" in view.html()
 
 

@@ -55,11 +55,10 @@ def text(spec: Any) -> str:
     entry = next(entry for entry in head["maps"] if entry["seqs"])
     seq = head["seqs"][entry["seqs"][0]]
     values = real(spec, entry, 0)
-    names = f"{entry['row_dim']['name']} ↓ looks at {entry['col_dim']['name']} →"
+    names = f"rows: {entry['row_dim']['name']}, columns: {entry['col_dim']['name']}"
     label = f"{entry['label']}, " if len(head["maps"]) > 1 else ""
     if head.get("alignment"):
         label = f"{head['slider']['labels'][entry['step']]}, "
-    names = names.replace(" looks at ", "  ") if head.get("alignment") or head.get("signed") else names
     lines = [f"{title_of(spec)}: {label}{seq['label']}  ({names})"]
     if not values.size:
         lines.append("  empty: nothing to look at")
