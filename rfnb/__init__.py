@@ -294,7 +294,7 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/lazy_
     from rfnb.interop.xarray_arrays import to_xarray
 
 # -- What is bound to these names --------------------------------------------------------------------------------------
-import rfnb.interop.seen.registered as _door  # lets recordings see into torch modules
+import rfnb.interop.seen.lazy_imports as _door  # lets recordings see into torch modules
 from rfnb.nn.backend import methods as _backend_methods
 from rfnb.ops import operators as _operators  # binds x + y, x < y, ...
 from rfnb.places import public_doors as _doors

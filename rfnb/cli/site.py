@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Build the pages."""
     from rfnb.site.build import build
-    from rfnb.site.executed import is_kept
+    from rfnb.site.notebook_runs import is_kept
 
     first = build(options.output, run=is_kept if options.quick else None, teacher=options.teacher, live=options.live)
     print(f"Open {first} in a browser.")

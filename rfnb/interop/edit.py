@@ -93,7 +93,7 @@ def edits_for(model: Any, edits: Mapping[str, Any]) -> list[ValueEdit]:
     modules = {path: module for module, path in names.values()}
     found = [made for text, value in _items(edits) for made in _all_made(text, value, modules)]
     if others:
-        from rfnb.interop.seen.editable import check_editable
+        from rfnb.interop.seen.edit_checks import check_editable
 
         for each in found:
             check_editable("edit", modules, each.path, each.part)

@@ -12,9 +12,9 @@ import torch
 from rfnb.core.errors import shape_error, value_error
 from rfnb.interop.measurement import Measurement
 from rfnb.interop.metrics import called, check_model, layers_of, logits_of
-from rfnb.interop.seen.edited import swapped
-from rfnb.interop.seen.replaced import InPlaceHere, Replaced, asking
+from rfnb.interop.seen.replacements import InPlaceHere, Replaced, asking
 from rfnb.interop.seen.token_labels import Labels
+from rfnb.interop.seen.value_edits import swapped
 from rfnb.interop.sweep import first_tensor
 
 _replaced = Replaced()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from rfnb.core.errors import type_error, value_error
-from rfnb.interop.seen.editable import check_editable, check_whole
+from rfnb.interop.seen.edit_checks import check_editable, check_whole
 
 Metric = Callable[[Any], Any] | int | tuple[int, int]
 """A function of what the model returns, that gives a number or one for each sequence; or of the logits at the last position those of a

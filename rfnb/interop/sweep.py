@@ -14,8 +14,8 @@ from rfnb.core.errors import shape_error, value_error
 from rfnb.interop.edit import edited
 from rfnb.interop.measurement import Measurement, spec
 from rfnb.interop.metrics import Metric, called, check_model, layers_of, measured
-from rfnb.interop.seen.edited import swapped
-from rfnb.interop.seen.replaced import InPlaceHere, Replaced, asking
+from rfnb.interop.seen.replacements import InPlaceHere, Replaced, asking
+from rfnb.interop.seen.value_edits import swapped
 from rfnb.trace.attach import AttachOptions
 from rfnb.trace.record import record
 

@@ -2,7 +2,7 @@
 
     rf.explore(lambda text: model(ids_of(text)), text="abc").save("page.html", runs=True)
 
-While a function is recorded for a page (`viz/runnable/noted.py`), each torch array has a counterpart: a Tensor with the same values
+While a function is recorded for a page (`viz/runnable/call_notes.py`), each torch array has a counterpart: a Tensor with the same values
 and one dim per axis. A call of torch is made, and repeated on the counterparts by the row of the call in `torch_page_calls.py`; these
 ops are what the page runs. Sizes that the code reads keep their dim, so they are free. The results of both must be equal in every call.
 """
@@ -33,7 +33,7 @@ from rfnb.ops.expand import expand_dim, squeeze
 from rfnb.ops.gather import gather
 from rfnb.ops.reduce import reduce_max
 from rfnb.trace.probe import trace_context
-from rfnb.viz.runnable.noted import Notes
+from rfnb.viz.runnable.call_notes import Notes
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _UNCHECKED = {f"has_torch_function{name}": lambda *_: False for name in ("", "_unary", "_variadic")}

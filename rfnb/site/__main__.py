@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rfnb.site.build import build
-from rfnb.site.executed import is_kept
+from rfnb.site.notebook_runs import is_kept
 from rfnb.site.slides import slides
 
 

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rfnb.site.executed import SiteError, executed, is_kept
 from rfnb.site.lesson_pages import FOLDER, write_pages
+from rfnb.site.notebook_runs import SiteError, executed, is_kept
 from rfnb.site.source_tree import SiteTree, root
 
 _STATIC = Path(__file__).parent / "static"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rfnb.site.board import board, picture_of
-from rfnb.site.executed import FOR_A_PAGE, SiteError, executed
+from rfnb.site.notebook_runs import FOR_A_PAGE, SiteError, executed
 from rfnb.site.source_tree import without_kernel
 
 _STATIC = Path(__file__).parent / "deck"

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from rfnb.core.errors import message, missing_key_error, runtime_error
-from rfnb.teaching import course, kept, order
+from rfnb.teaching import answer_store, course, order
 from rfnb.teaching.answer import Answer
 from rfnb.teaching.card import Said
 from rfnb.teaching.exercises import Exercise
@@ -47,7 +47,7 @@ class Lesson:
         # Answers from before the kernel was started, so that running the notebook again loses none. Read now, since the
         # page soon clears them.
         path = notebook_file(name) if display.shell() is not None else None
-        self._stored_answers = (answers_in(path, name) if path else {}) | kept.load(name)
+        self._stored_answers = (answers_in(path, name) if path else {}) | answer_store.load(name)
 
     def take_over(self, before: Lesson | None) -> None:
         """Continue with the answers of an earlier lesson object."""
@@ -206,7 +206,7 @@ class Lesson:
             ValueError: If it is not a mask, or has too many cells to draw by hand.
             ShapeError: If it has several sequences or heads.
         """
-        from rfnb.teaching.in_view import InView  # imported with its views at the first question of this kind
+        from rfnb.teaching.view_questions import InView  # imported with its views at the first question of this kind
         from rfnb.viz.question.mask import mask_spec
 
         made = mask_spec(name, expected, target=target, source=source, asked=asked, why=why, **options)
@@ -245,7 +245,7 @@ class Lesson:
             ValueError: If these are not weights, or have too many cells to draw by hand.
             ShapeError: If it has several sequences or heads.
         """
-        from rfnb.teaching.in_view import InView
+        from rfnb.teaching.view_questions import InView
         from rfnb.viz.question.alignment import alignment_spec
 
         made = alignment_spec(
@@ -270,7 +270,7 @@ class Lesson:
             ValueError: If it does not keep the best sums of log probabilities, or no pruned candidate is recorded.
             KeyError: If the trace has no such search.
         """
-        from rfnb.teaching.in_view import InView
+        from rfnb.teaching.view_questions import InView
         from rfnb.viz.question.beam import beam_spec
 
         return self.ask(InView(self.name, beam_spec(name, search, steps=steps, **options)))
@@ -288,7 +288,7 @@ class Lesson:
     def _keep(self) -> None:
         """Store all answers, so that none is lost if the kernel dies."""
         given = {name: each.data() for name, each in self._answers.items() if each.answer is not None}
-        kept.save(self.name, self._stored_answers | given)
+        answer_store.save(self.name, self._stored_answers | given)
 
     def file(self, name: str) -> Path:
         """The path of a file of the course, e.g. "data/dates.json".

@@ -31,11 +31,11 @@ from types import CodeType
 from typing import Any
 
 from rfnb.teaching import course
-from rfnb.teaching.alike import Alike, alike
 from rfnb.teaching.grades import Entry, Grade, Grades, read_grades
 from rfnb.teaching.judge import judge
 from rfnb.teaching.lesson import Lesson
 from rfnb.teaching.notebook import cells_of
+from rfnb.teaching.similar_answers import Alike, alike
 from rfnb.teaching.threads import cores, limit_threads
 
 SECONDS, MEMORY = 30.0, 2 << 30  # per answer; bytes above the memory of an idle process

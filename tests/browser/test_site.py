@@ -16,7 +16,7 @@ import pytest
 from waiting import LONG, ms
 from warm import warm
 
-from rfnb.site.executed import executed
+from rfnb.site.notebook_runs import executed
 
 ROOT = Path(__file__).parents[2]
 ALWAYS = ROOT / "notebooks/your_model.ipynb"

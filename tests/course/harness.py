@@ -25,7 +25,7 @@ from notebooks.runner import problems
 from waiting import SLOWNESS
 
 import rfnb as rf
-from rfnb.site.executed import FOR_A_PAGE, executed
+from rfnb.site.notebook_runs import FOR_A_PAGE, executed
 from rfnb.teaching.card import MIME
 from rfnb.teaching.course import load
 from rfnb.teaching.judge import judge

@@ -11,7 +11,7 @@ from waiting import SLOWNESS
 
 import rfnb as rf
 from rfnb.models import beam_search, load_g2p, pronounce
-from rfnb.site.executed import executed
+from rfnb.site.notebook_runs import executed
 
 course = Course("07_search")
 

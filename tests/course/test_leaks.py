@@ -13,7 +13,7 @@ from seed import part_of
 from waiting import SLOWNESS
 
 from rfnb.cli import course as course_files
-from rfnb.site.executed import executed
+from rfnb.site.notebook_runs import executed
 from rfnb.teaching.assignment import assignment
 from rfnb.teaching.course import SEALED, source_of
 

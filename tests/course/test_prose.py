@@ -18,7 +18,7 @@ from course.test_leaks import LEAST, LESSONS, RUN
 from waiting import SLOWNESS
 
 from rfnb.cli import course as course_files
-from rfnb.site.executed import executed
+from rfnb.site.notebook_runs import executed
 from rfnb.site.slides import page
 from rfnb.site.source_tree import SiteTree, without_kernel
 from rfnb.teaching.assignment import assignment

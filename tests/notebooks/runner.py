@@ -10,7 +10,7 @@ import nbformat
 from nbclient import NotebookClient
 from waiting import SLOWNESS
 
-from rfnb.site.executed import FOR_A_PAGE, OFFLINE
+from rfnb.site.notebook_runs import FOR_A_PAGE, OFFLINE
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 

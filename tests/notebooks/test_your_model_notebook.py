@@ -11,7 +11,7 @@ from course.harness import weights_in
 from notebooks.runner import WIDGET, problems
 from waiting import SLOWNESS
 
-from rfnb.site import executed as runs
+from rfnb.site import notebook_runs as runs
 
 pytestmark = pytest.mark.notebook
 pytest.importorskip("transformers")

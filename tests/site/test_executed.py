@@ -12,8 +12,8 @@ import pytest
 from waiting import LONG, wait_until
 from warm import warm
 
-from rfnb.site import executed as module
-from rfnb.site.executed import SiteError, executed, is_kept, key_of
+from rfnb.site import notebook_runs as module
+from rfnb.site.notebook_runs import SiteError, executed, is_kept, key_of
 
 TEXT = "import os, random\nprint(random.random(), os.environ.get('RFNB_LESSON'), os.environ.get('RFNB_OTHER'))"
 

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from rfnb.site.board import board, picture_of
-from rfnb.site.executed import SiteError, executed
+from rfnb.site.notebook_runs import SiteError, executed
 from rfnb.site.slides import cut, slides
 
 MIME = "application/vnd.rfnb.lesson+json"

@@ -10,9 +10,9 @@ import nbformat
 import pytest
 
 from rfnb.cli.main import main
-from rfnb.teaching.alike import alike, shape_of
 from rfnb.teaching.card import MIME
 from rfnb.teaching.regrade import Limits, checked, notebooks_in
+from rfnb.teaching.similar_answers import alike, shape_of
 
 BEGIN = 'import math\nimport rfnb as rf\nlesson = rf.lesson("99_small")'
 PRIME = 'prime = 7\nlesson.check("prime", prime)'

@@ -14,7 +14,7 @@ from viz.stored_files import assert_stored
 import rfnb as rf
 from rfnb.models import load_g2p
 from rfnb.models.g2p_search import pronounce
-from rfnb.teaching.judged import judged
+from rfnb.teaching.judgement import judged
 from rfnb.viz import View
 from rfnb.viz.question.alignment import alignment_spec
 from rfnb.viz.question.beam import beam_spec

@@ -16,7 +16,7 @@ from rfnb.models import g2p_search, load_g2p
 from rfnb.models.g2p import label_dim
 from rfnb.models.g2p_search import beam_search, search
 from rfnb.viz.page.output import STATIC
-from rfnb.viz.runnable import lowered
+from rfnb.viz.runnable import op_lowering
 from rfnb.viz.runnable.program import PageProgram
 
 TOP = Path(__file__).parents[2]
@@ -406,10 +406,10 @@ def test_a_page_has_the_ops_that_a_program_may_have():
     )
     of_searches = {"choice", "convert_to_tensor", "get_beam_scores"}  # these are no functions of arrays
     own = {
-        *lowered.ONE,
-        *lowered.TWO,
-        *lowered.OVER,
-        *lowered.OTHER,
+        *op_lowering.ONE,
+        *op_lowering.TWO,
+        *op_lowering.OVER,
+        *op_lowering.OTHER,
         "named",
     }  # the last one is an array that is given other dims
     assert {*json.loads(done.stdout)} | of_searches == own

@@ -15,8 +15,8 @@ from viz.runnable import run_in_node
 
 import rfnb as rf
 from rfnb.core.errors import parts_of
-from rfnb.viz.runnable import lowered
-from rfnb.viz.runnable.noted import noted
+from rfnb.viz.runnable import op_lowering
+from rfnb.viz.runnable.call_notes import noted
 from rfnb.viz.runnable.program import PageProgram, _like
 
 COUNT = int(os.environ.get("RFNB_PAGE_PROGRAMS", "80"))
@@ -81,7 +81,7 @@ def test_random_programs_compute_in_a_page_what_they_do_here(sample, plain, tmp_
 
 
 def test_values_have_the_same_dims_and_marks_while_they_are_noted(sample):
-    """What is written by other ops (`written.py`) is no other value for what follows."""
+    """What is written by other ops (`op_rewrites.py`) is no other value for what follows."""
     others = []
     for seed, (program, _) in sample[0].items():
         there, (_, seen) = program.run("abcd"), noted(program.run, "abcd")
@@ -110,7 +110,7 @@ def test_the_programs_have_the_ops_that_a_page_has(sample):
     blocks = [block for _, exported in sample[0].values() for block in exported.spec["blocks"]]
     ops = {op["op"] for block in blocks for op in (block["ops"] if "loop" in block else [block])}
     drawn_by_others = {"attended", "copy_compatible_to_dims", "copy_transpose", "identity", "relu_square"}
-    wanted = {*lowered.ONE, *lowered.TWO, *lowered.OVER, *lowered.OTHER} - drawn_by_others
+    wanted = {*op_lowering.ONE, *op_lowering.TWO, *op_lowering.OVER, *op_lowering.OTHER} - drawn_by_others
     if COUNT >= 80:
         assert wanted - ops == set()
 

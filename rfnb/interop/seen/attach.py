@@ -20,8 +20,9 @@ from rfnb.core.block import Among, Setting, all_of, block
 from rfnb.core.errors import ShapeError
 from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
     attention,
+    called_axis_names,
     distributions,
-    fast,
+    fast_paths,
     hf_attention,
     hf_cache,
     hf_inputs,
@@ -29,26 +30,25 @@ from rfnb.interop.seen import (  # noqa: F401  # the readers and handlers
     hf_softmax,
     matrix_states,
     recurrent,
-    said_words,
     tokens,
     written_attention,
 )
 from rfnb.interop.seen import found_attention as found
-from rfnb.interop.seen.annotated import is_annotated
+from rfnb.interop.seen.annotations import is_annotated
 from rfnb.interop.seen.calls import Call, Facts, _current, parameters_of
 from rfnb.interop.seen.distributions import output_modules
-from rfnb.interop.seen.edited import edited_call, held_call, refuse_checkpoint, refuse_transformed
 from rfnb.interop.seen.function_calls import _in_model, as_before, functions_seen, others_seen, pause, resume
 from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
+from rfnb.interop.seen.naming_rules import Why
 from rfnb.interop.seen.readers import announce, entering_of, readers_of, tell, unseen
-from rfnb.interop.seen.replaced import InPlace, Place, Replaced, backward_task
-from rfnb.interop.seen.silent import begin, end, is_called_attention, open_modules, say_new, say_transformed
+from rfnb.interop.seen.replacements import InPlace, Place, Replaced, backward_task
+from rfnb.interop.seen.silent_attention import begin, end, is_called_attention, open_modules, say_new, say_transformed
 from rfnb.interop.seen.snapshot import attached, refuse_without_graph
 from rfnb.interop.seen.token_labels import Labels, own_tokenizer
 from rfnb.interop.seen.user_axis_names import UserAxisNames
-from rfnb.interop.seen.why import Why
+from rfnb.interop.seen.value_edits import edited_call, held_call, refuse_checkpoint, refuse_transformed
 from rfnb.interop.unregistered_modules import warn_of_lost_modules
 from rfnb.rec.hold import holding
 from rfnb.trace.attach import AttachOptions

@@ -19,11 +19,11 @@ from rfnb.core.errors import runtime_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
-from rfnb.interop.seen.edited import EDITED
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, is_told, places_of
 from rfnb.interop.seen.sides import heads_of, sides, weights_dims
 from rfnb.interop.seen.snapshot import ValueSnapshot
+from rfnb.interop.seen.value_edits import EDITED
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later
 

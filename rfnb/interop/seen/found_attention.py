@@ -24,17 +24,17 @@ from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import written_attention
-from rfnb.interop.seen.annotated import is_of_library
+from rfnb.interop.seen.annotations import is_of_library
 from rfnb.interop.seen.attention import described, unchanged
 from rfnb.interop.seen.axis_flow import AxisNode, Origin, bare, folded, origin, product, reaches, uses_of
+from rfnb.interop.seen.axis_reads import dim_of_origin
 from rfnb.interop.seen.calls import SEARCH, Call, tensors_of
-from rfnb.interop.seen.edited import LEARNED, as_learned
 from rfnb.interop.seen.function_calls import pause, resume
-from rfnb.interop.seen.read_along import dim_of_origin
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.sides import heads_in, heads_of, sides, weights_dims
 from rfnb.interop.seen.snapshot import attached
 from rfnb.interop.seen.softmaxes import SoftmaxSearch, WrittenSoftmax, variables_of
+from rfnb.interop.seen.value_edits import LEARNED, as_learned
 from rfnb.interop.watch.example import untouched
 from rfnb.trace.editing import editing
 from rfnb.trace.probe import Later, heard_as, listening, offers_here, probe, probe_later, trace_context

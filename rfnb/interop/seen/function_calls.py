@@ -26,7 +26,7 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from rfnb.core.block import Setting, Undone, all_of, block
 from rfnb.interop.seen.calls import Call, _current, current
 from rfnb.interop.seen.readers import unseen
-from rfnb.interop.seen.replaced import Place, Replaced
+from rfnb.interop.seen.replacements import Place, Replaced
 from rfnb.interop.seen.snapshot import attached
 from rfnb.trace.editing import editing
 from rfnb.trace.probe import listening

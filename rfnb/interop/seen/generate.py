@@ -23,7 +23,7 @@ from rfnb.core.place import warn_user
 from rfnb.interop.seen.generate_config import GenerateConfig
 from rfnb.interop.seen.generate_session import Session
 from rfnb.interop.seen.names import Names
-from rfnb.interop.seen.replaced import Place, Replaced
+from rfnb.interop.seen.replacements import Place, Replaced
 from rfnb.trace.probe import listening, trace_context
 
 _session: ContextVar[Session | None] = ContextVar("rfnb_generate", default=None)

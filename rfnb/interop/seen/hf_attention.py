@@ -28,15 +28,15 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import by_rows
 from rfnb.interop.seen.calls import Call, current
-from rfnb.interop.seen.edited import EDITED, with_function
 from rfnb.interop.seen.function_calls import _in_model, _unheard, opens
 from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, is_told, places_of
 from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.readers import unseen
-from rfnb.interop.seen.replaced import Place, Replaced
+from rfnb.interop.seen.replacements import Place, Replaced
 from rfnb.interop.seen.snapshot import held, version_of
 from rfnb.interop.seen.streams import attention_dims, is_cross
+from rfnb.interop.seen.value_edits import EDITED, with_function
 from rfnb.trace.editing import editing
 from rfnb.trace.long_attention import is_large
 from rfnb.trace.probe import Later, listening, probe_later

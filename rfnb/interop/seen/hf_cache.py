@@ -21,7 +21,7 @@ from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.function_calls import opens
-from rfnb.interop.seen.replaced import Replaced
+from rfnb.interop.seen.replacements import Replaced
 from rfnb.interop.seen.streams import attention_dims, is_cross, source_size
 from rfnb.trace.probe import listening
 from rfnb.viz.dims.transformers_rows import CACHE_NAMES, cache_in

@@ -16,10 +16,10 @@ import torch
 
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.interop.seen.annotated import say_annotated
+from rfnb.interop.seen.annotations import say_annotated
+from rfnb.interop.seen.axis_reads import dims_by_origin
 from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.names import Names
-from rfnb.interop.seen.read_along import dims_by_origin
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.roles import KIND_OF, SPATIAL, batch_first_of, roles_for, roles_guessed
 from rfnb.interop.seen.user_axis_names import FIRST, OUTPUT, fits, names_for

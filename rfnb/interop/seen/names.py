@@ -24,11 +24,11 @@ import torch
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.interop.seen.layouts import MOST_DEAD, Layouts, without_dead
+from rfnb.interop.seen.naming_rules import Why
 from rfnb.interop.seen.roles import KIND_OF, OF_DATA, role_guessed, roles_guessed
 from rfnb.interop.seen.snapshot import attached
 from rfnb.interop.seen.token_labels import Labels
 from rfnb.interop.seen.user_axis_names import FIRST, OUTPUT, UserAxisNames
-from rfnb.interop.seen.why import Why
 
 Role = str | Dim | None
 _MOST_PLANS = 4096  # of old batches
@@ -233,7 +233,7 @@ class Names:
 
         Args:
             known: The dims of axes already known.
-            by: The rules that found these, see `why.py`; default: views of known memory.
+            by: The rules that found these, see `naming_rules.py`; default: views of known memory.
         """
         dims: list[Dim | None] = [None] * len(shape)
         rules = ["input"] * len(shape)

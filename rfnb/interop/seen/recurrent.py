@@ -22,12 +22,12 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from rfnb.backends.torch_random import device_state
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.interop.seen.axis_flow import AxisNode
+from rfnb.interop.seen.axis_reads import carried as carried_dims
+from rfnb.interop.seen.axis_reads import node_of, say_time
 from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.gates import CellStep, Layers, parts_of
 from rfnb.interop.seen.layouts import memory_of
-from rfnb.interop.seen.read_along import carried as carried_dims
-from rfnb.interop.seen.read_along import node_of, say_time
 from rfnb.interop.seen.readers import enters, reads
 from rfnb.interop.seen.snapshot import copied
 from rfnb.trace.probe import Later, listening, probe, probe_later, trace_context

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import torch
 
 from rfnb.interop.seen.axis_flow import PART, AxisNode, bare
+from rfnb.interop.seen.axis_reads import carried, say_time
 from rfnb.interop.seen.calls import Call
-from rfnb.interop.seen.read_along import carried, say_time
 from rfnb.interop.seen.snapshot import copied, version_of
 from rfnb.trace.probe import probe, trace_context
 

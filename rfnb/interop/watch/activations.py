@@ -14,7 +14,7 @@ import torch
 
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
-from rfnb.interop.seen.replaced import backward_task
+from rfnb.interop.seen.replacements import backward_task
 from rfnb.interop.watch.forward import Forward
 from rfnb.interop.watch.model_parts import inner, seen_modules
 from rfnb.nn.module.module import Module

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.nn.utils.clip_grad as clip_grad
 
-from rfnb.interop.seen.replaced import InPlace, Replaced, is_method, methods
+from rfnb.interop.seen.replacements import InPlace, Replaced, is_method, methods
 
 if TYPE_CHECKING:
     from rfnb.interop.watch.watch import Watch

@@ -16,7 +16,7 @@ from rfnb.core.errors import message, type_error, value_error
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.interop.processes import is_first_process
-from rfnb.interop.seen.replaced import backward_task
+from rfnb.interop.seen.replacements import backward_task
 from rfnb.interop.watch.activations import Activations
 from rfnb.interop.watch.callbacks import event_files
 from rfnb.interop.watch.example import ExampleRun, fewer

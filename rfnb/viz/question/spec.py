@@ -2,7 +2,7 @@
 
 A question has steps (only a search has several), each a grid with its solution, a message for each wrong cell, and
 common mistakes as whole boards. An answer is a list of boards, one per answered step: rows of 0 and 1.
-`rfnb/teaching/judged.py` judges it, and in a page `widgets/src/question/layout.ts`, which therefore contains the
+`rfnb/teaching/judgement.py` judges it, and in a page `widgets/src/question/layout.ts`, which therefore contains the
 solution.
 """
 

@@ -21,8 +21,8 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.viz.axes import Axis
-from rfnb.viz.runnable.lowered import DECIDES
-from rfnb.viz.runnable.noted import LoopNote, Notes, OpNote, StepNote, kind_of_value, noted
+from rfnb.viz.runnable.call_notes import LoopNote, Notes, OpNote, StepNote, kind_of_value, noted
+from rfnb.viz.runnable.op_lowering import DECIDES
 
 _FORMAT = 1
 

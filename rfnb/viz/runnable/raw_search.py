@@ -17,7 +17,7 @@ from rfnb.ops.expand import squeeze
 from rfnb.search.raw_model import RawModel
 
 if TYPE_CHECKING:
-    from rfnb.viz.runnable.noted import Notes
+    from rfnb.viz.runnable.call_notes import Notes
 
 
 class RawSearch:

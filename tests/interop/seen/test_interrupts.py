@@ -22,8 +22,8 @@ from torch.nn.utils import clip_grad
 from torch.optim.swa_utils import AveragedModel
 
 import rfnb as rf
-from rfnb.interop.seen import attach, calls, function_calls, generate, hf_attention, hf_cache, replaced, snapshot
-from rfnb.interop.seen.replaced import InPlace
+from rfnb.interop.seen import attach, calls, function_calls, generate, hf_attention, hf_cache, replacements, snapshot
+from rfnb.interop.seen.replacements import InPlace
 from rfnb.interop.watch.watch import _watched
 from rfnb.nn.run import run_ctx
 from rfnb.trace import probe
@@ -69,7 +69,7 @@ def state():
         "steps": len(OPTIMIZER._optimizer_step_pre_hooks) + len(OPTIMIZER._optimizer_step_post_hooks),
         "clipping": clip_grad._clip_grads_with_norm_, "functional": [F.relu, torch.relu, torch.Tensor.relu],
         "functions": [getattr(owner, name) for owner, name in function_calls._handlers], "tables": [len(table._put) for table in tables],
-        "methods": len(replaced.methods._put), "recordings": len(probe._open), "listeners": probe._listeners.get(),
+        "methods": len(replacements.methods._put), "recordings": len(probe._open), "listeners": probe._listeners.get(),
         "place": probe.trace_context.place,
         "names": attach._names.get(), "run": rf.get_run_ctx(), "flags": run_ctx._flags.get(), "dtype": rf.get_default_float_dtype(),
         "device": rf.get_default_device(), "backward": torch.autograd.backward, "gradients": torch.is_grad_enabled(),
@@ -153,7 +153,7 @@ def test_an_interrupt_before_any_instruction_leaves_a_model_as_it_was(name):
     ends = [
         at
         for at, file in enumerate(seen)
-        if file.endswith(("core/block.py", "seen/replaced.py", "seen/in_place.py", "contextlib.py"))
+        if file.endswith(("core/block.py", "seen/replacements.py", "seen/in_place.py", "contextlib.py"))
     ]
     for numbers in (ends, range(len(seen))):
         stride = max(len(numbers) // HITS, 1)

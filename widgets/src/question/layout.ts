@@ -1,4 +1,4 @@
-// A question that is answered in the view: what is wrong with an answer. Pure; the mirror image of rfnb/teaching/judged.py, tested with the same file.
+// A question that is answered in the view: what is wrong with an answer. Pure; the mirror image of rfnb/teaching/judgement.py, tested with the same file.
 
 import type { AnyHead, Frame } from "../frame";
 import { fixed } from "../number";

@@ -14,7 +14,7 @@ import numpy as np
 
 from rfnb.core.tensor import Tensor
 from rfnb.teaching.answer import Answer
-from rfnb.teaching.judged import Judged, judged
+from rfnb.teaching.judgement import Judged, judged
 from rfnb.viz import display
 from rfnb.viz.question.content import board_lines
 from rfnb.viz.question.grid import grid_of

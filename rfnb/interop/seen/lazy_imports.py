@@ -14,7 +14,7 @@ when_loaded(
         parts="rfnb.interop.why_parts:parts_of", aligned="rfnb.interop.speech.missed_alignment:of_search"
     ),
 )
-when_loaded("rfnb.viz.runnable.noted", lambda module: module.follow_by("rfnb.interop.torch_page:counterparts"))
+when_loaded("rfnb.viz.runnable.call_notes", lambda module: module.follow_by("rfnb.interop.torch_page:counterparts"))
 edits_by("rfnb.interop.edit:edits_for")
 attach_by("torch.nn.modules.module.Module", "rfnb.interop.seen.attach:attach", "rfnb.interop.code_diff:diff_codes")
 for _kind in ("Generate", "GenerateBeam"):

@@ -20,7 +20,7 @@ from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.found_attention import are_scores, nodes_of
 from rfnb.interop.seen.hf_softmax import ODD
 from rfnb.interop.seen.readers import say_unseen
-from rfnb.interop.seen.replaced import not_compiled
+from rfnb.interop.seen.replacements import not_compiled
 from rfnb.interop.seen.sides import around, says_attention
 from rfnb.interop.seen.written_loops import HAS_STATES
 from rfnb.trace.probe import listening, offers_here

@@ -1,6 +1,6 @@
 """Records the arguments of the ops in a call, and the values that loops carry from step to step, as plain references.
 
-Ops that a page supports are recorded directly (`lowered.py`); others are replaced by the ops inside them. Values
+Ops that a page supports are recorded directly (`op_lowering.py`); others are replaced by the ops inside them. Values
 computed only from constants are constants.
 """
 
@@ -30,9 +30,9 @@ from rfnb.rec.loop_step import StepAround
 from rfnb.search.raw_states import RawStates
 from rfnb.trace.probe import Place, listen, probe
 from rfnb.trace.record import models_of
-from rfnb.viz.runnable.lowered import DTYPES, MAKES_DIM, ONE, OTHER, OVER, POSITIONS, TWO, is_read, known, lowered
+from rfnb.viz.runnable.op_lowering import DTYPES, MAKES_DIM, ONE, OTHER, OVER, POSITIONS, TWO, is_read, known, lowered
+from rfnb.viz.runnable.op_rewrites import WRITTEN
 from rfnb.viz.runnable.raw_search import RawSearch
-from rfnb.viz.runnable.written import WRITTEN
 
 Ref = tuple[Any, ...]  # ("value", number) of a block, ("outer", number), ("state", path), ("constant", number), ...
 

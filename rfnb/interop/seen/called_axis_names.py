@@ -21,11 +21,11 @@ from typing import Any
 import torch
 
 from rfnb.core.block import Undone
-from rfnb.interop.seen.annotated import annotations_of, is_of_library, words_for
+from rfnb.interop.seen.annotations import annotations_of, is_of_library, words_for
 from rfnb.interop.seen.calls import SEARCH, Call, current, tensors_of
 from rfnb.interop.seen.function_calls import is_unheard, opens, pause, resume
 from rfnb.interop.seen.readers import unseen
-from rfnb.interop.seen.replaced import Place, Replaced
+from rfnb.interop.seen.replacements import Place, Replaced
 from rfnb.interop.seen.softmaxes import SoftmaxSearch
 from rfnb.interop.seen.user_axis_names import OUTPUT, fits
 
