@@ -174,7 +174,7 @@ def test_the_rail_shows_compares_moves_and_lets_go(page):
     expect(page.rail).to_contain_text("6.72")
     row = page.rail.locator(".rfnb-rail-row").nth(1)
     row.click(modifiers=["Shift"])
-    expect(page.tree).to_contain_text("9 steps · beam 4 · apart from step 1 on")
+    expect(page.tree).to_contain_text("9 steps · beam 4 · different from step 1 on")
     expect(page.map).to_contain_text("A − B")
     heights = page.page.evaluate(
         """() => {

@@ -214,7 +214,7 @@ def test_a_step_that_says_the_same_is_fine_and_another_one_is_refused():
     pt.eval()
     with rf.init_forward_step_run_ctx():
         pt(x)
-    with pytest.raises(RuntimeError, match="does it train"), rf.init_train_step_run_ctx():
+    with pytest.raises(RuntimeError, match="training mode is ambiguous"), rf.init_train_step_run_ctx():
         pt(x)
 
 

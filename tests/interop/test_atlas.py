@@ -388,7 +388,7 @@ def test_too_many_cells_are_a_sentence(run):
 @pytest.mark.parametrize(
     "how, error, says",
     [
-        ({"over": "weather"}, ValueError, 'over "weather"'),
+        ({"over": "weather"}, ValueError, 'unknown value of over: "weather"'),
         ({"columns": [0, 7]}, IndexError, "no position 7"),
         ({"columns": []}, IndexError, "no positions"),
         ({"steps": [5]}, IndexError, "no step 5"),

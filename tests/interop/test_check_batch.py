@@ -307,7 +307,7 @@ def test_a_kernel_without_float64_is_told_and_float32_works():
 
 
 @pytest.mark.parametrize(
-    "lengths, said", [(None, "the padding is unknown"), ([7, 7, 7], "the inputs have no padding.")]
+    "lengths, said", [(None, "the padding is unknown."), ([7, 7, 7], "the inputs have no padding.")]
 )
 def test_inputs_without_padding_are_refused(lengths, said):
     with pytest.raises(ValueError) as error:

@@ -56,7 +56,7 @@ def test_another_size_copies_nothing():
     linear = rf.Linear(A, B)
     before = linear.weight.numpy().copy()
     with raises_message(ValueError, """
-        import_params_torch: Linear of another size.
+        import_params_torch: the sizes of Linear differ.
           torch  (4, 3)
           rfnb   [a=3, b=5]
         Both layers need parameters of the same sizes.
@@ -67,7 +67,7 @@ def test_another_size_copies_nothing():
 
 def test_a_norm_without_parameters():
     with raises_message(ValueError, """
-        import_params_torch: LayerNorm of another size.
+        import_params_torch: the sizes of LayerNorm differ.
           torch  no weight
           rfnb   [a=3]
         Both layers need parameters of the same sizes.

@@ -365,7 +365,7 @@ def test_hidden_states_are_tracks_and_steps_are_joined():
     steps = (layers, tuple(torch.randn(3, 1, 4) for _ in range(2)))
     joined = rf.viz.states(steps).spec
     assert np.array_equal(joined.blocks["track0"], torch.cat([steps[0][0], steps[1][0]], 1).numpy())
-    assert joined.head["remark"].startswith("The steps of generate")
+    assert joined.head["remark"].startswith("The rows are the steps of generate")
 
 
 def test_scores_of_generate_are_a_tuple_over_steps_and_a_list_is_one_over_sequences():

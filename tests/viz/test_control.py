@@ -202,7 +202,7 @@ def test_a_view_follows_the_branch_that_its_page_makes_and_goes_back(page):
     assert branch is not run and wait_until(lambda: page.state().get("title") == "other")
     assert [each["name"] for each in page.state()["runs"]] == ["decay", "other"]
     page.ask(do="step", run=run.number)
-    assert page.said()[-1] == "This request was for another branch. other is shown now."
+    assert page.said()[-1] == "This request was for another branch; other is shown now."
     page.ask(do="follow", number=run.number)
     assert page.view.run is run and wait_until(lambda: page.state()["title"] == "decay")
     page.ask(do="follow", number=0)

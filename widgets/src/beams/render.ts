@@ -260,7 +260,7 @@ class BeamsView implements Rendered<BeamsHead> {
     const { arms } = this.tree.spec,
       sizes = arms ? [...new Set([arms.split, width - arms.split])] : [width],
       beams = `beam${"s".repeat(sizes.length - 1)} ${sizes.join(" and ")}`,
-      apart = arms ? ` · apart from step ${arms.at} on` : "";
+      apart = arms ? ` · different from step ${arms.at} on` : "";
     this.status.textContent = `${steps} · ${beams}${live ? ` · ${this.ctx.held?.state?.state ?? "running"}` : ""}${apart}`;
     const data = { step: nodes.length - 1, beam: width, seq: this.seq };
     for (const [name, value] of Object.entries(data)) this.el.dataset[name] = String(value);
