@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import distributions
 from pathlib import Path
@@ -62,11 +63,11 @@ def executed(
     import nbformat
 
     kept = (cache or cache_folder()) / f"{path.stem}-{key_of(path, env)}.ipynb"
-    if kept.is_file():
-        return nbformat.read(kept, as_version=4)
-    notebook = _run(path, env, seconds)
-    _keep(nbformat.writes(notebook), kept, path.stem)
-    return notebook
+    if not kept.is_file():
+        with _one_at_a_time(kept.with_suffix(".lock")):
+            if not kept.is_file():
+                _keep(nbformat.writes(_run(path, env, seconds)), kept, path.stem)
+    return nbformat.read(kept, as_version=4)
 
 
 def is_kept(path: Path, *, env: Mapping[str, str] = FOR_A_PAGE, cache: Path | None = None) -> bool:
@@ -157,6 +158,23 @@ def _run(path: Path, env: Mapping[str, str], seconds: float) -> Any:
             raise KeyboardInterrupt from error
     del notebook.cells[0]
     return notebook
+
+
+@contextmanager
+def _one_at_a_time(lock: Path) -> Iterator[None]:
+    """A second process, or thread, that wants the same run waits for the first. Windows has no such lock: there both run."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock, "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def _keep(text: str, kept: Path, stem: str) -> None:

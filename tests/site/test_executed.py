@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -37,6 +39,27 @@ def test_a_notebook_is_run_once_with_the_variables_that_are_asked_for_and_no_oth
     assert first.endswith(" reveal None\n")
     assert is_kept(path, cache=cache) and printed(executed(path, cache=cache)) == first
     assert path.read_bytes() == before, "the run is written nowhere but into the cache"
+    assert [file.suffix for file in cache.iterdir()] == [".ipynb"]
+
+
+def test_who_wants_a_notebook_that_is_running_waits_for_that_run(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    began, go_on, asked, flock = [], threading.Event(), [], fcntl.flock
+
+    def run(path, env, seconds):
+        began.append(path)
+        assert go_on.wait(LONG)
+        return nbformat.read(path, as_version=4)
+
+    monkeypatch.setattr(module, "_run", run)
+    monkeypatch.setattr(fcntl, "flock", lambda *args: asked.append(1) or flock(*args))
+    path, cache = write(tmp_path), tmp_path / "cache"
+    with ThreadPoolExecutor() as pool:
+        first, second = (pool.submit(executed, path, cache=cache) for _ in range(2))
+        assert wait_until(lambda: len(asked) == 2 or len(began) == 2)
+        go_on.set()
+        assert first.result(LONG).cells[0].source == second.result(LONG).cells[0].source == TEXT
+    assert began == [path]
     assert [file.suffix for file in cache.iterdir()] == [".ipynb"]
 
 

@@ -243,10 +243,16 @@ def _numbers(label: str, values: Any) -> np.ndarray:
         if hasattr(values, "shape") or hasattr(values, "raw_tensor"):
             return np.array(host(values), dtype=np.float64).reshape(-1)
         raws = together([value.raw_tensor if hasattr(value, "raw_tensor") else value for value in values])
-        return np.array([math.nan if value is None else float(host(value)) for value in raws], dtype=np.float64)
+        return np.array([_number(value) for value in raws], dtype=np.float64)
     except (TypeError, ValueError):
         wrong = next((value for value in values if not isinstance(value, (int, float, type(None)))), values)
         raise _no_numbers(label, wrong) from None
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, (float, np.integer, np.floating)):
+        return float(value)
+    return math.nan if value is None else float(host(value))
 
 
 def _no_numbers(label: str, value: Any) -> TypeError:
