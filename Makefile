@@ -55,7 +55,7 @@ test-notebooks: setup ## execute the notebooks, offline
 # Two at a time, each with a JupyterLab of its own: most of a test is waiting.
 test-browser: setup ## JupyterLab in Chromium
 	$(call say,pytest: real browser)
-	@pytest -n 2 --dist loadfile -m browser -o testpaths=tests/browser $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile --no-loadscope-reorder -m browser -o testpaths=tests/browser $(PYTEST_ARGS)
 
 site: ## pages of the course, the guides and the reference in site/ (ARGS="-o FOLDER"; notebooks that have not changed are not run again)
 	@.ci/setup site

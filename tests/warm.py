@@ -21,8 +21,12 @@ FROZEN = [sys.executable, "-I", "-S", __file__]  # -I -S: it starts in a hundred
 
 
 @cache
-def warm() -> list[str]:
-    """The first words of a command; the process that forks is started, and ends when this one does."""
+def warm(*too: str) -> list[str]:
+    """The first words of a command; the process that forks is started, and ends when this one does.
+
+    Args:
+        too: Further modules that its forks need not load, also of rfnb.
+    """
     import atexit
     import subprocess
     import tempfile
@@ -30,9 +34,9 @@ def warm() -> list[str]:
     folder = tempfile.mkdtemp(prefix="warm")
     path = f"{folder}/fork"
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    env |= {"OMP_NUM_THREADS": "1"}
+    env |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.path.dirname(os.path.dirname(__file__)) if too else ""}
     server = subprocess.Popen(
-        [sys.executable, "-P", __file__, "serve", path],
+        [sys.executable, "-P", __file__, "serve", path, *too],
         env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     assert server.stdout.readline() == b"ready\n"
@@ -41,13 +45,13 @@ def warm() -> list[str]:
 
 
 @cache
-def warm_kernels() -> None:
+def warm_kernels(*too: str) -> None:
     """From here on the kernels that this process and its children start are forks."""
     import json
 
-    folder = os.path.dirname(warm()[-1])
+    folder = os.path.dirname(warm(*too)[-1])
     os.makedirs(f"{folder}/kernels/python3")
-    argv = [*warm(), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    argv = [*warm(*too), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     with open(f"{folder}/kernels/python3/kernel.json", "w") as spec:
         json.dump(
             {"argv": argv, "display_name": "Python 3", "language": "python", "metadata": {"debugger": True}}, spec
@@ -132,13 +136,13 @@ class Hidden:
         module.__spec__ = module.__spec__.loader_state
 
 
-def load() -> None:
+def load(too: list[str]) -> None:
     """Loads the slow packages and hides them."""
     import importlib
 
     sys.modules["rfc3987_syntax"] = None  # jsonschema goes without; its grammar is made in more than a second
     before = set(sys.modules)
-    for name in SLOW:
+    for name in (*SLOW, *too):
         importlib.import_module(name)
     slow = [
         name for name in sys.modules if name not in before and name.partition(".")[0] not in sys.stdlib_module_names
@@ -146,10 +150,10 @@ def load() -> None:
     sys.meta_path.insert(0, Hidden({name: sys.modules.pop(name) for name in slow}))
 
 
-def serve(path: str) -> None:
+def serve(path: str, too: list[str]) -> None:
     """Forks for each command until standard input ends; returns in each fork, which then has to run its command."""
     sys.argv = []
-    load()
+    load(too)
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -302,6 +306,6 @@ def open_streams() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        serve(sys.argv[2])
+        serve(sys.argv[2], sys.argv[3:])
     else:
         run_there(sys.argv[1], sys.argv[2:])

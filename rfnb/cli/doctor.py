@@ -176,7 +176,8 @@ def _package(name: str, without: str, fix: str) -> ReportLine:
 
 
 def _chromium() -> ReportLine:
-    program = os.environ.get("RFNB_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    programs = ("chromium-headless-shell", "chromium", "chromium-browser")
+    program = os.environ.get("RFNB_CHROMIUM") or next(filter(None, map(shutil.which, programs)), None)
     if program:
         return ReportLine("ok", "chromium", program)
     return ReportLine("lacks", "chromium", "only the browser tests of a checkout need it; views work in any browser.")

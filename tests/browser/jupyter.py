@@ -50,7 +50,24 @@ _LEAVE = """async () => {
         await commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' });
     return !document.querySelector('.jp-NotebookPanel, .jp-Dialog, .rfnb-root');
 }"""
+LOADED = ("rfnb", "rfnb.models", "anywidget")  # in kernels, before they begin
 SIZE = {"width": 1280, "height": 1400}
+# A cell of code, by its number among them: runs it, also what JupyterLab does then, as to move the focus, and says how often it had run
+# before; whether it has run since; what it has put out.
+_RUN = """async number => {
+    const { commands, shell } = window.jupyterapp, notebook = shell.currentWidget.content;
+    const cell = notebook.widgets.filter(cell => cell.model.type === 'code')[number], before = cell.model.executionCount;
+    notebook.activeCellIndex = notebook.widgets.indexOf(cell);
+    await commands.execute('notebook:run-cell');
+    return before;
+}"""
+_CELL = "[...window.jupyterapp.shell.currentWidget.content.model.cells].filter(cell => cell.type === 'code')[number]"
+_RAN = f"""([number, before]) => {{
+    const cell = {_CELL};
+    return cell.executionState === 'idle' && cell.executionCount && cell.executionCount !== before;
+}}"""
+_OUTPUTS = f"number => {_CELL}.outputs.toJSON()"
+OFTEN = 50  # ms; by default Playwright looks at each frame, and has the page make frames
 _DONE = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells].filter(c => c.type === 'code')
     .every(c => c.executionState === 'idle' && c.executionCount)"""
 
@@ -73,11 +90,11 @@ class Server:
             "IPYTHONDIR": "ipython", "MPLCONFIGDIR": "matplotlib",
         }  # fmt: skip
         env = {name: str(home / folder) for name, folder in folders.items()}
-        warm_kernels()
+        warm_kernels(*LOADED)
         env = dict(os.environ, HOME=str(home), JUPYTER_PLATFORM_DIRS="1", OMP_NUM_THREADS="1", **env)
         ipykernel.kernelspec.write_kernel_spec(str(home / "data/kernels/plain"))  # as it is without a fork
         command = [
-            *warm(), "-m", app, "--no-browser", "--ip=127.0.0.1", f"--port={self.port}", "--allow-root",
+            *warm(*LOADED), "-m", app, "--no-browser", "--ip=127.0.0.1", f"--port={self.port}", "--allow-root",
             "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
             f"--ServerApp.root_dir={self.root}", "--LabApp.expose_app_in_browser=True",
         ]  # fmt: skip
@@ -115,6 +132,7 @@ class Lab:
 
     def __init__(self, page, server: Server) -> None:
         self.page, self.server, self.errors = page, server, []
+        self.uses = 0  # tests that had it
         self._started = False  # JupyterLab, with nothing open
         page.set_default_timeout(1000 * LONG)
         page.on("pageerror", lambda error: self._failed(str(error)))
@@ -156,7 +174,7 @@ class Lab:
             workspace = f"{self.server.url}/lab/workspaces/t{os.urandom(4).hex()}/tree/{name}"
             self.page.goto(workspace, wait_until="domcontentloaded")
         self._started = False
-        self.page.wait_for_function(READY)
+        self.page.wait_for_function(READY, polling=OFTEN)
 
     def start(self, command: str) -> None:
         """Starts a JupyterLab command; does not wait (the promise of run-all-cells ends with the last cell)."""
@@ -172,11 +190,25 @@ class Lab:
 
     def wait_cells(self, seconds: float = LONG) -> list[dict]:
         """Waits until every code cell has run; fails on an error output."""
-        self.page.wait_for_function(_DONE, timeout=1000 * seconds)
+        self.page.wait_for_function(_DONE, timeout=1000 * seconds, polling=OFTEN)
         cells = self.cells()
-        failed = [output for cell in cells for output in cell["outputs"] if output["output_type"] == "error"]
-        assert not failed, "\n".join("\n".join(output["traceback"]) for output in failed)
+        self._check([output for cell in cells for output in cell["outputs"]])
         return cells
+
+    def run_cell(self, number: int) -> list[dict]:
+        """Runs a code cell, by its number; gives its outputs, and fails on an error."""
+        self.wait_cell(number, self.page.evaluate(_RUN, number))
+        outputs = self.page.evaluate(_OUTPUTS, number)
+        self._check(outputs)
+        return outputs
+
+    def wait_cell(self, number: int, before: int | None = None) -> None:
+        """Waits until a code cell has run, after it had the count `before`. All outputs of a notebook are much to ask for often."""
+        self.page.wait_for_function(_RAN, arg=[number, before], polling=OFTEN)
+
+    def _check(self, outputs: list[dict]) -> None:
+        failed = [output for output in outputs if output["output_type"] == "error"]
+        assert not failed, "\n".join("\n".join(output["traceback"]) for output in failed)
 
     def screenshot(self, path: Path) -> None:
         """Takes a picture of what is on the screen."""

@@ -28,11 +28,7 @@ LARGE = MADE.replace("rf.atlas(run)", 'rf.atlas(run, "unit", path="decoder.h", c
 @pytest.fixture
 def told(lab):
     def run(cell):
-        before = lab.cells()[cell]["count"]
-        lab.page.evaluate(f"() => {{ window.jupyterapp.shell.currentWidget.content.activeCellIndex = {cell}; }}")
-        lab.start("notebook:run-cell")
-        wait_until(lambda: lab.cells()[cell]["count"] != before and lab.cells()[cell]["state"] == "idle")
-        outputs = lab.cells()[cell]["outputs"]
+        outputs = lab.run_cell(cell)
         return json.loads(outputs[0]["text"]) if outputs and "text" in outputs[0] else None
 
     return run

@@ -1,20 +1,18 @@
-"""Notebooks as pages, opened without network: every view is alive; without scripts it is a picture."""
+"""Notebooks as pages, opened without network: every view is alive; without scripts it is a picture. Those of the tour: `test_tour.py`."""
 
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
+from copy import deepcopy
 from pathlib import Path
 
 import nbformat
 import pytest
-from notebooks.runner import TOUR_LIMITS, execute
+from notebooks.runner import execute
 from waiting import LONG
 from warm import warm
 
 ROOT = Path(__file__).parents[2]
-TOUR = ROOT / "notebooks/00_tour.ipynb"
 SMALL = """
 import rfnb as rf
 rf.viz.attention([[0.9, 0.1], [0.25, 0.75]], source=["a", "</script>"], target=["x", "y"]).show()
@@ -24,19 +22,11 @@ TO_HTML = ["html", "rfnb.viz.page.exporter.PageExporter"]
 
 
 @pytest.fixture(scope="module")
-def tour(tmp_path_factory):
-    """The tour with a short training, run as `jupyter execute` does: with the state of its widgets in it."""
-    folder = tmp_path_factory.mktemp("tour")
-    shutil.copy(TOUR, folder / "tour.ipynb")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RFNB_TOUR_LIMITS", TOUR_LIMITS)
-        return execute(folder / "tour.ipynb", home=folder)
-
-
-@pytest.fixture
-def small(tmp_path):
-    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SMALL)]), tmp_path / "small.ipynb")
-    return execute(tmp_path / "small.ipynb", home=tmp_path)
+def small(tmp_path_factory):
+    """A notebook as `jupyter execute` leaves it: with the state of its widgets in it."""
+    folder = tmp_path_factory.mktemp("small")
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SMALL)]), folder / "small.ipynb")
+    return execute(folder / "small.ipynb", home=folder)
 
 
 def converted(notebook, folder: Path, to: str) -> Path:
@@ -59,6 +49,7 @@ def opened(browser, path: Path, **options):
 
 def without_state(notebook):
     """As JupyterLab saves it by default."""
+    notebook = deepcopy(notebook)
     notebook.metadata.pop("widgets", None)
     return notebook
 
@@ -112,29 +103,4 @@ def test_plain_conversion_in_the_environment_of_make_setup_takes_the_html_beside
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(ROOT / "rfnb/cli/jupyter"))
     page, errors = opened(browser, converted(small, tmp_path, "html"))
     check_alive(page, errors, 2)
-    page.context.close()
-
-
-@pytest.mark.parametrize("to", TO_HTML)
-def test_every_view_of_the_converted_tour_is_alive_without_network(browser, tmp_path, tour, to):
-    notebook = json.loads(nbformat.writes(tour))
-    notebook = nbformat.from_dict(notebook)
-    page, errors = opened(browser, converted(notebook if to != "html" else without_state(notebook), tmp_path, to))
-    count = alive_in(tour)
-    assert count >= 7
-    check_alive(page, errors, count)
-    page.context.close()
-
-
-def test_every_view_of_the_converted_tour_is_a_picture_without_scripts(browser, tmp_path, tour):
-    path = converted(without_state(nbformat.from_dict(json.loads(nbformat.writes(tour)))), tmp_path, "html")
-    page, _ = opened(browser, path, java_script_enabled=False)
-    outputs = page.locator(".rfnb-output").all()
-    assert len(outputs) == alive_in(tour)
-    for output in outputs:
-        assert (
-            output.locator(".rfnb-picture").is_visible()
-            and output.inner_text().strip()
-            or output.locator("img").count()
-        )
     page.context.close()

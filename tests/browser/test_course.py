@@ -8,7 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from browser.jupyter import READY
+from browser.jupyter import OFTEN, READY
 from playwright.sync_api import expect
 from waiting import ms
 
@@ -94,7 +94,7 @@ class Student:
         expect(self.card(cell)).to_contain_text(f"Your answer: {option}", timeout=ms(60))
 
     def _wait(self, cell: str, before: int | None) -> None:
-        self.page.wait_for_function(_HAS_RUN, arg=[cell, before], timeout=ms(300))
+        self.page.wait_for_function(_HAS_RUN, arg=[cell, before], timeout=ms(300), polling=OFTEN)
 
 
 def test_dims_an_error_is_mended_and_a_puzzle_predicted(lab):
@@ -303,7 +303,7 @@ def test_an_answer_stays_when_its_cell_is_edited_doubled_deleted_and_the_kernel_
 
     lab.page.evaluate(_KILL)
     lab.page.locator(".jp-Dialog").get_by_role("button", name="Ok").click(timeout=ms(120))
-    lab.page.wait_for_function(READY, timeout=ms(120))
+    lab.page.wait_for_function(READY, timeout=ms(120), polling=OFTEN)
     student.go(copy)
     early = student.run(copy)  # out of order: the new kernel knows nothing yet
     expect(early).to_contain_text("NameError")

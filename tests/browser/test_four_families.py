@@ -11,7 +11,7 @@ import re
 import pytest
 from browser.what_if import find, press
 from playwright.sync_api import expect
-from waiting import ms, wait_until
+from waiting import ms
 
 pytest.importorskip("transformers", reason="opens its models")
 
@@ -185,7 +185,8 @@ def test_a_weight_of_each_family_is_dragged_and_a_sweep_fills_its_map(lab):
     page = lab.page
     lab.open(lab.write("families.ipynb", MODELS, *HELD.values(), SWEEP))
     lab.run_all()
-    wait_until(lambda: [cell["state"] for cell in lab.cells()[:5]] == ["idle"] * 5 and lab.cells()[4]["count"])
+    for cell in range(5):
+        lab.wait_cell(cell)
     for cell, name in enumerate(HELD, 1):
         output = page.locator(".jp-CodeCell").nth(cell)
         output.evaluate("(el) => el.scrollIntoView()")

@@ -13,7 +13,7 @@ from browser.what_if import press
 from control.plain_search import Decision, plain_search
 from plain_g2p import PlainG2P
 from playwright.sync_api import expect
-from waiting import ms, wait_until
+from waiting import ms
 
 from rfnb.models.g2p_checkpoint import SHIPPED
 
@@ -88,11 +88,7 @@ class Page:
     def done(self) -> dict:
         """The result of the branch that was made last, once that is over."""
         expect(self.bar).to_contain_text("Done after", timeout=ms(60))
-        self.lab.page.locator(".jp-CodeCell .cm-content").nth(1).click()
-        self.lab.start("notebook:run-cell")
-        wait_until(lambda: self.lab.cells()[1]["count"] and self.lab.cells()[1]["outputs"])
-        cells = self.lab.cells()
-        [output] = cells[1]["outputs"]
+        [output] = self.lab.run_cell(1)
         assert output["output_type"] == "stream", output
         return json.loads("".join(output["text"]))
 

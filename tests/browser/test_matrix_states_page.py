@@ -10,9 +10,9 @@ import json
 import re
 
 import pytest
-from browser.what_if import click, find, press
+from browser.what_if import click, press, sweep
 from playwright.sync_api import expect
-from waiting import ms, wait_until
+from waiting import LONG, ms
 
 LAYER = """
 import json
@@ -129,22 +129,19 @@ print(json.dumps({"forget": forget.tolist(), "write": write.tolist(), "plain": p
 
 
 def told(lab, cell=1):
-    before = lab.cells()[cell]["count"]
-    lab.page.evaluate(f"() => {{ window.jupyterapp.shell.currentWidget.content.activeCellIndex = {cell}; }}")
-    lab.start("notebook:run-cell")
-    wait_until(lambda: lab.cells()[cell]["count"] != before and lab.cells()[cell]["state"] == "idle")
-    return json.loads(lab.wait_cells()[cell]["outputs"][0]["text"])
+    return json.loads(lab.run_cell(cell)[0]["text"])
 
 
-def read(view, track, rows, columns):
-    """What a view says of the cells of a track."""
-    found = []
-    for row in range(rows):
-        found.append([])
-        for column in columns:
-            find(view, rf"(.*\.)?{track} {row} {column}", "track", "row", "col")
-            found[-1].append(float(re.sub("[^-.0-9e]", "", view.locator(".rfnb-readout .rfnb-value").inner_text())))
-    return found
+def read(view, rows, columns, *tracks):
+    """What a view says of the cells of its tracks, each a list of rows."""
+    said = {(at["track"].rpartition(".")[2], at["row"], at["col"]): at["value"] for at in sweep(view, 9, 5)}
+    return [
+        [
+            [float(re.sub("[^-.0-9e]", "", said[track, str(row), str(column)])) for column in columns]
+            for row in range(rows)
+        ]
+        for track in tracks
+    ]
 
 
 def transposed(rows):
@@ -162,10 +159,8 @@ def test_the_state_of_a_gated_delta_net_is_set_to_zero_by_a_click_and_the_run_go
         tools.locator("[data-do=step]").click()
     expect(tools).to_have_attribute("data-at", "6")
     wanted = told(lab)
-    for gate in ("forget", "write"):
-        assert transposed(read(strips, f"{gate}_gate", 2, (0, 3, 5))) == [
-            pytest.approx(wanted[gate][step], abs=2e-3) for step in (0, 3, 5)
-        ]
+    for gate, shown in zip(("forget", "write"), read(strips, 2, (0, 3, 5), "forget_gate", "write_gate")):
+        assert transposed(shown) == [pytest.approx(wanted[gate][step], abs=2e-3) for step in (0, 3, 5)]
     click(strips, r"(.*\.)?s\.matrix 11 5", "track", "row", "col")
     hands = strips.locator(".rfnb-hands")
     expect(hands).to_contain_text("after step 5: in the next step, 6")
@@ -191,9 +186,8 @@ def test_a_head_of_the_state_of_a_hybrid_is_taken_away_between_two_tokens_by_mou
     )
     expect(strips).to_have_attribute("data-step", "2")
     wanted = told(lab)
-    for track, at in (("forget_gate", 0), ("write_gate", 1), ("norm", 2)):
-        shown = transposed(read(strips, track, 4, range(3)))
-        assert shown == [pytest.approx(call[at], abs=2e-3) for call in wanted["calls"][:3]]
+    for at, shown in enumerate(read(strips, 4, range(3), "forget_gate", "write_gate", "norm")):
+        assert transposed(shown) == [pytest.approx(call[at], abs=2e-3) for call in wanted["calls"][:3]]
     rail = page.locator(".rfnb-rail").first
     for place, least in ((r"(.*\.)?matrix -1 2", 160), (r"(.*\.)?norm 1 2", 260)):
         at = press(strips, place, "track", "row", "col")
@@ -220,7 +214,7 @@ def test_a_head_of_the_state_of_a_hybrid_is_taken_away_between_two_tokens_by_mou
     expect(rail.locator(".rfnb-rail-row")).to_have_count(4)
     tools.locator("[data-do=resume]").click()
     expect(tools).to_have_attribute("data-state", "done")
-    wait_until(lambda: "running" not in rail.inner_text())
+    expect(rail).not_to_contain_text("running", use_inner_text=True, timeout=1000 * LONG)
     now = told(lab)
     (_, whole, first), (_, norm, second), (_, keys, third) = now["branches"]
     assert [len(each) for each in (whole, norm, keys)] == [1, 1, 1]

@@ -19,13 +19,26 @@ rf.viz.attention([[0.9, 0.1], [0.25, 0.75]], source=["a", "b"], target=["x", "y"
 """
 
 
+@pytest.fixture(scope="module")
+def context(browser):
+    """What it has compiled of Notebook 7 is kept for the next page."""
+    made = browser.new_context(viewport={"width": 1280, "height": 1000})
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def server_of_notebook_7(tmp_path_factory):
+    running = Server(tmp_path_factory.mktemp("notebook7"), app="notebook")
+    yield running
+    running.stop()
+
+
 @pytest.fixture
-def notebook(browser, tmp_path):
-    server = Server(tmp_path, app="notebook")
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    yield Lab(context.new_page(), server)
-    context.close()
-    server.stop()
+def notebook(context, server_of_notebook_7):
+    lab = Lab(context.new_page(), server_of_notebook_7)
+    yield lab
+    lab.page.close()
 
 
 def test_a_view_in_notebook_7_is_alive_and_keeps_its_keys(notebook):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from browser.conftest import SHOTS
 from browser.jupyter import Lab
+from browser.test_converted import TO_HTML, alive_in, check_alive, converted, opened, without_state
 from browser.tour import VIEWS, Tour, code, compose, hovered, number, pronounced
 from plain_g2p import PlainG2P
 from playwright.sync_api import expect
@@ -342,3 +343,31 @@ def test_the_saved_notebook_shows_still_pictures_without_kernel_and_trust(tour, 
         assert lab.errors == []
     finally:
         context.close()
+
+
+@pytest.fixture
+def saved(tour):
+    return tour.save()
+
+
+@pytest.mark.parametrize("to", TO_HTML)
+def test_every_view_of_the_converted_tour_is_alive_without_network(browser, tmp_path, saved, to):
+    count = alive_in(saved)
+    assert count >= 7
+    page, errors = opened(browser, converted(saved if to != "html" else without_state(saved), tmp_path, to))
+    check_alive(page, errors, count)
+    page.context.close()
+
+
+def test_every_view_of_the_converted_tour_is_a_picture_without_scripts(browser, tmp_path, saved):
+    path = converted(without_state(saved), tmp_path, "html")
+    page, _ = opened(browser, path, java_script_enabled=False)
+    outputs = page.locator(".rfnb-output").all()
+    assert len(outputs) == alive_in(saved)
+    for output in outputs:
+        assert (
+            output.locator(".rfnb-picture").is_visible()
+            and output.inner_text().strip()
+            or output.locator("img").count()
+        )
+    page.context.close()

@@ -73,6 +73,7 @@ def tour(lab_of_file):
         tour.moving.save()
     finally:
         lab.screenshot(SHOTS / "tour-hold.png")
+        lab.page.evaluate("window.jupyterapp.shell.expandLeft()")
 
 
 def typed(tour, word):

@@ -20,14 +20,18 @@ def page(lab):
     return Page(lab)
 
 
-@pytest.fixture
-def touched(server, browser):
-    """The same page under a finger."""
+@pytest.fixture(scope="module")
+def lab_under_a_finger(server, browser):
     context = browser.new_context(viewport={"width": 1280, "height": 1400}, has_touch=True)
-    lab = Lab(context.new_page(), server)
-    yield Page(lab)
-    lab.shut_down_kernels()
+    yield Lab(context.new_page(), server)
     context.close()
+
+
+@pytest.fixture
+def touched(lab_under_a_finger):
+    """The same page under a finger."""
+    yield Page(lab_under_a_finger)
+    assert lab_under_a_finger.leave()
 
 
 def test_resting_on_a_candidate_tells_its_future_and_one_click_keeps_it(page):

@@ -8,23 +8,22 @@ from pathlib import Path
 import nbformat
 from browser.jupyter import Lab
 from browser.what_if import sweep
-from notebooks.runner import TOUR_LIMITS
 from playwright.sync_api import Locator, expect
 from waiting import LONG, ms
 
 TOUR = Path(__file__).parents[2] / "notebooks/00_tour.ipynb"
 # The first cell. What fills while its cell runs waits until the page has shown it, twice: the test touches the files.
-FIRST = f"""
+FIRST = """
 import os, time
 from pathlib import Path
 from rfnb.viz.view import View
-os.environ["RFNB_TOUR_LIMITS"] = {TOUR_LIMITS!r}
+os.environ["RFNB_TOUR_LIMITS"] = '{"steps": 100, "seconds": 1e9}'  # four reports
 def held(call, mark, wanted, sleep=time.sleep):
     counts = []
     def counted(*args):
         call(*args)
         counts.append(1) if wanted(*args) else None
-        while len(counts) in (2, 4) and wanted(*args) and not Path(f"seen-{{mark}}-{{len(counts) // 2}}").exists():
+        while len(counts) in (2, 4) and wanted(*args) and not Path(f"seen-{mark}-{len(counts) // 2}").exists():
             sleep(0.02)
     return counted
 time.sleep = held(time.sleep, "live", lambda seconds: seconds == 0.2)

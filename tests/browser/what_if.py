@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import expect
-from waiting import LONG, ms, wait_until
+from waiting import LONG, ms
 
 RUN = """
 import rfnb as rf
@@ -186,9 +186,5 @@ class Page:
 
     def made(self) -> dict:
         """What the kernel has, once all its runs are over."""
-        wait_until(lambda: "running" not in self.rail.inner_text())
-        before = self.lab.cells()[1]["count"]
-        self.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
-        self.lab.start("notebook:run-cell")
-        wait_until(lambda: self.lab.cells()[1]["count"] != before and self.lab.cells()[1]["state"] == "idle")
-        return json.loads(self.lab.wait_cells()[1]["outputs"][0]["text"])
+        expect(self.rail).not_to_contain_text("running", use_inner_text=True, timeout=1000 * LONG)
+        return json.loads(self.lab.run_cell(1)[0]["text"])

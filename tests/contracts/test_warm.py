@@ -41,6 +41,14 @@ def test_a_program_does_what_it_does_in_python(program, tmp_path):
         assert ran(warm(), *words, folder=tmp_path) == ran([sys.executable], *words, folder=tmp_path)
 
 
+def test_what_is_loaded_too_is_there_when_it_is_imported_and_not_before(tmp_path):
+    program = "import sys; print('rfnb' in sys.modules); import rfnb.models as m, rfnb; print(m.__spec__.origin, rfnb.ones([]).raw_tensor)"
+    for words in (["-c", program], ["-c", "import rfnb.nothing"]):
+        assert ran(warm("rfnb", "rfnb.models"), *words, folder=tmp_path) == ran(
+            [sys.executable], *words, folder=tmp_path
+        )
+
+
 def test_signals_go_on_and_the_fork_ends_with_who_asked(tmp_path):
     waits = "import os, threading; open('began', 'w').write(str(os.getpid())); threading.Event().wait()"
     began = tmp_path / "began"
