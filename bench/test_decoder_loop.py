@@ -4,6 +4,11 @@ All of them compute the same: the body of the loop says everything that a step d
 Raw torch comes in two versions. *Naive*: everything that is written in the body is done in every step (the encoder is projected to
 keys, the label embedded, logits and cross entropy made). *Hoisted* by hand, as an expert writes for training: keys and embeddings
 once before the loop, readout, logits and loss once after it.
+
+With a trace the goal is 1.1 of the loop without one, and it takes 1.5 to 1.6. A third of the rest are the gates of the LSTM, computed a
+second time since the kernel does not return them (as one computation, which on a CPU gives equal bits, it would be 1.5). Attention with
+weights takes a tenth, and so do the 500 events, of 180 calls each. Besides, a traced step computes alone what the loop without a trace
+computes for all steps at once: the product of the LSTM with the embedded labels.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """What a batch costs whose dims are new: in training every batch has its own lengths, and so its own ragged dim.
 
 Raw torch gets new lengths too, and makes its mask of them.
+
+The goal for the small encoder is 1.25 (now 1.28 to 1.4; 1.07 with dims seen before). Its pass makes 460 calls of Python functions, of
+which 125 are for the new dims: two dims, 10; the ids, 10; the forms of the dims and 14 plans, all built at the first op, 60; two masks
+from the lengths, 40. Warm they take 60 us; in a pass, where each of them runs once after a millisecond of other code, 340 of 1,050. No
+single function is slow.
 """
 
 from __future__ import annotations

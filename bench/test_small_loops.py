@@ -1,7 +1,8 @@
 """Loops of small models, where every call of Python is felt; each batch has dims of its own.
 
 *Decoder*: 50 steps of an attention LSTM without gradients, against the same steps in raw torch: both faces of `rf.Loop`, `rf.scan`, and
-a loop over rfnb that is written by hand. *Teaching*: a training step of a small sequence to sequence model, as in a first lesson.
+a loop over rfnb that is written by hand (80 calls of Python functions per step; `for` has 117, `with` 63 in its first step and its
+program, divided by the steps). *Teaching*: a training step of a small sequence to sequence model, as in a first lesson.
 """
 
 from __future__ import annotations

@@ -56,6 +56,8 @@ def search_sorted(sorted_raw: Any, values: Any, right: bool) -> Any:
 
 def top_k(raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
     """See `Backend.top_k_raw`."""
+    if k > raw.shape[-1]:
+        raise ValueError(f"{k} of {raw.shape[-1]}")
     # Sorting the mirrored array upwards and mirroring the order back: on ties the lower index comes first.
     order = raw.shape[-1] - 1 - np.argsort(raw[..., ::-1], axis=-1, kind="stable")[..., ::-1]
     indices = order[..., :k].astype(np.int64)

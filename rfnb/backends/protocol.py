@@ -387,7 +387,9 @@ class Backend(Kernels, Gradients):
 
     @written_by_backend
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
-        """Values and int64 indices of the k largest entries of the last axis; the order of ties is unspecified."""
+        """Values and int64 indices of the k largest entries of the last axis; ties in any order. An error if it has
+        fewer.
+        """
 
     @classmethod
     def first_top_k_raw(cls, raw: Any, k: int) -> tuple[Any, Any]:

@@ -312,11 +312,11 @@ class TorchBackend(Backend):
 
     @staticmethod
     def tracks_gradient_raw(raw: Any) -> bool:
-        return raw.requires_grad and _grad_enabled()
+        return _grad_enabled() and raw.requires_grad
 
     @staticmethod
     def tracks_gradients_raw(a: Any, b: Any) -> bool:
-        return (a.requires_grad or b.requires_grad) and _grad_enabled()
+        return _grad_enabled() and (a.requires_grad or b.requires_grad)
 
     @classmethod
     def gradient_raw(cls, y: Any, x: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch._C import _len_torch_function_stack
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils._python_dispatch import _push_mode as _push_dispatch_mode
@@ -43,7 +44,7 @@ class OwnMode(TorchFunctionMode):
 
 def modes() -> list[Any]:
     """The modes of this thread, outermost first."""
-    return _get_current_function_mode_stack()
+    return _get_current_function_mode_stack() if _len_torch_function_stack() else []
 
 
 def autocast_kinds() -> tuple[str, ...]:

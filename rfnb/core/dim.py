@@ -385,8 +385,10 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
             "Each entry of `over` has one length.",
             f'batch = Dim({len(array)}, name="batch")' if array.ndim == 1 else None,
         )
-    check_lengths(name, array, is_tensor=hasattr(lengths, "dims"))
+    longest = check_lengths(name, array, is_tensor=hasattr(lengths, "dims"))
     dim = Dim(None, name=name)
+    if over.size is not None:  # else some lengths may themselves be padding
+        dim._extent = longest
     dim._lengths, dim.declared_length_dims = Lengths(array.astype(np.int32), (over,)), (over,)
     dim.by_user = dim._place[0] is sys._getframe(1).f_code
     return dim

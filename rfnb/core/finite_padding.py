@@ -25,20 +25,21 @@ Mask = Callable[[Any], Any]
 _masks = PlanCache()
 
 
-def padding_mask(dims: Dims, backend: Any) -> Mask | None:
-    """A function raw -> boolean array, True where no dim of a tensor with these dims is padded; None if there is no padding.
+def padding_mask(dims: Dims, backend: Any, of: Dims | None = None) -> Mask | None:
+    """A function raw -> boolean array, True where no dim (of those given) of a tensor with these dims is padded; None if there is no
+    padding.
 
     A dim counts only if the dims of its lengths are present too.
     """
     try:
-        return _masks[dims, backend]
+        return _masks[dims, backend, of]
     except KeyError:
-        return _masks.make((dims, backend), whole_padding, dims, backend)
+        return _masks.make((dims, backend, of), whole_padding, dims, backend, of)
 
 
-def whole_padding(dims: Dims, backend: Any) -> Mask | None:
+def whole_padding(dims: Dims, backend: Any, of: Dims | None = None) -> Mask | None:
     """`padding_mask` for the plan of an op, made without other plans."""
-    over = [dim for dim in dims if dim.size is None and set(dim.length_dims) <= set(dims)]
+    over = [dim for dim in (dims if of is None else of) if dim.size is None and set(dim.length_dims) <= set(dims)]
     return masks_for(dims, over, backend, "padding") if over else None
 
 

@@ -58,11 +58,11 @@ def _bounds(array: np.ndarray) -> tuple[int, int]:
     return (min(few), max(few)) if few else (0, 0)
 
 
-def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True) -> None:
-    """Raise a DimError unless all are integers from 0 to the maximum of int32."""
+def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True) -> int:
+    """Raise a DimError unless all are integers from 0 to the maximum of int32; return the longest."""
     integers = array.dtype.kind in "iu"
     if not array.size or (integers and 0 <= (bounds := _bounds(array))[0] and bounds[1] <= _LONGEST):
-        return
+        return bounds[1] if array.size else 0
     if not is_tensor and array.ndim == 0 and not integers:
         fix = f"Dim({int(array)})" if array.dtype.kind == "f" and np.isfinite(array) else f'Dim(3, name="{name}")'
         rule = "A size is an int; lengths are a Tensor of ints; None is a size that comes later."

@@ -123,8 +123,7 @@ class Tensor(TensorOperators, OldTensorNames):
         if raw is not None:
             backend = registry.BY_TYPE[type(raw)]
             check_shape(self, backend.get_shape_tuple_raw(raw))
-            got = backend.get_dtype_name_raw(raw)
-            if self._dtype is not None and got != self._dtype:
+            if self._dtype is not None and (got := backend.get_dtype_name_raw(raw)) != self._dtype:
                 raise shape_error(
                     f'Tensor "{self.name}": dtype differs.',
                     [("tensor", self._dtype), ("array", got)],

@@ -21,9 +21,8 @@ def dims_of(what: str, value: Any) -> tuple[Dim, ...]:
     Raises:
         DimError: If anything else is among them.
     """
-    if isinstance(value, Dim):
-        return (value,)
-    dims = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
+    several = isinstance(value, (list, tuple)) or (isinstance(value, Iterable) and not isinstance(value, str))
+    dims = tuple(value) if several else (value,)
     for dim in dims:
         if not isinstance(dim, Dim):
             raise no_dim(what, dim)
@@ -93,6 +92,11 @@ def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
     """Compare a raw shape with the dims; a dim without size adopts it if nothing else can."""
     dims = tensor.dims
     if len(shape) == len(dims):
+        for dim, length in zip(dims, shape):
+            if dim._extent != length:
+                break
+        else:  # the usual case, with fewer calls
+            return
         new = [dim for dim in dims if not dim.is_dim_known() and dim.expr is None and not dim.declared_length_dims]
         if all(dim in new or dim.extent == length for dim, length in zip(dims, shape)):
             for dim, length in zip(dims, shape):

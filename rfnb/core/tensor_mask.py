@@ -39,29 +39,30 @@ def copy_masked(
     Raises:
         TypeError: For a value that the dtype cannot hold, such as 0.5 in integers.
     """
-    raw = self._raw
+    from rfnb.core.finite_padding import padding_mask  # Tensor has this as method
+
+    raw, backend, of = self._raw, self.backend, None
     value: Any = mask_value
     if hasattr(value, "dims"):
         check_entries_to_fill("copy_masked", self, value)
-        value = self.backend.cast_raw(value.copy_compatible_to_dims_raw(self.dims), self.dtype)
+        value = backend.cast_raw(value.copy_compatible_to_dims_raw(self.dims), self.dtype)
     else:
         value = number_to_fill("copy_masked", self, value, "mask_value")
-    for item in self.dims if dims is None else dims:
-        if allow_int is False:
-            self.axis_of(item, "copy_masked")  # type: ignore[arg-type]  # raises for an index
-        dim = self.dims[self._index(item, "copy_masked")]
-        if dim.has_padding() and all(over in self.dims for over in dim.length_dims):
-            mask = raw_mask_for(self, dim)
-            try:
-                raw = self.backend.where_raw(mask, raw, value)
-            except RuntimeError:
-                from rfnb.core.device_errors import on_two_devices  # Tensor has this as method
+    if dims is not None:
+        axis_of = self.axis_of if allow_int is False else self._index
+        of = tuple([self.dims[axis_of(item, "copy_masked")] for item in dims])  # type: ignore[arg-type]
+    mask = padding_mask(self.dims, backend, of)
+    if mask is not None:
+        try:
+            raw = backend.where_raw(mask(raw), raw, value)
+        except RuntimeError:
+            from rfnb.core.device_errors import on_two_devices
 
-                operands: Any = [("x", self), *([("mask_value", mask_value)] if hasattr(mask_value, "dims") else [])]
-                error = on_two_devices("copy_masked", operands, numbers=True)
-                if error is None:
-                    raise
-                raise error from None
+            operands: Any = [("x", self), *([("mask_value", mask_value)] if hasattr(mask_value, "dims") else [])]
+            error = on_two_devices("copy_masked", operands, numbers=True)
+            if error is None:
+                raise
+            raise error from None
     out = self._like(raw, self.dims)
     if dims is None and isinstance(value, (int, float)) and abs(value) <= _USUAL:
         # Else what is put there would be masked by the next product, while gradients are tracked.
@@ -96,14 +97,3 @@ def num_elements(self: Tensor) -> int:
     for dim in raggeds:
         real &= dim.host_mask(order)
     return int(real.sum()) * math.prod(dim.extent for dim in self.dims if dim not in masked)
-
-
-def raw_mask_for(tensor: Tensor, dim: Dim) -> Any:
-    """The mask of `dim` as a raw array that broadcasts against `tensor`."""
-    backend = tensor.backend
-    own = tuple(other for other in tensor.dims if other is dim or other in dim.length_dims)
-    mask = dim.raw_mask(own, backend, backend.get_device_raw(tensor._raw))
-    for axis, other in enumerate(tensor.dims):
-        if other not in own:
-            mask = backend.expand_dims_raw(mask, axis)
-    return mask

@@ -152,15 +152,15 @@ def agree(same: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
     if isinstance(a, dict):
         if not isinstance(b, dict) or a.keys() != b.keys():
             return False
-        pairs = [(item, b[key]) for key, item in a.items()]
+        pairs = zip(a.values(), map(b.__getitem__, a))
     elif isinstance(a, (list, tuple)):
         if not isinstance(b, (list, tuple)) or len(a) != len(b):
             return False
-        pairs = list(zip(a, b))
+        pairs = zip(a, b)
     else:
         if type(a) is not type(b):
             return False
-        pairs = list(zip(_parts(a), _parts(b)))
+        pairs = zip(_parts(a), _parts(b))
     for item, other in pairs:
         if not isinstance(item, containers):
             if isinstance(other, containers) or not same(item, other):

@@ -23,11 +23,10 @@ from types import FrameType
 from typing import Any
 
 from rfnb.backends import registry
-from rfnb.core.dim import Dim
 from rfnb.core.errors import ErrorOf
+from rfnb.core.finite_padding import padding_mask
 from rfnb.core.place import line_of, user_frame
 from rfnb.core.tensor import NOTES_OF_DEBUGGING, Tensor
-from rfnb.core.tensor_mask import raw_mask_for
 from rfnb.core.tensor_text import dims_text, labels_of
 
 nan_error = ErrorOf(FloatingPointError)
@@ -135,8 +134,7 @@ def _read_raw(tensor: Any) -> Any:
         filled = _poisoned(tensor, raw, poison.value)
         place = registry.BY_TYPE[type(raw)].graph_place_raw
         if place(raw) is not None and place(filled) is None:
-            del own[_DONE]  # read under stop_gradient_scope, but other readers need gradients
-            return filled
+            return filled  # read under stop_gradient_scope, but other readers need gradients
         own[_DONE] = own["_raw"] = filled
     return own["_raw"]
 
@@ -160,16 +158,12 @@ def _poisoned(tensor: Tensor, raw: Any, value: float) -> Any:
     """The raw array with poisoned padding: floats get `value`, indices the last index, other integers the largest real
     one, bools their opposite. So they remain valid inputs for an op.
     """
-    ragged = _ragged(tensor.dims)
     backend = registry.get_backend_by_raw_tensor_type(type(raw))
-    if not ragged or tuple(backend.get_shape_tuple_raw(raw)) != tuple(dim.extent for dim in tensor.dims):
+    mask_of = padding_mask(tensor.dims, backend)
+    if mask_of is None or tuple(backend.get_shape_tuple_raw(raw)) != tuple(dim.extent for dim in tensor.dims):
         return raw
     dtype = backend.get_dtype_name_raw(raw)
-    tensor.__dict__[_DONE] = raw  # `raw_mask_for` reads the raw array, which must not recurse here
-    masks = [raw_mask_for(tensor, dim) for dim in ragged]
-    mask = masks[0]
-    for more in masks[1:]:
-        mask = backend.binary_fn("logical_and")(mask, more)
+    mask = mask_of(raw)
     if dtype == "bool":
         return backend.where_raw(mask, raw, backend.unary_fn("logical_not")(raw))
     if dtype.startswith(_FLOATS):
@@ -182,10 +176,6 @@ def _poisoned(tensor: Tensor, raw: Any, value: float) -> Any:
     return backend.where_raw(mask, raw, int(real.max(initial=0)))
 
 
-def _ragged(dims: tuple[Dim, ...]) -> list[Dim]:
-    return [dim for dim in dims if dim.has_padding() and all(other in dims for other in dim.length_dims)]
-
-
 def _look_for_nan(tensor: Tensor, raw: Any, user: FrameType, called: FrameType | None, poison: Poison) -> None:
     backend = registry.get_backend_by_raw_tensor_type(type(raw))
     if not backend.get_dtype_name_raw(raw).startswith(_FLOATS):
@@ -193,8 +183,9 @@ def _look_for_nan(tensor: Tensor, raw: Any, user: FrameType, called: FrameType |
     if tuple(backend.get_shape_tuple_raw(raw)) != tuple(dim.extent for dim in tensor.dims):
         return  # an op still works on it
     bad = backend.binary_fn("not_equal")(raw, raw)
-    for dim in _ragged(tensor.dims):
-        bad = backend.where_raw(raw_mask_for(tensor, dim), bad, False)
+    mask_of = padding_mask(tensor.dims, backend)
+    if mask_of is not None:
+        bad = backend.where_raw(mask_of(raw), bad, False)
     count = int(backend.raw_to_numpy(bad).sum())
     if count:
         tensor.__dict__[_NOTE] = _nan_error(tensor, count, user, called)
@@ -207,13 +198,13 @@ def _nan_error(tensor: Tensor, count: int, user: FrameType, called: FrameType | 
     rows = [(label, dims_text(operand.dims, labels)) for label, operand in operands]
     rows.append(("result", f"{dims_text(tensor.dims, labels)}, NaN in {count} real value{'s' if count > 1 else ''}"))
     op, place, fix = _op_name(called), line_of(user), None
-    if any(_ragged(operand.dims) for _, operand in operands):
+    padded = [label for label, operand in operands if padding_mask(operand.dims, registry.selected())]
+    if padded:
         rule = (
             "The operands had none there. Their padding is NaN while rf.debug is on, so either padding got into real frames, or the\n"
             "op makes NaN of what it got. If it is the padding, mask it before:"
         )
-        label = next(label for label, operand in operands if _ragged(operand.dims))
-        fix = f"{label.split('.')[-1]}.copy_masked(0)"
+        fix = f"{padded[0].split('.')[-1]}.copy_masked(0)"
     elif operands:
         rule = (
             "The operands had none and have no padding: the op makes NaN of what it got (0/0, inf - inf, log of < 0)."

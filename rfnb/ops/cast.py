@@ -7,7 +7,7 @@ from typing import Never
 from rfnb.backends import registry
 from rfnb.core.errors import type_error
 from rfnb.core.op import op
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.core.type_errors import not_a_tensor
 
@@ -32,11 +32,14 @@ def cast(tensor: Tensor, dtype: str, *extra: Never, **unknown: Never) -> Tensor:
     own = backend.get_dtype_name_raw(raw)
     if own == dtype:
         return tensor
-    if own.startswith("complex") and not dtype.startswith(("complex", "bool")):
+    if own[0] == "c" and not dtype.startswith(("complex", "bool")):
         raise type_error(
             f"cast: {own} to {dtype}.",
             [("tensor", f"{dims_text(tensor.dims)} {own}"), ("dtype", dtype)],
             "The imaginary parts would be lost. Take absolute values, or the two parts:",
             "rf.abs(tensor)\nparts, pair = rf.complex_as_real(tensor)",
         )
-    return tensor._like(backend.cast_raw(raw, dtype), tensor.dims)
+    out = new_tensor(backend.cast_raw(raw, dtype), tensor.dims, tensor)
+    if tensor.name is not None:
+        out.name = tensor.name
+    return out

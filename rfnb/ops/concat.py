@@ -52,18 +52,21 @@ def concat(
     try:
         if len(sources) == 2:  # without a loop: what a search does in each of its steps
             (first, dim), (second, other) = sources
-            raws = [first._raw, second._raw]
-            parts: Any = (raws[0].__class__, first.dims, dim, raws[1].__class__, second.dims, other)
+            raws = [raw, raw_2] = [first._raw, second._raw]
+            key: Any = (
+                raw.__class__, first.dims, dim, raw_2.__class__, second.dims, other, out_dim, allow_broadcast, handle_dynamic_dims,
+            )  # fmt: skip
         else:
             second = None
             raws = [tensor._raw for tensor, _ in sources]
             parts = tuple([(tensor._raw.__class__, tensor.dims, dim) for tensor, dim in sources])
+            key = (parts, out_dim, allow_broadcast, handle_dynamic_dims)
     except (AttributeError, TypeError, ValueError):
         if all(isinstance(source, (tuple, list)) and len(source) == 2 for source in sources):
             need_values("concat", *(tensor for tensor, _ in sources))
         raise _no_pairs(sources) from None
     try:
-        plan = _concat_plans[parts, out_dim, allow_broadcast, handle_dynamic_dims]
+        concat_raw, fns, axis, dims, out_dim, ragged = _concat_plans[key]
     except KeyError:
         together = aligned("concat", tuple(tensor for tensor, _ in sources))
         if together is not None:
@@ -71,11 +74,9 @@ def concat(
             return concat(
                 *pairs, allow_broadcast=allow_broadcast, out_dim=out_dim, handle_dynamic_dims=handle_dynamic_dims
             )
-        key = (parts, out_dim, allow_broadcast, handle_dynamic_dims)
-        plan = _concat_plans.make(
+        concat_raw, fns, axis, dims, out_dim, ragged = _concat_plans.make(
             key, _plan_concat, sources, out_dim, allow_broadcast, handle_dynamic_dims is not False
         )
-    concat_raw, fns, axis, dims, out_dim, ragged = plan
     if fns is not None:
         raws = [raw if fn is None else fn(raw) for raw, fn in zip(raws, fns)]
     try:
@@ -202,7 +203,7 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False, **unknown: 
     for index, source in enumerate(sources):
         if not isinstance(source, Tensor):
             need_tensors("concat_features", *sources)
-        dim = source.feature_dim
+        dim = source._feature_dim
         if dim is None:
             raise dim_error(
                 f"concat_features: source {index} has no feature_dim.",

@@ -60,9 +60,9 @@ def gather(
     if not isinstance(indices, Tensor):
         return _gather_one(source, indices, axis, clip_to_valid)
     if axis is None:
-        need_tensors("gather", source)
         axis = indices.sparse_dim
         if axis is None:
+            need_tensors("gather", source)
             raise dim_error(
                 "gather: which axis?",
                 [("source", shape_of(source)), ("indices", shape_of(indices))],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Never
 
@@ -10,7 +11,7 @@ from rfnb.core.dim import Dim, new_dim
 from rfnb.core.dim_identity import looked_up
 from rfnb.core.errors import dim_error, not_implemented_error, not_one_of
 from rfnb.core.finite_padding import finite_rest
-from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
+from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
@@ -348,35 +349,35 @@ def top_k(
     axes: Any = axis if one else dims_of("top_k", axis)
     raw = source._raw
     try:
-        flatten, rest, (total,), top_k_raw, divide, modulo = _top_k_plans[raw.__class__, source.dims, axes]
+        flatten, rest, top_k_raw, divide, modulo = _top_k_plans[raw.__class__, source.dims, axes]
     except KeyError:
         given = (axes,) if one else axes
         key, meant = (raw.__class__, source.dims, axes), tuple(looked_up(source.dims, dim, given) for dim in given)
-        flatten, rest, (total,), top_k_raw, divide, modulo = _top_k_plans.make(key, _plan_top_k, source, meant)
-    if k_dim is None:
-        if k is None:
-            raise TypeError("top_k: needs k or k_dim.\n    rf.top_k(x, axis=vocab, k=4)")
-        if isinstance(k, Tensor) and k.dims:
-            k_dim = Dim(k, name="top_k")
-            k = k_dim.extent
-        else:
-            k = int(k)  # of a Tensor: how many is known on the host
-            k_dim = new_dim(k, "top_k") if k >= 0 else Dim(k, name="top_k")
-    else:
+        flatten, rest, top_k_raw, divide, modulo = _top_k_plans.make(key, _plan_top_k, source, meant)
+    if k_dim is not None:
         k = k_dim.extent
         if k_dim in rest:
             check_unique((*rest, k_dim), "top_k")
-    if k > total:
-        axes = (axes,) if one else axes
-        raise dim_error(
-            f"top_k: k={k} of only {total} entries.",
-            [("source", shape_of(source)), ("axis", ", ".join(dim.short_repr() for dim in axes))],
-            "There are not that many entries.",
-            f"rf.top_k(source, k={total}, axis={axes[0].name if len(axes) == 1 else [dim.name for dim in axes]})",
-        )
+    elif k.__class__ is int and k >= 0:
+        k_dim = new_dim(k, "top_k")
+    else:
+        if k is None:
+            raise TypeError("top_k: needs k or k_dim.\n    rf.top_k(x, axis=vocab, k=4)")
+        # Of a Tensor without dims: how many is known on the host.
+        k_dim = Dim(k if isinstance(k, Tensor) and k.dims else int(k), name="top_k")
+        k = k_dim.extent
     try:
         values, flat = top_k_raw(raw if flatten is None else flatten(raw), k, sorted)
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, ValueError):
+        axes = (axes,) if one else axes
+        total = math.prod(full_shape(axes))
+        if k > total:
+            raise dim_error(
+                f"top_k: k={k} of only {total} entries.",
+                [("source", shape_of(source)), ("axis", ", ".join(dim.short_repr() for dim in axes))],
+                "There are not that many entries.",
+                f"rf.top_k(source, k={total}, axis={axes[0].name if len(axes) == 1 else [dim.name for dim in axes]})",
+            ) from None
         check_dtypes("top_k", source=source)
         raise
     dims = rest + (k_dim,)  # a third of the time of (*rest, k_dim)
@@ -420,4 +421,4 @@ def _plan_top_k(source: Tensor, axes: tuple[Dim, ...]) -> Any:
 
     same = mask is None and order is None and not several
     divide, modulo = backend.binary_fn("floordiv"), backend.binary_fn("mod")
-    return None if same else flatten, rest, Shape(axes), backend.top_k_raw, divide, modulo
+    return None if same else flatten, rest, backend.top_k_raw, divide, modulo

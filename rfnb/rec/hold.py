@@ -94,9 +94,7 @@ class ValuesBeside(Protocol):
 _current: ContextVar[Hold | None] = ContextVar("rfnb_hold", default=None)
 
 
-def holding() -> Hold | None:
-    """The hold on the loops of this context, or None."""
-    return _current.get()
+holding = _current.get  # the hold on the loops of this context, or None
 
 
 def let_go() -> None:

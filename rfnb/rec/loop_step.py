@@ -169,8 +169,10 @@ class PlainStep(Step):
         self.states.next[name] = value
 
     def frame(self, source: Tensor) -> Tensor:
-        steps = self.frames(source)
-        return steps[self._index] if steps else no_frame(source, axis=self._axis)
+        try:
+            return self.frames(source)[self._index]
+        except IndexError:  # there is none
+            return no_frame(source, axis=self._axis)
 
     def frames(self, source: Tensor) -> Sequence[Tensor]:
         """The frames of all steps."""

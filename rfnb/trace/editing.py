@@ -184,14 +184,14 @@ def edited_result(module: Any, result: Any) -> Any:
 
 def weights_edits() -> Sequence[ValueEdit]:
     """The edits of attention weights that the current Module of rfnb computes."""
-    edits = [edit for edit in editing.get() if edit.put is not None and edit.part == "weights"]
-    return edits and _inside_here(edits)
+    edits = editing.get()
+    return edits and _inside_here([edit for edit in edits if edit.put is not None and edit.part == "weights"])
 
 
 def gates_edits() -> Sequence[ValueEdit]:
     """The edits of gates that the current recurrent unit of rfnb computes."""
-    edits = [edit for edit in editing.get() if edit.put is not None and OF_UNITS.fullmatch(edit.part)]
-    return edits and _inside_here(edits)
+    edits = editing.get()
+    return edits and _inside_here([edit for edit in edits if edit.put is not None and OF_UNITS.fullmatch(edit.part)])
 
 
 def _inside_here(edits: Sequence[ValueEdit]) -> Sequence[ValueEdit]:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from asserting import assert_same, ragged, raises_message, randn, tensor
 
 import rfnb as rf
@@ -109,6 +110,16 @@ def test_top_k_over_several_dims_jointly():
     assert_same(values, tensor([6.0, 5.0, 4.0], k_dim))
     assert_same(rows, tensor(np.asarray([0, 1, 2]), k_dim, sparse_dim=batch))
     assert_same(columns, tensor(np.asarray([1, 0, 1]), k_dim, sparse_dim=feat))
+
+
+@pytest.mark.parametrize("make", [np.zeros, torch.zeros])
+@pytest.mark.parametrize("how", [{"k": 7}, {"k": np.int64(7)}, {"k_dim": Dim(7, name="best")}])
+def test_top_k_of_more_entries_than_there_are_in_both_libraries(make, how):
+    y = rf.Tensor("y", [batch, feat], raw_tensor=make((3, 2)))
+    with pytest.raises(DimError, match="k=7 of only 2 entries"):
+        rf.top_k(y, axis=feat, **how)
+    with pytest.raises(DimError, match="k=7 of only 6 entries"):
+        rf.top_k(y, axis=[batch, feat], **how)
 
 
 ERRORS = {

@@ -35,9 +35,7 @@ class _Plan(NamedTuple):
     nothing needs to be done.
     """
 
-    attend: Callable[..., Any]
-    where: Callable[..., Any]
-    tracks: Raw
+    backend: Any
     masks: tuple[Raw | None, Raw | None, Raw | None]  # the real frames of query, keys, values
     orders: tuple[Raw | None, Raw | None, Raw | None]
     bias: Raw | None
@@ -69,7 +67,7 @@ def fused_attention(
         plan = _plans.make(key, _plan, query, keys, values, key_dim, axis, causal_dim)
     if plan is None:
         return None
-    backend, finite, where = query.backend, query._finite, plan.where
+    backend, finite = plan.backend, query._finite
     mask_q, mask_k, mask_v = plan.masks
     mask_k = None if mask_k is None or keys._finite else mask_k  # a NaN times weight 0 is NaN
     mask_v = None if mask_v is None or values._finite else mask_v
@@ -79,9 +77,9 @@ def fused_attention(
         # Masking the history takes longer than the step itself. If the result is finite, no masking was needed.
         raw, weights = _attend(plan, backend, q, k, v, scale) if quick else (None, None)
         if not quick or not backend.is_finite_raw(raw):
+            where, tracks = backend.where_raw, backend.tracks_gradient_raw
             k = k if mask_k is None else where(mask_k(k), k, 0)
             v = v if mask_v is None else where(mask_v(v), v, 0)
-            tracks = plan.tracks
             if mask_q is not None and not finite and (tracks(q) or tracks(k) or tracks(v)):
                 q, finite = where(mask_q(q), q, 0), True  # a row of NaN has gradient NaN
             raw, weights = _attend(plan, backend, q, k, v, scale)
@@ -101,7 +99,7 @@ def _attend(plan: _Plan, backend: Any, q: Any, k: Any, v: Any, scale: float) -> 
     q = q if order_q is None else order_q(q)
     k = k if order_k is None else order_k(k)
     v = v if order_v is None else order_v(v)
-    raw = plan.attend(q, k, v, None if plan.bias is None else plan.bias(q), plan.causal, scale)
+    raw = backend.attention_raw(q, k, v, None if plan.bias is None else plan.bias(q), plan.causal, scale)
     return raw if plan.finish is None else plan.finish(raw), None
 
 
@@ -133,9 +131,7 @@ def _plan(query: Tensor, keys: Tensor, values: Tensor, key_dim: Dim, axis: Dim, 
     is_few = plain_3d and causal_dim is None and some is None and axis not in queries
     is_few = is_few and asked(_are_few, *weight_dims)
     return _Plan(
-        backend.attention_raw,
-        backend.where_raw,
-        backend.tracks_gradient_raw,
+        backend,
         tuple(masks_for(operand.dims, operand.dims, backend, "dot_attention") for operand in operands),  # type: ignore
         (
             _grouped(query.dims, (*groups, queries, (key_dim,)), backend),
@@ -208,8 +204,6 @@ def _grouped(dims: Dims, groups: tuple[Dims, ...], backend: Any) -> Raw | None:
 
 def _grouped_mask(seen: np.ndarray, groups: tuple[Dims, ...]) -> np.ndarray:
     """One axis per group, of length 1 where all axes of the group have length 1."""
-    if all(len(group) == 1 for group in groups):
-        return seen
     full: list[int] = []
     grouped: list[int] = []
     first = 0
@@ -226,17 +220,17 @@ def _bias(dims: _Seen, groups: tuple[Dims, ...], blinds: bool, backend: Any) -> 
     """Bias with -inf where a key is hidden, one axis per group, cached per dtype and device. With `blinds`, a row without
     any visible key gets 0: its result is set to 0 later, so neither the row nor its gradient is NaN in any kernel.
     """
-    made = Memo()
+    made, plain = Memo(), all(len(group) == 1 for group in groups)
 
     def bias(raw: Any) -> Any:
         key = backend.dtype_key_raw(raw), backend.device_key_raw(raw)
         found = made.get(key)
         if found is None:
-            seen = _grouped_mask(_seen(*dims), groups)
+            seen = _seen(*dims) if plain else _grouped_mask(_seen(*dims), groups)
             seen = seen | ~seen.any(-1, keepdims=True) if blinds else seen
             host = np.where(seen, np.float32(0), -np.float32(np.inf))
             dtype, device = backend.get_dtype_name_raw(raw), backend.get_device_raw(raw)
-            found = made.keep(key, backend.from_numpy(host, dtype=dtype, device=device))
+            found = made.keep(key, backend.from_numpy(host, dtype=dtype, device=device), host.nbytes)
         return found
 
     return bias

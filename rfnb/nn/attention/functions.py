@@ -72,14 +72,14 @@ def dot_attention(
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation (1).
     """
-    need_tensors("dot_attention", query, keys, values)
     causal_dim = causal_query_spatial_dim
     scale = max(key_dim.extent, 1) ** -0.5 if scale is None else scale
     drops = att_dropout and run_ctx.get_run_ctx().is_train_flag_enabled(func=dropout)
     if not drops and not are_edited():
         try:
             found = fused_attention(query, keys, values, key_dim, axis, causal_dim, scale)
-        except (RuntimeError, TypeError):
+        except (AttributeError, RuntimeError, TypeError):
+            need_tensors("dot_attention", query, keys, values)
             check_dtypes("dot_attention", query=query, keys=keys, values=values)
             raise
         if found is not None:
@@ -91,6 +91,7 @@ def dot_attention(
                 else:
                     offer(weights, axis, attending_dim(weights, values, axis))
             return out
+    need_tensors("dot_attention", query, keys, values)
     _check("dot_attention", query, keys, values, axis, key_dim)
     if causal_dim is not None:
         check_dim("dot_attention", query, causal_dim, "query")
