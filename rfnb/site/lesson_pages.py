@@ -1,13 +1,14 @@
-"""Pages beside the lessons in which the shipped model runs, with the main view of the lesson first.
+"""Pages beside the lessons in which their model runs, with the main view of the lesson first.
 
-They share two files: the runtime, and the program with its weights. Opened from disk, a page may load a script that lies beside it, and
+They share the runtime, and the program of a model with its weights. Opened from disk, a page may load a script that lies beside it, and
 nothing else; so both are scripts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rfnb.viz.page.output import STATIC
 from rfnb.viz.save import write_page
@@ -19,43 +20,86 @@ class RunningPage(NamedTuple):
     """A page of a lesson.
 
     Attributes:
-        word, beam_size: What it begins with.
+        word: What it begins with.
+        numbers: Further fields and their first values.
         first: The kinds of its views that are open, in their order.
         asks: What a reader may try.
+        model: The program that it shares with the other pages of this model.
     """
 
     word: str
-    beam_size: int
+    numbers: Mapping[str, float]
     first: tuple[str, ...]
     asks: str
+    model: str = "g2p"
 
 
 PAGES = {
     "03_loops": RunningPage(
-        "knight", 1, ("states",), "Type a word. Each letter is a step of the encoder, each phoneme one of the decoder; a state that is"
-        " dragged changes all that follow.",
+        "knight", {"beam_size": 1}, ("states",),
+        "Type a word. Each letter is a step of the encoder, each phoneme one of the decoder; a state that is dragged changes "
+        "all that follow.",
     ),
     "05_attention": RunningPage(
-        "thoughtfully", 1, ("attention",), "Type a word. Which letters does each phoneme look at? Drag a weight, and the others give way.",
+        "thoughtfully", {"beam_size": 1}, ("attention",),
+        "Type a word. Which letters does each phoneme look at? Drag a weight, and the others give way.",
     ),
     "06_explanation": RunningPage(
-        "phonetics", 1, ("attention", "beams"), "Drag the weights of a step away from its letter: does the phoneme change? Type what you"
-        " expected, and see what the margin is due to.",
+        "phonetics", {"beam_size": 1}, ("attention", "beams"),
+        "Drag the weights of a step away from its letter: does the phoneme change? Type what you expected, and see what the "
+        "margin is due to.",
     ),
     "07_search": RunningPage(
-        "parachute", 4, ("beams",), "Type a word, change the beam size, look at the future of a candidate that was cut, ban a label."
+        "parachute", {"beam_size": 4}, ("beams",),
+        "Type a word, change the beam size, look at the future of a candidate that was cut, ban a label.",
     ),
     "08_errors": RunningPage(
-        "initiatives", 1, ("beams", "attention"), "Type what was expected, IH N IH SH AH T IH V Z: was it the search or the model, and"
-        " which beam would have found it?",
+        "initiatives", {"beam_size": 1}, ("beams", "attention"),
+        "Type what was expected, IH N IH SH AH T IH V Z: was it the search or the model, and which beam would have found it?",
+    ),
+    "09_ctc": RunningPage(
+        "17024", {}, ("attention", "states"),
+        "Type a number; its sound is made of the tones of its keys, 13 frames for each. The map has the labels that the model "
+        "finds in each frame: how much of a tone does its label take, and what is in between? Below it is the trellis of the "
+        "forward algorithm. Type 55: what does the model put between the two?",
+        "ctc",
+    ),
+    "11_transformer": RunningPage(
+        "hedgehog", {"beam_size": 1}, ("attention", "beams"),
+        "Type a word of the letters a to p; the model writes it backwards. Which head of layer 0 looks one letter back? What "
+        "does layer 1 look at while it writes? Drag its weights. Try nine letters and more: it was trained with three to eight.",
+        "backwards",
+    ),
+    "14_linear_attention": RunningPage(
+        "banana", {"keep": 1.0, "write": 1.0}, ("states",),
+        "Each letter writes its value under its key. Type aa: which memory is changed by the second a? Take keep below 1: what "
+        "becomes of the first letter? Set a cell, and see where the change goes.",
+        "memory",
     ),
 }  # fmt: skip
-WITHOUT = {
-    "09_ctc": "its model hears sound, and a page that runs a model reads a text",
-    "10_transducers": "its model hears sound, and a page that runs a model reads a text",
-    "11_transformer": "its model is trained in the notebook, where rf.explore(...).save(path, runs=True) writes the page of it",
-    "14_linear_attention": "its layers read vectors, and a page that runs a model reads a text",
-}
+WITHOUT = {"10_transducers": "its lattice is a loop over frames in a loop over labels, and a page runs no nested loops"}
+
+
+def _programs() -> dict[str, tuple[Callable[..., Any], str, dict[str, tuple[float, tuple[float, float, float]]], Any]]:
+    """By model its function, a first text, the numbers with their ranges, and the module whose paths the views have."""
+    from rfnb.models import lessons, load_g2p
+    from rfnb.models.g2p_search import search
+
+    model = load_g2p()
+    return {
+        "g2p": (
+            lambda word, beam_size: search(model, [word], beam_size=beam_size), "parachute", {"beam_size": (5, (1, 12, 1))}, model
+        ),
+        "ctc": (lambda word: lessons.hear(word), "17024", {}, lessons.listener()[0]),
+        "backwards": (
+            lambda word, beam_size: lessons.write_backwards(word, beam_size=beam_size), "hedgehog", {"beam_size": (1, (1, 8, 1))},
+            lessons.writer(),
+        ),
+        "memory": (
+            lambda word, keep, write: lessons.remember(word, keep=keep, write=write), "banana",
+            {"keep": (1.0, (0.0, 1.0, 0.05)), "write": (1.0, (0.0, 1.0, 0.05))}, None,
+        ),
+    }  # fmt: skip
 
 
 def write_pages(folder: Path) -> None:
@@ -64,34 +108,35 @@ def write_pages(folder: Path) -> None:
     Args:
         folder: It is made if it is not there.
     """
-    from rfnb.models import g2p, load_g2p, pronounce
-    from rfnb.models.g2p_search import search
+    from rfnb.models import g2p
     from rfnb.trace.record import record
     from rfnb.viz.runnable.page import body_of, in_text, page_of
     from rfnb.viz.show import view_of
 
-    model = load_g2p()
     folder.mkdir(parents=True, exist_ok=True)
-    numbers = {"beam_size": (5, (1, 12, 1))}
-    made, about, _ = page_of(
-        lambda word, beam_size: search(model, [word], beam_size=beam_size), ("word", "parachute"), numbers, {}
-    )
-    program, total = in_text(made)
     code = (STATIC / "rfnb-page.js").read_text(encoding="utf-8")
-    (folder / "g2p.js").write_text(f'globalThis.rfnbPrograms={{"g2p":"{program}"}};\n', encoding="utf-8")
     (folder / "rfnb-page.js").write_text(f"globalThis.rfnbPage=()=>{{{code}\n}};rfnbPage();\n", encoding="utf-8")
-    about["said"] = about["said"].replace("the first text", "“parachute”")
     card = Path(g2p.__file__).with_suffix(".md").read_text(encoding="utf-8")
-    for name, (word, beam_size, first, asks) in PAGES.items():
-        with record(model=model, kinds=first) as trace:
-            pronounce(model, word, beam_size=beam_size)
-        fields = [{**each, "value": {"word": word, "beam_size": beam_size}[each["name"]]} for each in about["fields"]]
-        asked = f'<p>{asks} <a href="../notebooks/{name}.html">Back to the lesson</a></p>\n'
-        shared = '<div class="rfnb-program" hidden data-of="g2p"></div>'
-        body = body_of(
-            view_of(trace, title=word), shared, {**about, "sum": total, "fields": fields, "first": first}, card
-        )
-        write_page(folder / f"{name}.html", title_of(name), asked + body, script=("g2p.js", "rfnb-page.js"), runs=True)
+    for model, (fn, text, numbers, module) in _programs().items():
+        fn(text, **{name: value for name, (value, _) in numbers.items()})  # what is cached is made before it is noted
+        made, about, _ = page_of(fn, ("word", text), numbers, {}, record={"model": module} if module else True)
+        program, total = in_text(made)
+        (folder / f"{model}.js").write_text(f'globalThis.rfnbPrograms={{"{model}":"{program}"}};\n', encoding="utf-8")
+        about["said"] = about["said"].replace("the first text", f"“{text}”")
+        for name, page in PAGES.items():
+            if page.model != model:
+                continue
+            values = {"word": page.word, **page.numbers}
+            with record(model=module, kinds=(*page.first, "tokens")) as trace:
+                fn(**values)
+            fields = [{**each, "value": values[each["name"]]} for each in about["fields"]]
+            asked = f'<p>{page.asks} <a href="../notebooks/{name}.html">Back to the lesson</a></p>\n'
+            shared = f'<div class="rfnb-program" hidden data-of="{model}"></div>'
+            told = {**about, "sum": total, "fields": fields, "first": page.first}
+            body = body_of(view_of(trace, title=page.word), shared, told, card if model == "g2p" else "")
+            write_page(
+                folder / f"{name}.html", title_of(name), asked + body, script=(f"{model}.js", "rfnb-page.js"), runs=True
+            )
 
 
 def title_of(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The pages of lessons in which the shipped model runs: two files for all, opened from disk without network."""
+"""The pages of lessons in which a model runs: the runtime and each model are shared, opened from disk without network."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from browser.test_running_page import best, shows
 from playwright.sync_api import expect
 
 from rfnb.models import load_g2p, pronounce
+from rfnb.models.lessons import LETTERS, write_backwards
 from rfnb.site.lesson_pages import PAGES, WITHOUT, told_of, write_pages
 
 
@@ -17,8 +18,9 @@ def folder(tmp_path_factory):
     return made
 
 
-def test_the_model_is_there_once(folder):
-    assert {path.name for path in folder.iterdir()} == {"g2p.js", "rfnb-page.js", *(f"{name}.html" for name in PAGES)}
+def test_the_runtime_and_each_model_are_there_once(folder):
+    models = {f"{page.model}.js" for page in PAGES.values()}
+    assert {path.name for path in folder.iterdir()} == {"rfnb-page.js", *models, *(f"{name}.html" for name in PAGES)}
     assert all((folder / f"{name}.html").stat().st_size < 150_000 for name in PAGES)
 
 
@@ -29,7 +31,7 @@ def test_a_lesson_says_where_its_model_runs_or_why_it_does_not():
     assert told_of("01_dims") == ""
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [name for name in PAGES if PAGES[name].model == "g2p"])
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
 def test_a_page_of_a_lesson_begins_with_its_view_and_follows_what_is_typed(browser, folder, name, width, scheme):
     page_of_lesson = PAGES[name]
@@ -53,11 +55,34 @@ def test_a_page_of_a_lesson_begins_with_its_view_and_follows_what_is_typed(brows
     shows(page, "queue")
     page.locator("details.rfnb-fold summary").evaluate_all("(all) => all.forEach((el) => el.parentElement.open = true)")
     expect(page.locator('[data-kind="beams"]')).to_be_visible()
-    wanted = pronounce(load_g2p(), "queue", beam_size=page_of_lesson.beam_size)
+    wanted = pronounce(load_g2p(), "queue", **page_of_lesson.numbers)
     assert [(row[1].strip(), row[2].strip()) for row in best(page)] == [
         (f"{one.score:.3f}", str(one)) for one in wanted
     ]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.screenshot(path=f"test-shots/lesson_{name}_{width}.png")
+    assert wrong == []
+    context.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"), [("09_ctc", "5508"), ("11_transformer", "badge"), ("14_linear_attention", "abba")]
+)
+def test_a_page_with_a_model_of_a_lesson_follows_what_is_typed_and_held(browser, folder, name, typed):
+    """Its numbers are compared in tests/viz/test_runnable_models.py; here it is opened, typed in and changed."""
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    page, wrong = context.new_page(), []
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto((folder / f"{name}.html").as_uri())
+    shows(page, PAGES[name].word)
+    kinds = page.locator(".rfnb-group > [data-kind]").evaluate_all("(all) => all.map((el) => el.dataset.kind)")
+    assert kinds and set(kinds) == set(PAGES[name].first) and kinds[0] == PAGES[name].first[0]
+    page.locator("input[name=word]").fill(typed)
+    shows(page, typed)
+    if name == "11_transformer":
+        labels = write_backwards(typed).numpy().ravel()
+        assert [row[2].replace(" ", "").strip() for row in best(page)] == ["".join(LETTERS[label] for label in labels)]
+    page.screenshot(path=f"test-shots/lesson_{name}.png", full_page=True)
     assert wrong == []
     context.close()

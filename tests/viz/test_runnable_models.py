@@ -7,7 +7,7 @@ import pytest
 from viz.runnable import run_in_node, views_in_node
 
 import rfnb as rf
-from rfnb.models import dates
+from rfnb.models import dates, lessons
 from rfnb.models.number_words import padded_rows
 from rfnb.viz import trace_page
 from rfnb.viz.control.run_view import hands_of, in_order
@@ -130,6 +130,12 @@ def models():
 
 
 MODELS = models()
+OF_LESSONS = {
+    "lesson 9: CTC": (lessons.hear, ["17024", "5", "5508", "0123456789"]),
+    "lesson 11: backwards": (lambda text: lessons.write_backwards(text, beam_size=2), TEXTS),
+    "lesson 14: memories": (lambda text: lessons.remember(text, keep=0.5, write=0.5), TEXTS),
+}
+ALL = MODELS | OF_LESSONS
 
 
 def same_values(program, answer, wanted):
@@ -145,18 +151,20 @@ def same_values(program, answer, wanted):
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
     """By model its program, and what the engine says."""
-    programs = {name: PageProgram.of(fn, texts[0]) for name, (fn, texts) in MODELS.items()}
+    for fn, texts in OF_LESSONS.values():
+        fn(texts[0])  # what is cached is made before it is noted
+    programs = {name: PageProgram.of(fn, texts[0]) for name, (fn, texts) in ALL.items()}
     found = {}
-    for texts in (TEXTS, DATES):
-        own = {name: program for name, program in programs.items() if MODELS[name][1] is texts}
+    for texts in (TEXTS, DATES, OF_LESSONS["lesson 9: CTC"][1]):
+        own = {name: program for name, program in programs.items() if ALL[name][1] is texts}
         told = run_in_node(own, texts, tmp_path_factory.mktemp("models"))
         found |= {name: (program, told[name]) for name, program in own.items()}
     return found
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ALL)
 def test_a_model_computes_in_a_page_what_it_does_here(name, answers):
-    (fn, texts), (program, told) = MODELS[name], answers[name]
+    (fn, texts), (program, told) = ALL[name], answers[name]
     assert told["missing"] == []
     for text, answer in zip(texts, told["answers"], strict=True):
         assert "error" not in answer, answer
@@ -172,10 +180,10 @@ def parts_here(fn, text):
     return {str(part.head["key"]): part for part in parts}
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ALL)
 def test_the_views_of_a_page_have_the_values_that_python_draws(name, tmp_path):
     """Of histories that grow, heads, layers and both runs of a module; for other texts than that of the export."""
-    fn, texts = MODELS[name]
+    fn, texts = ALL[name]
     page = page_of(fn, ("text", texts[0]), {}, {}, weights="float32")[0]
     for text, group in zip(texts, views_in_node(page, [(text, {}) for text in texts], tmp_path), strict=True):
         own = parts_here(fn, text)

@@ -281,13 +281,14 @@ def _bound(part: Spec, program: PageProgram, text: str) -> dict[str, Any] | None
     head["seqs"] = [{"label": label}]
     first = there[0][1]
     searched = first["loop"] is not None and _chooses(loops[first["loop"]])
-    along = {}
+    along: dict[str, Any] = {}
     for dim, names in (
         [(there[0][0]["row_dim"], seq["rows"]), (there[0][0]["col_dim"], seq["cols"])]
         if part.kind == "attention"
         else [(head["step_dim"], seq["steps"])]
     ):
-        along[dim["name"]] = "text" if list(names) == units_of(text, program.spec["unit"]) else "numbers"
+        vocab = next((each["vocab"] for each in program.spec["dims"] if each["vocab"] == [*names]), "numbers")
+        along[dim["name"]] = "text" if list(names) == units_of(text, program.spec["unit"]) else vocab
     if searched:
         along[there[0][0]["row_dim"]["name"] if part.kind == "attention" else head["step_dim"]["name"]] = "search"
     return {"kind": part.kind, "head": head, "looks": [look for _, look in there], "along": along}

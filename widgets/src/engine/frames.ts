@@ -20,13 +20,14 @@ export interface Look {
   state?: string;
 }
 type Head = Record<string, any>;
+type Along = "text" | "search" | "numbers" | string[];
 export interface PartSpec {
   kind: string;
   head: Head;
   loop?: number; // of a search
   looks?: Look[]; // of each map or track
-  /** What the names along an axis are: "text" its letters, "search" the labels of the best hypothesis, else numbers. */
-  along: Record<string, "text" | "search" | "numbers">;
+  /** The names along an axis: the letters of the text, the labels of the best hypothesis, those of a vocabulary, or numbers. */
+  along: Record<string, Along>;
 }
 export interface PageSpec {
   program: ProgramSpec;
@@ -175,7 +176,8 @@ export class Frames {
     };
   }
 
-  private names(along: string | undefined, count: number, text: string, best: Best | null): string[] {
+  private names(along: Along | undefined, count: number, text: string, best: Best | null): string[] {
+    if (Array.isArray(along) && along.length === count) return along;
     const letters = unitsOf(text, this.page.program.unit);
     if (along === "search" && best) return best.labels;
     return Array.from({ length: count }, (_, at) => (along === "text" ? (letters[at] ?? "") : String(at)));

@@ -1,0 +1,205 @@
+"""The models of lessons 9, 11 and 14 that run in pages: functions of a text.
+
+    write_backwards("tiger")       # "regit#", label by label
+
+The weights of the first two are those that the notebooks train; `notebooks/data/make_running.py` writes them.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+
+from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.tensor import Tensor
+from rfnb.models.g2p import BiLSTM
+from rfnb.nn.attention.weight_hook import attended
+from rfnb.nn.linear import Linear
+from rfnb.nn.module.checkpoint import set_params
+from rfnb.nn.module.module import Module
+from rfnb.nn.transformer.decoder import TransformerDecoder
+from rfnb.ops.concat import concat
+from rfnb.ops.const import convert_to_tensor, zeros
+from rfnb.ops.dims import range_over_dim, set_sparse_dim
+from rfnb.ops.expand import expand_dim
+from rfnb.ops.gather import gather
+from rfnb.ops.math import combine_bc
+from rfnb.ops.matmul import matmul
+from rfnb.ops.merge import merge_dims
+from rfnb.ops.reduce import reduce_sum
+from rfnb.ops.shift import shift_right
+from rfnb.ops.softmax import log_softmax, softmax
+from rfnb.ops.where import where
+from rfnb.rec.loop import Loop
+from rfnb.search.choice import choice
+from rfnb.trace.probe import probe
+
+STORED = Path(__file__).with_name("lessons.safetensors")
+KEYS, LETTERS, ALPHABET = "1234567890", "#>abcdefghijklmnop", "abcdefghijklmnopqrstuvwxyz"
+FRAMES = 13  # of a key: 2 of silence, 9 of its tones, 2 of silence
+
+_key = Dim(len(KEYS), name="key", vocab=list(KEYS))
+_label = Dim(1 + len(KEYS), name="label", vocab=["-", *KEYS])
+_letter = Dim(len(LETTERS), name="letter", vocab=list(LETTERS))
+_of_alphabet = Dim(len(ALPHABET), name="letter", vocab=list(ALPHABET))
+
+
+def _weights(model: str) -> dict[str, np.ndarray]:
+    """The stored weights of a model, "ctc" or "backwards", by parameter."""
+    from safetensors.numpy import load_file
+
+    return {
+        name[len(model) + 1 :]: each.astype("float32")
+        for name, each in load_file(STORED).items()
+        if name.startswith(model)
+    }
+
+
+def _ids(text: str, alphabet: str, dim: Dim, name: str) -> tuple[Dim, Tensor]:
+    time = Dim(len(text), name=name)
+    return time, convert_to_tensor([alphabet.index(letter) for letter in text], dims=[time], sparse_dim=dim)
+
+
+# -- lesson 9 --------------------------------------------------------------------------------------------------------------
+
+
+class Listener(Module):
+    """The model of lesson 9: frames to a blank and ten keys, by an LSTM from each side."""
+
+    def __init__(self) -> None:
+        self.feature = Dim(44, name="feature")
+        self.lstm = BiLSTM(self.feature, Dim(48, name="unit"))
+        self.output = Linear(self.lstm.out_dim, _label)
+
+
+@functools.cache
+def listener() -> tuple[Listener, Tensor]:
+    """The trained model, and the frames of the sounds of keys {key, frame, feature}."""
+    model, values = Listener(), _weights("ctc")
+    sounds = convert_to_tensor(
+        values.pop("sounds"), dims=[_key, Dim(FRAMES, name="of a key"), model.feature], feature_dim=model.feature
+    )
+    set_params(model, values, source=STORED.name)
+    return model, sounds
+
+
+def hear(number: str) -> tuple[Tensor, Tensor]:
+    """What the model of lesson 9 hears in the sound of a number: a map of labels, and the trellis of the forward algorithm.
+
+    The sound is made of that of its keys, each with the same noise every time. In each frame the trellis has the share of the
+    paths so far that are in each row: blank, first key, blank, second key, ...
+
+    Args:
+        number: Keys, "1234567890".
+
+    Returns:
+        Log probabilities {frame, label}, and the trellis {frame, row}.
+    """
+    model, sounds = listener()
+    key, ids = _ids(number, KEYS, _key, "key")
+    heard = gather(sounds, indices=ids, axis=_key)
+    frames, frame = merge_dims(heard, dims=[key, sounds.dims[1]], out_dim=Dim(None, name="frame"))
+    logits = model.output(model.lstm(frames, spatial_dim=frame))
+    probe("tokens", ids=set_sparse_dim(range_over_dim(_label), _label))
+    chances = attended(softmax(logits, axis=_label), axis=_label, target=frame)
+    two, last = Dim(2, name="blank, key"), Dim(1, name="last")
+    both = where(range_over_dim(two) == 0, 0, set_sparse_dim(ids, None) + 1, allow_broadcast_all_sources=True)
+    pairs, _ = merge_dims(both, dims=[key, two])
+    rows, row = concat((pairs, pairs.dims[0]), (zeros([last], dtype=ids.dtype), last), out_dim=Dim(None, name="row"))
+    of_row = gather(chances, indices=set_sparse_dim(rows, _label), axis=_label)
+    skips = (rows != 0) & (rows != shift_right(rows, axis=row, amount=2, pad_value=0))
+    loop = Loop(axis=frame, name="trellis")
+    loop.state.paths = where(range_over_dim(row) == 0, 1.0, 0.0)
+    for _ in loop:
+        paths = loop.state.paths
+        above = shift_right(paths, axis=row, pad_value=0.0)
+        by_skip = where(skips, shift_right(above, axis=row, pad_value=0.0), 0.0)
+        paths = loop.unstack(of_row) * (paths + above + by_skip)
+        loop.state.paths = paths / reduce_sum(paths, axis=row)
+        trellis = loop.stack(loop.state.paths)
+    return log_softmax(logits, axis=_label), trellis
+
+
+# -- lesson 11 -------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def writer() -> TransformerDecoder:
+    """The trained model of lesson 11."""
+    net = TransformerDecoder(
+        None, _letter, Dim(32, name="model"), num_layers=2, num_heads=2, ff_dim=Dim(64, name="ff"), dropout=0.0, att_dropout=0.0
+    )  # fmt: skip
+    set_params(net, _weights("backwards"), source=STORED.name)
+    return net
+
+
+def write_backwards(word: str, beam_size: int = 1) -> Tensor:
+    """What the model of lesson 11 writes after a word: labels {beam, step}.
+
+    Args:
+        word: Letters of "abcdefghijklmnop"; it was trained with 3 to 8.
+        beam_size: Of the search.
+    """
+    net = writer()
+    time, ids = _ids(word, LETTERS, _letter, "time")
+    batch = Dim(1, name="batch", kind="batch")
+    ids = expand_dim(ids, batch)
+    _, state = net(ids, spatial_dim=time, state=net.default_initial_state(batch_dims=[batch]))
+    loop = Loop(max_seq_len=len(word) + 1, name="search")
+    loop.state.label = set_sparse_dim(zeros([batch], dtype="int64") + LETTERS.index(">"), _letter)
+    loop.state.net = state
+    for _ in loop:
+        logits, loop.state.net = net(loop.state.label, spatial_dim=single_step_dim, state=loop.state.net)
+        loop.state.label = choice(log_softmax(logits, axis=_letter), axis=_letter, beam_size=beam_size)
+        loop.end(loop.state.label == 0, include_eos=True)
+        labels = loop.stack(loop.state.label)
+    return labels
+
+
+# -- lesson 14 -------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _pairs() -> tuple[Tensor, Tensor]:
+    """Of each letter a key of length 1, {letter, key}, and a value {letter, value}: random, the same every time."""
+    rng = np.random.default_rng(1)
+    keys, values = rng.normal(size=(26, 4)), rng.normal(size=(26, 3))
+    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+    dims = Dim(4, name="key"), Dim(3, name="value")
+    made = (each.astype("float32") for each in (keys, values))
+    return tuple(convert_to_tensor(each, dims=[_of_alphabet, dim]) for each, dim in zip(made, dims))
+
+
+def remember(text: str, keep: float = 1.0, write: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Two memories of lesson 14 that write a text: linear attention and the gated delta rule.
+
+    Each letter writes its value under its key, and then reads with its key.
+
+    Args:
+        text: Letters of the alphabet.
+        keep: What the delta rule keeps of its state in each step, 0 to 1.
+        write: Which part of the correction it writes.
+
+    Returns:
+        What is read {time, value} from each.
+    """
+    time, ids = _ids(text, ALPHABET, _of_alphabet, "time")
+    probe("tokens", ids=ids)  # the names of steps
+    keys, values = (gather(each, indices=ids, axis=_of_alphabet) for each in _pairs())
+    key, value = keys.dims[-1], values.dims[-1]
+    sums = Loop(axis=time, name="linear attention")
+    sums.state.S = zeros([key, value])
+    for _ in sums:
+        now = sums.unstack(keys)
+        sums.state.S = sums.state.S + combine_bc(now, "*", sums.unstack(values))
+        added = sums.stack(matmul(sums.state.S, now, reduce=key))
+    rule = Loop(axis=time, name="delta rule")
+    rule.state.S = zeros([key, value])
+    for _ in rule:
+        now, kept = rule.unstack(keys), rule.state.S * keep
+        missing = rule.unstack(values) - matmul(kept, now, reduce=key)
+        rule.state.S = kept + combine_bc(now, "*", missing * write)
+        corrected = rule.stack(matmul(rule.state.S, now, reduce=key))
+    return added, corrected
