@@ -34,7 +34,7 @@ from rfnb.ops.softmax import log_softmax, softmax
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.search.choice import choice
-from rfnb.trace.probe import probe
+from rfnb.trace.probe import probe, trace_context
 
 STORED = Path(__file__).with_name("lessons.safetensors")
 KEYS, LETTERS, ALPHABET = "1234567890", "#>abcdefghijklmnop", "abcdefghijklmnopqrstuvwxyz"
@@ -103,7 +103,8 @@ def hear(number: str) -> tuple[Tensor, Tensor]:
     frames, frame = merge_dims(heard, dims=[key, sounds.dims[1]], out_dim=Dim(None, name="frame"))
     logits = model.output(model.lstm(frames, spatial_dim=frame))
     probe("tokens", ids=set_sparse_dim(range_over_dim(_label), _label))
-    chances = attended(softmax(logits, axis=_label), axis=_label, target=frame)
+    with trace_context.scope("labels"):
+        chances = attended(softmax(logits, axis=_label), axis=_label, target=frame)
     two, last = Dim(2, name="blank, key"), Dim(1, name="last")
     both = where(range_over_dim(two) == 0, 0, set_sparse_dim(ids, None) + 1, allow_broadcast_all_sources=True)
     pairs, _ = merge_dims(both, dims=[key, two])

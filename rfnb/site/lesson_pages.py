@@ -80,24 +80,27 @@ PAGES = {
 WITHOUT = {"10_transducers": "its lattice is a loop over frames in a loop over labels, and a page runs no nested loops"}
 
 
-def _programs() -> dict[str, tuple[Callable[..., Any], str, dict[str, tuple[float, tuple[float, float, float]]], Any]]:
-    """By model its function, a first text, the numbers with their ranges, and the module whose paths the views have."""
+def _programs() -> dict[
+    str, tuple[Callable[..., Any], str, dict[str, tuple[float, tuple[float, float, float]]], dict[str, Any]]
+]:
+    """By model its function, a first text, the numbers with their ranges, and what is recorded of it."""
     from rfnb.models import lessons, load_g2p
     from rfnb.models.g2p_search import search
 
     model = load_g2p()
     return {
         "g2p": (
-            lambda word, beam_size: search(model, [word], beam_size=beam_size), "parachute", {"beam_size": (5, (1, 12, 1))}, model
+            lambda word, beam_size: search(model, [word], beam_size=beam_size), "parachute", {"beam_size": (5, (1, 12, 1))},
+            {"model": model},
         ),
-        "ctc": (lambda word: lessons.hear(word), "17024", {}, lessons.listener()[0]),
+        "ctc": (lambda word: lessons.hear(word), "17024", {}, {"path": ["labels", "trellis"]}),
         "backwards": (
             lambda word, beam_size: lessons.write_backwards(word, beam_size=beam_size), "hedgehog", {"beam_size": (1, (1, 8, 1))},
-            lessons.writer(),
+            {"model": lessons.writer()},
         ),
         "memory": (
             lambda word, keep, write: lessons.remember(word, keep=keep, write=write), "banana",
-            {"keep": (1.0, (0.0, 1.0, 0.05)), "write": (1.0, (0.0, 1.0, 0.05))}, None,
+            {"keep": (1.0, (0.0, 1.0, 0.05)), "write": (1.0, (0.0, 1.0, 0.05))}, {},
         ),
     }  # fmt: skip
 
@@ -117,9 +120,9 @@ def write_pages(folder: Path) -> None:
     code = (STATIC / "rfnb-page.js").read_text(encoding="utf-8")
     (folder / "rfnb-page.js").write_text(f"globalThis.rfnbPage=()=>{{{code}\n}};rfnbPage();\n", encoding="utf-8")
     card = Path(g2p.__file__).with_suffix(".md").read_text(encoding="utf-8")
-    for model, (fn, text, numbers, module) in _programs().items():
+    for model, (fn, text, numbers, options) in _programs().items():
         fn(text, **{name: value for name, (value, _) in numbers.items()})  # what is cached is made before it is noted
-        made, about, _ = page_of(fn, ("word", text), numbers, {}, record={"model": module} if module else True)
+        made, about, _ = page_of(fn, ("word", text), numbers, {}, record=options)
         program, total = in_text(made)
         (folder / f"{model}.js").write_text(f'globalThis.rfnbPrograms={{"{model}":"{program}"}};\n', encoding="utf-8")
         about["said"] = about["said"].replace("the first text", f"“{text}”")
@@ -127,7 +130,7 @@ def write_pages(folder: Path) -> None:
             if page.model != model:
                 continue
             values = {"word": page.word, **page.numbers}
-            with record(model=module, kinds=(*page.first, "tokens")) as trace:
+            with record(**options, kinds=(*page.first, "tokens")) as trace:
                 fn(**values)
             fields = [{**each, "value": values[each["name"]]} for each in about["fields"]]
             asked = f'<p>{page.asks} <a href="../notebooks/{name}.html">Back to the lesson</a></p>\n'
