@@ -168,9 +168,9 @@ def _pairs() -> tuple[Tensor, Tensor]:
     rng = np.random.default_rng(1)
     keys, values = rng.normal(size=(26, 4)), rng.normal(size=(26, 3))
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
-    dims = Dim(4, name="key"), Dim(3, name="value")
-    made = (each.astype("float32") for each in (keys, values))
-    return tuple(convert_to_tensor(each, dims=[_of_alphabet, dim]) for each, dim in zip(made, dims))
+    made = ((keys, Dim(4, name="key")), (values, Dim(3, name="value")))
+    of_key, of_value = (convert_to_tensor(each.astype("float32"), dims=[_of_alphabet, dim]) for each, dim in made)
+    return of_key, of_value
 
 
 def remember(text: str, keep: float = 1.0, write: float = 1.0) -> tuple[Tensor, Tensor]:
