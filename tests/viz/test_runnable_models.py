@@ -131,7 +131,7 @@ def models():
 
 MODELS = models()
 OF_LESSONS = {
-    "lesson 9: CTC": (lessons.hear, ["17024", "5", "5508", "0123456789"]),
+    "lesson 9: CTC": (lambda text: lessons.hear(text), ["17024", "5", "5508", "0123456789"]),
     "lesson 11: backwards": (lambda text: lessons.write_backwards(text, beam_size=2), TEXTS),
     "lesson 14: memories": (lambda text: lessons.remember(text, keep=0.5, write=0.5), TEXTS),
 }
