@@ -5,6 +5,7 @@ has the line to type.
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import filterfalse
 from typing import Any
 
 import torch
@@ -22,13 +23,12 @@ _PLAIN, _HOLDERS = (bool, int, float, str, type(None)), (dict, OrderedDict, list
 
 def warn_of_lost_modules(model: torch.nn.Module) -> None:
     """Warn about attributes of torch modules, also in lists and dicts, with parameters that torch does not have."""
-    modules = [(path, module) for path, module in model.named_modules() if not hasattr(type(module), "bridged")]
     found: set[int] | None = None
-    for path, module in modules:
-        for name, value in vars(module).items():
-            if (
-                name in _OF_TORCH or type(value) in _PLAIN or (type(value) in _HOLDERS and not value)
-            ):  # nearly all of them
+    for path, module in model.named_modules():
+        own = vars(module)
+        for name in filterfalse(_OF_TORCH.__contains__, () if hasattr(type(module), "bridged") else own):
+            value = own[name]
+            if type(value) in _PLAIN or (type(value) in _HOLDERS and not value):  # nearly all of them
                 continue
             inside = isinstance(value, (list, tuple, dict)) and value
             if not inside and not isinstance(value, (Module, Parameter)):

@@ -164,7 +164,7 @@ def models_of(model: Any, what: str = "record") -> tuple[dict[int, tuple[Any, st
                 'rf.record(model={"encoder": encoder, "decoder": decoder})',
             )
         modules = list(each.named_modules())
-        if not any([hasattr(module, "module_path") for _, module in modules]):  # of a layer above this one
+        if not any([hasattr(type(module), "module_path") for _, module in modules]):  # of a layer above this one
             if attacher_of(each) is None:
                 raise type_error(
                     f"{what}: this model offers no events.",

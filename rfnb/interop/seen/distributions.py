@@ -43,11 +43,11 @@ def output_modules(paths: Mapping[str, nn.Module], names: Any) -> set[int]:
         names: Has the names given by the user.
     """
     embeddings = [module for module in paths.values() if isinstance(module, (nn.Embedding, nn.EmbeddingBag))]
-    apart = {id(part) for module in paths.values() if _says_itself(module) for part in module.modules()}
     weights, sizes = {id(each.weight) for each in embeddings}, {each.num_embeddings for each in embeddings}
-    products = {
-        path: module for path, module in paths.items() if isinstance(module, nn.Linear) and id(module) not in apart
-    }
+    linear = {path: module for path, module in paths.items() if isinstance(module, nn.Linear)}
+    inside = tuple(f"{path}." if path else "" for path, module in paths.items() if _says_itself(module))
+    apart = {id(module) for path, module in linear.items() if path.startswith(inside)}
+    products = {path: module for path, module in linear.items() if id(module) not in apart}
     last = next(reversed(products.values()), None)
     return {
         id(module)

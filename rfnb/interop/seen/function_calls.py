@@ -75,10 +75,20 @@ def _places(modules: Iterable[torch.nn.Module]) -> Iterator[Place]:
         new = _seeing(original, handlers, _changes.get((owner, name))) if here is original else here
         replacements[id(original)] = replacements[id(new)] = new
         yield owner, name, partial(_as_it_is, new)
-    for file in {cls.__module__ for module in modules for cls in type(module).__mro__} & sys.modules.keys():
-        for name, value in list(vars(sys.modules[file]).items()):
-            if id(value) in replacements and (sys.modules[file], name) not in _handlers:
-                yield sys.modules[file], name, partial(_as_it_is, replacements[id(value)])
+    for file in files_of(modules):
+        if replacements.keys().isdisjoint(map(id, list(vars(file).values()))):
+            continue
+        for name, value in list(vars(file).items()):
+            if id(value) in replacements and (file, name) not in _handlers:
+                yield file, name, partial(_as_it_is, replacements[id(value)])
+
+
+def files_of(modules: Iterable[torch.nn.Module]) -> list[Any]:
+    """The files with the classes of these modules, and their base classes."""
+    kinds = {type(module) for module in modules}
+    return [
+        sys.modules[name] for name in {cls.__module__ for kind in kinds for cls in kind.__mro__} & sys.modules.keys()
+    ]
 
 
 def _as_it_is(new: Any, original: Any) -> Any:

@@ -28,7 +28,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import by_rows
 from rfnb.interop.seen.calls import Call, current
-from rfnb.interop.seen.function_calls import _in_model, _unheard, opens
+from rfnb.interop.seen.function_calls import _in_model, _unheard, files_of, opens
 from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, is_told, places_of
 from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.names import Names
@@ -61,10 +61,11 @@ def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
     for name in ("__getitem__", "get_interface"):
         if hasattr(kind, name):
             yield kind, name, _asking
-    for file in {cls.__module__ for module in modules for cls in type(module).__mro__} & sys.modules.keys():
-        for name, value in list(vars(sys.modules[file]).items()):
-            if _EAGER.search(name) and callable(value):
-                yield sys.modules[file], name, _seeing
+    for file in files_of(modules):
+        if "eager_attention_forward" in " ".join(vars(file)):  # in few of them
+            for name, value in list(vars(file).items()):
+                if _EAGER.search(name) and callable(value):
+                    yield file, name, _seeing
 
 
 def _asking(original: Any) -> Any:

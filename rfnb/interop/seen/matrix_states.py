@@ -11,7 +11,6 @@ import copy
 import functools
 import inspect
 import math
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -25,7 +24,7 @@ from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call, current
-from rfnb.interop.seen.function_calls import _in_model, looking, opens
+from rfnb.interop.seen.function_calls import _in_model, files_of, looking, opens
 from rfnb.interop.seen.generate import generating
 from rfnb.interop.seen.linear_recurrences import CONVOLUTIONS, KERNELS, Kernel, Recurrence, joined
 from rfnb.interop.seen.readers import unseen
@@ -53,8 +52,8 @@ def kernels_by_name(modules: list[torch.nn.Module]) -> Undone:
 
 
 def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
-    kinds = {cls for module in modules for cls in type(module).__mro__}
-    for owner in [*kinds, *(sys.modules[name] for name in {cls.__module__ for cls in kinds} & sys.modules.keys())]:
+    kinds = {type(module) for module in modules}
+    for owner in [*{cls for kind in kinds for cls in kind.__mro__}, *files_of(modules)]:
         here = vars(owner).keys()
         table = KERNELS if KERNELS.keys() & here else CONVOLUTIONS
         for name in table.keys() & here:

@@ -43,7 +43,7 @@ def say_inputs(call: Call) -> None:
 def enter(call: Call) -> None:
     """Set the dims of a call's other inputs, before it runs."""
     names, inputs = call.names, call.tensors()
-    state, of = names._layouts.state, names.of if names._now else names._layouts.of
+    state, of = names._layouts.state, names.finds
     known: list[Any] = [of(raw) for _, raw in inputs]
     masked = False
     if len(inputs) == 1 and known[0] is not None and "mask" not in (name := inputs[0][0]) and "len" not in name:
@@ -143,7 +143,7 @@ def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, tuple[Dim, .
         _apply_to_result(call, call.facts.told, outputs)
     if call.facts.is_annotated:
         say_annotated(call, outputs, lambda name, raw: names.of(raw) or _returned(call, raw), returned=True)
-    of = names.of if names._now else names._layouts.of
+    of = names.finds
     return [(name, raw, of(raw) or _returned(call, raw)) for name, raw in outputs]
 
 
