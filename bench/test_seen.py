@@ -5,11 +5,11 @@ get once, are some 20 ms for twelve layers, whatever the width.
 
 It was 1.03 to 1.05 at width 768, and at 256 1.07 to 1.09 for an encoder, 1.09 to 1.12 for a GPT-2, 1.13 to 1.14 for twelve written
 layers, before events were made by whoever looks first: what is done for a call is the same at each width. In instructions of Python a
-pass takes 235,000 more than a plain one for the encoder (was 314,000), 289,000 for a GPT-2 (398,000; 151 calls of modules, each also
-through the wrapper that keeps dynamo away) and 516,000 for twelve written layers (576,000; 85 calls of modules, 264 of torch, of which
-the maps, the look at each call of torch and the loops are most); the first pass in a recording, with opening and closing it, 464,000,
-613,000 and 689,000 (513,000, 708,000 and 725,000). What a recording keeps is memory that the next pass cannot use again: new pages, where
-the system has to give them, are in no ratio here.
+pass takes 237,000 in all for the encoder (of which 27,000 in a plain one; was 314,000), 287,000 for a GPT-2 (50,000; 398,000; 151 calls
+of modules, each also through the wrapper that keeps dynamo away) and 519,000 for twelve written layers (14,000; 576,000; 85 calls of
+modules, 264 of torch, of which the maps, the look at each call of torch and the loops are most); the first pass in a recording, with
+opening and closing it, 464,000, 613,000 and 689,000 (513,000, 708,000 and 725,000). What a recording keeps is memory that the next pass
+cannot use again: new pages, where the system has to give them, are in no ratio here.
 """
 
 from __future__ import annotations
