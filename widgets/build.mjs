@@ -43,7 +43,7 @@ const folders = Object.fromEntries(
 const KINDS = [...list.matchAll(/^  (\w+)(?:: (\w+))?,$/gm)]
   .map(([, kind, name]) => ((folders[kind] = folders[name ?? kind]), kind))
   .filter((kind) => kind !== "group" && kind !== "branches");
-const RUNNING = ["attention", "beams", "control", "group", "states"]; // what a page that runs its model draws
+const RUNNING = ["attention", "beams", "control", "distribution", "group", "states"]; // what a page that runs its model draws
 const only = (...kinds) => ({
   name: "only",
   setup(build) {

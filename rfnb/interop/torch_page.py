@@ -27,7 +27,7 @@ from rfnb.core.place import in_package, place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import is_container, items_of, leaves, map_nested
 from rfnb.interop.tape import tensors_in
-from rfnb.interop.torch_page_calls import ASKED, IN_PLACE, MADE, READ, ROWS, is_one, twin
+from rfnb.interop.torch_page_calls import ASKED, IN_PLACE, MADE, READ, ROWS, WHOLE, is_one, twin
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.expand import expand_dim, squeeze
 from rfnb.ops.gather import gather
@@ -36,6 +36,7 @@ from rfnb.trace.probe import trace_context
 from rfnb.viz.runnable.call_notes import Notes
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+FOLDERS = (_TORCH,)
 _UNCHECKED = {f"has_torch_function{name}": lambda *_: False for name in ("", "_unary", "_variadic")}
 _OPENED = ("torch.nn.functional", "torch.functional")  # whose functions consist of calls of torch
 _LIST = ", ".join(sorted(name for name in ROWS if name[0] != "_"))
@@ -217,10 +218,10 @@ class Counterparts(TorchFunctionMode):
     def shared(self, shapes: Sequence[Sequence[Dim]], taken: Sequence[Dim] = ()) -> list[Dim]:
         """The dims of a result as torch broadcasts operands with these dims; none of `taken`."""
         order: list[Dim] = []
-        for place in range(-max(map(len, shapes), default=0), 0):
+        for place in range(-1, -max(map(len, shapes), default=0) - 1, -1):
             there = [dims[place] for dims in shapes if len(dims) >= -place]
             dim = next((dim for dim in there if not is_one(dim)), there[0])
-            order.append(twin(dim) if any(dim is each for each in (*order, *taken)) else dim)
+            order.insert(0, twin(dim) if any(dim is each for each in (*order, *taken)) else dim)
         return order
 
     def fitted(self, value: Tensor, wanted: Sequence[Dim]) -> Tensor:
@@ -252,6 +253,12 @@ class Counterparts(TorchFunctionMode):
 
         return [self.fitted(each, wanted(each)) if isinstance(each, Tensor) else each for each in arrays], order
 
+    def at_least(self, dim: Dim, least: int) -> None:
+        """Limit the sizes of a dim to those for which torch makes the call."""
+        self.notes.is_decided = False
+        self.notes.limit(dim, least, None, None)
+        self.notes.is_decided = True
+
     def reversed(self, value: Tensor, axis: Dim) -> Tensor:
         """The entries along an axis from the last one on."""
         last = reduce_max(self.places(axis), axis=axis)
@@ -281,7 +288,7 @@ class Counterparts(TorchFunctionMode):
         if name == "__set__" or name in ASKED:
             return func(*args, **kwargs)
         followed = any(map(self.is_followed, tensors_in([args, kwargs]))) or _has_length((args, kwargs))
-        if not followed and name not in MADE:
+        if not followed and (name not in MADE or sys._getframe(1).f_code.co_filename.startswith(_TORCH)):
             return func(*args, **kwargs)
         if name in ("shape", "size"):
             return self._sizes(func, args, kwargs)
@@ -289,13 +296,20 @@ class Counterparts(TorchFunctionMode):
         try:
             if name in READ:
                 raise self.refuse(*READ[name])
-            if func.__class__ is FunctionType and func.__module__ in _OPENED and func not in self._open:
+            if (
+                func.__class__ is FunctionType
+                and func.__module__ in _OPENED
+                and func not in self._open
+                and name not in WHOLE
+            ):
                 return self._inside(func, args, kwargs)
             plain = IN_PLACE.get(name, name[:-1] if name.endswith("_") and not name.endswith("__") else name)
             row = ROWS.get(plain)
             if row is None:
                 raise self.refuse()
-            return self._both(func, row, plain != name or kwargs.get("inplace", False), args, kwargs)
+            return self._both(
+                func, row, name in IN_PLACE or plain != name or kwargs.get("inplace", False), args, kwargs
+            )
         finally:
             self.name = outer
 
@@ -333,7 +347,8 @@ class Counterparts(TorchFunctionMode):
                 raise self.refuse(f"{self.name} of torch, which changes an array in place")
             if in_place:
                 made = row(self, *args, **{name: value for name, value in kwargs.items() if name != "inplace"})
-                result = func(*args, **kwargs)
+                result = func(*_plain(args), **_plain(kwargs))
+                result = args[0] if result is None else result
             else:
                 result = func(*_plain(args), **_plain(kwargs))
                 made = row(self, *args, **kwargs)
@@ -345,7 +360,9 @@ class Counterparts(TorchFunctionMode):
     def _pair(self, result: Any, made: Any) -> None:
         """Record the counterparts of results, which have their values."""
         raws, values = list(tensors_in(result)), [leaf for _, leaf in leaves(made) if isinstance(leaf, Tensor)]
-        for raw, value in zip(raws, values, strict=False):
+        if len(raws) != len(values):
+            raise self.refuse()
+        for raw, value in zip(raws, values):
             self._check(raw, value, f"{self.name} of torch as it is called here")
             if not self.notes.is_constant(value):
                 self.put(raw, value)

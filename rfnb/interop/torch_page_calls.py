@@ -16,13 +16,14 @@ import torch
 import rfnb.ops.math as own
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor
+from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.nn.attention.weight_hook import attended
 from rfnb.ops import reduce as reductions
 from rfnb.ops.cast import cast as cast_to
 from rfnb.ops.concat import concat, split
 from rfnb.ops.const import convert_to_tensor, full, ones_like, zeros_like
 from rfnb.ops.cumsum import cumsum
+from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.expand import expand_dim, squeeze
 from rfnb.ops.gather import gather
 from rfnb.ops.linear import linear
@@ -81,7 +82,12 @@ MADE = set(
     """tensor as_tensor from_numpy asarray arange zeros ones full eye zeros_like ones_like full_like new_zeros new_ones new_full
     new_tensor scalar_tensor""".split()
 )
-IN_PLACE = {f"__i{name}__": name for name in "add sub mul pow".split()} | {"__itruediv__": "div"}
+WHOLE = {"embedding_bag"}  # functions of torch in Python that have a row
+IN_PLACE = (
+    {"__setitem__": "__setitem__"}
+    | {f"__i{name}__": name for name in "add sub mul pow".split()}
+    | {"__itruediv__": "div"}
+)
 SAME = """contiguous clone detach cpu cuda requires_grad_ alias data positive __deepcopy__ lift_fresh view_as_real_""".split()
 for _name in SAME:
     ROWS[_name] = lambda c, x, *_, **__: c.of(x)
@@ -144,6 +150,15 @@ def _gelu(c: Any, x: Any, approximate: str = "none") -> Tensor:
     if approximate == "none":
         return own.gelu(x)
     return x * 0.5 * (own.tanh((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)) + 1.0)
+
+
+@row("erf")
+def _erf(c: Any, x: Any) -> Tensor:
+    """By `gelu`, which contains it; close to 0 by its series."""
+    x = own.maximum(own.minimum(c.of(x), 6.0), -6.0)
+    near, z, square = own.abs(x) < 0.1, x * math.sqrt(2), x * x
+    series = x * ((square * (square * (0.1 - square / 42) - 1 / 3) + 1.0) * (2 / math.sqrt(math.pi)))
+    return where(near, series, own.gelu(z) * 2 / where(near, 1.0, z) - 1.0)
 
 
 @row("softplus")
@@ -532,30 +547,40 @@ def _unbind(c: Any, x: Any, dim: int = 0) -> Any:
 # -- parts -----------------------------------------------------------------------------------------------------------------
 
 
+def _indices(c: Any, x: Any, index: Any) -> list[Any]:
+    """What an index consists of; arrays as counterparts, of known bools the places that are set."""
+    items: list[Any] = []
+    for item in index if isinstance(index, tuple) else [index]:
+        array = torch.as_tensor(item, device="cpu") if isinstance(item, list) else item
+        if not isinstance(array, torch.Tensor) or array.dtype is not torch.bool:
+            items.append(c.of(array) if isinstance(array, torch.Tensor) else array)
+        elif c.is_followed(array):
+            raise c.refuse(
+                "an index of bools",
+                "How much it leaves depends on the text: `torch.where(mask, x, 0.0)` keeps the shape, as do sums over it. ",
+            )
+        else:
+            items += map(c.of, array.nonzero(as_tuple=True))
+    return items
+
+
 @row("__getitem__")
 def _item(c: Any, x: Any, index: Any) -> Tensor:
-    items = list(index) if isinstance(index, tuple) else [index]
-    items = [
-        c.of(torch.as_tensor(item, device="cpu"))
-        if isinstance(item, list)
-        else c.of(item)
-        if isinstance(item, torch.Tensor)
-        else item
-        for item in items
-    ]
+    items = _indices(c, x, index)
     value = c.of(x)
-    arrays = [item for item in items if isinstance(item, Tensor)]
-    if len(arrays) > 1 or any(item.dtype == "bool" for item in arrays):
-        raise c.refuse(
-            "an index of several arrays, or of bools",
-            "One array of integers is looked up; `torch.where` chooses by bools. ",
-        )
+    arrays = [at for at, item in enumerate(items) if isinstance(item, Tensor)]
+    if len(arrays) > 1:
+        if not all(isinstance(item, (Tensor, int)) for item in items[arrays[0] : arrays[-1]]):
+            raise c.refuse("an index of several arrays with other axes between them")
+        together, shared = c.aligned(*(items[at] for at in arrays))
+        for at, item in zip(arrays, together):
+            items[at] = c.whole(item, shared)
     used = sum(item is not None and item is not Ellipsis for item in items)
     if Ellipsis not in [item for item in items if not isinstance(item, Tensor)]:
         items.append(Ellipsis)
     at = next(place for place, item in enumerate(items) if item is Ellipsis)
     items[at : at + 1] = [slice(None)] * (len(value.dims) - used)
-    left, order = list(value.dims), list[Dim]()
+    left, order, shared = list(value.dims), list[Dim](), list[Dim]()
     for item in items:
         if item is None:
             order.append(Dim(1, name="one"))
@@ -563,16 +588,47 @@ def _item(c: Any, x: Any, index: Any) -> Tensor:
             continue
         axis = left.pop(0)
         if isinstance(item, Tensor):
-            if any(own is dim for own in item.dims for dim in value.dims):
-                item = c.renamed(item, [twin(dim) for dim in item.dims])
-            value = gather(value, indices=item, axis=axis)
-            order += item.dims
+            if not shared:
+                shared = [twin(dim) if any(dim is each for each in value.dims) else dim for dim in item.dims]
+                order += shared
+            if bool((item._raw < 0).any()):  # counted from the end
+                item = where(item < 0, item + (reductions.reduce_max(c.places(axis), axis=axis) + 1), item)
+            value = gather(value, indices=c.renamed(item, shared), axis=axis)
         elif isinstance(item, slice):
             value, made = _cut(c, value, axis, item)
             order.append(made)
         else:
             value = _entry(c, value, axis, item)
     return c.ordered(value, order)
+
+
+@row("__setitem__")
+def _set_item(c: Any, x: Any, index: Any, new: Any) -> Tensor:
+    """The array with other entries in one place of some axes; or where bools say so."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    value = c.of(x)
+    if len(items) == 1 and isinstance(items[0], torch.Tensor) and items[0].dtype is torch.bool:
+        return _where(c, items[0], new, x)
+    if any(item is Ellipsis for item in items):
+        at = next(at for at, item in enumerate(items) if item is Ellipsis)
+        items[at : at + 1] = [slice(None)] * (len(value.dims) - len(items) + 1)
+    whole, here = list(value.dims), c.of(torch.tensor(True))
+    for axis, item in zip(value.dims, items):
+        if isinstance(item, slice) and item == slice(None):
+            continue
+        if not isinstance(item, int):
+            raise c.refuse(
+                "an array of which more than one entry of an axis is set", "Set whole axes, or one entry of an axis. "
+            )
+        place = (
+            combine_bc(reductions.reduce_max(c.places(axis), axis=axis), "add", item + 1) if item < 0 else c.of(item)
+        )
+        here = combine_bc(here, "logical_and", compare_bc(c.places(axis), "==", place))
+        whole.remove(axis)
+    given = c.of(new)
+    if isinstance(given, Tensor):
+        given = c.fitted(given, whole) if given.dims else given
+    return c.whole(_cast(c, where(here, given, value, allow_broadcast_all_sources=True), x.dtype), list(value.dims))
 
 
 def _entry(c: Any, value: Tensor, axis: Dim, at: Any) -> Tensor:
@@ -594,7 +650,8 @@ def _cut(c: Any, value: Tensor, axis: Dim, part: Any) -> tuple[Tensor, Dim]:
         return value, axis
     sizes = [each for each in (start, stop, step) if not (each is None or type(each) is int)]
     if not sizes:
-        return sliced(value, axis=axis, start=start, end=stop, step=step, out_dim=Dim(None, name="axis"))
+        out = Dim(len(range(*part.indices(axis.extent))), name="axis")
+        return sliced(value, axis=axis, start=start, end=stop, step=step, out_dim=out)
     begin, end, by = part.indices(axis.extent)
     if step not in (None, 1):
         raise c.refuse("a slice with a step and a size")
@@ -646,6 +703,29 @@ def _embedding(c: Any, weight: Any, indices: Any, *_: Any, **__: Any) -> Tensor:
     return c.ordered(gather(table, indices=ids, axis=table.dims[0]), [*ids.dims, table.dims[1]])
 
 
+@row("embedding_bag")
+def _embedding_bag(
+    c: Any, x: Any, weight: Any, offsets: Any = None, *_: Any, mode: str = "mean", per_sample_weights: Any = None,
+    include_last_offset: bool = False, padding_idx: int | None = None, **__: Any,
+) -> Tensor:  # fmt: skip
+    if (offsets is not None and offsets.numel() != 1 + include_last_offset) or (
+        padding_idx is not None and mode == "max"
+    ):
+        raise c.refuse("embedding_bag of torch with several bags in a row, or with the maximum of padded ones")
+    ids = c.of(x)
+    rows = _embedding(c, weight, x)
+    axis, order = ids.dims[-1], [*ids.dims[:-1], rows.dims[-1]]
+    if per_sample_weights is not None:
+        rows = rows * c.renamed(c.of(per_sample_weights), list(ids.dims))
+    if mode == "max":
+        return _front(c, c.ordered(reductions.reduce_max(rows, axis=axis), order), 2 - len(order))
+    real = ones_like(cast_to(ids, "float32")) if padding_idx is None else cast_to(ids != padding_idx, "float32")
+    found = reductions.reduce_sum(rows * real, axis=axis)
+    if mode == "mean":
+        found = found / own.maximum(reductions.reduce_sum(real, axis=axis), 1.0)
+    return _front(c, c.ordered(found, order), 2 - len(order))
+
+
 @row("flip")
 def _flip(c: Any, x: Any, *dims: Any) -> Tensor:
     value = c.of(x)
@@ -689,8 +769,12 @@ def _kept(c: Any, value: Tensor, before: Sequence[Dim], over: Sequence[Dim], kee
     return c.ordered(value, order)
 
 
+def _argmin(value: Tensor, axis: Any) -> Tensor:
+    return reductions.reduce_argmax(-value, axis=axis)
+
+
 def _reduced(name: str, pair: bool = False) -> Row:
-    fn = getattr(reductions, f"reduce_{name}")
+    fn: Any = _argmin if name == "argmin" else getattr(reductions, f"reduce_{name}")
 
     def made(
         c: Any, x: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None, **_: Any
@@ -702,7 +786,7 @@ def _reduced(name: str, pair: bool = False) -> Row:
             value = cast_to(value, "int64")
         over = _over(value, dim if axis is None else axis)
         flat = value
-        if name in ("argmax",) and len(over) > 1:
+        if name.startswith("arg") and len(over) > 1:
             flat = _shaped(c, value, [math.prod(x.shape)])
             over, before = list(flat.dims), flat.dims
         else:
@@ -710,16 +794,30 @@ def _reduced(name: str, pair: bool = False) -> Row:
         out = _kept(c, fn(flat, axis=over if len(over) > 1 else over[0]) if over else flat, before, over, keepdim)
         if not pair or dim is None:
             return out
-        return (
-            [out, _kept(c, reductions.reduce_argmax(value, axis=over[0]), before, over, keepdim)]
-            if name == "max"
-            else [out]
-        )
+        which: Any = reductions.reduce_argmax if name == "max" else _argmin
+        return [out, _kept(c, which(value, axis=over[0]), before, over, keepdim)]
 
     return made
 
 
-for _name in ("sum", "mean", "logsumexp", "any", "all", "argmax"):
+@row("topk")
+def _topk(c: Any, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    value = c.of(x)
+    order = list(value.dims)
+    axis, order[dim] = order[dim], Dim(int(k), name="best")
+    best, places, _ = reductions.top_k(value if largest else -value, axis=axis, k_dim=order[dim])
+    assert isinstance(places, Tensor)
+    return [c.ordered(best if largest else -best, order), c.ordered(set_sparse_dim(places, None), order)]
+
+
+@row("sort")
+def _sort(c: Any, x: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+    if not is_one(c.of(x).dims[dim]):
+        raise c.refuse("sort of torch", "`topk` gives the first ones in order. ")
+    return [c.of(x), new_tensor(torch.zeros_like(x, dtype=torch.int64), c.of(x).dims)]  # a batch of one, by length
+
+
+for _name in ("sum", "mean", "logsumexp", "any", "all", "argmax", "argmin"):
     ROWS[_name] = _reduced(_name)
 ROWS["max"], ROWS["min"] = _reduced("max", True), _reduced("min", True)
 ROWS["amax"], ROWS["amin"] = _reduced("max"), _reduced("min")
@@ -771,11 +869,17 @@ def _attending(weights: Tensor, dims: Sequence[Dim], axis: Dim) -> Tensor:
 # -- products --------------------------------------------------------------------------------------------------------------
 
 
+def _summed(dim: Dim, others: Sequence[Dim]) -> Dim:
+    """A dim that is summed over, or another one if the result has it: so results have the same dims in each turn of a loop."""
+    return twin(dim) if any(dim is each for each in others) else dim
+
+
 @row("matmul", "__matmul__", "bmm", "mm", "mv", "dot")
 def _matmul(c: Any, a: Any, b: Any, **_: Any) -> Tensor:
     one, two = c.of(a), c.of(b)
     inner = one.dims[-1]
     rows, cols = [list(each) for each in (one.dims[-2:-1], two.dims[-1:] if len(two.dims) > 1 else ())]
+    inner = _summed(inner, [*rows, *cols])
     order = c.shared([one.dims[:-2], two.dims[:-2]], [inner])
     taken = [*order, inner]
     rows = [twin(dim) if any(dim is each for each in taken) else dim for dim in rows]
@@ -788,7 +892,9 @@ def _matmul(c: Any, a: Any, b: Any, **_: Any) -> Tensor:
 @row("linear")
 def _linear(c: Any, x: Any, weight: Any, bias: Any = None) -> Tensor:
     value, table = c.of(x), c.of(weight)
-    inner, out = value.dims[-1], table.dims[0]
+    out = table.dims[0]
+    inner = _summed(value.dims[-1], [out])
+    value = c.renamed(value, [*value.dims[:-1], inner])
     if any(out is dim for dim in value.dims):
         out = twin(out)
     table = c.renamed(table, [out, inner])
@@ -821,11 +927,12 @@ def _einsum(c: Any, equation: str, *operands: Any) -> Tensor:
         raise c.refuse(f"einsum of torch with {equation!r}", "Each letter is one axis, once in each operand. ")
     dims: dict[str, Dim] = {}
     values = []
-    for part, operand in zip(parts, operands):
-        value = c.of(operand)
-        for letter, dim in zip(part, value.dims):
-            if letter not in dims:
-                dims[letter] = twin(dim) if any(dim is each for each in dims.values()) else dim
+    arrays = [c.of(operand) for operand in operands]
+    for is_kept in (True, False):  # those of the result first
+        for letter, dim in [pair for part, value in zip(parts, arrays) for pair in zip(part, value.dims)]:
+            if letter not in dims and (letter in output) is is_kept:
+                dims[letter] = _summed(dim, list(dims.values()))
+    for part, value in zip(parts, arrays):
         values.append(c.renamed(value, [dims[letter] for letter in part]))
     found, letters = values[0], set(parts[0])
     for number, (part, value) in enumerate(zip(parts[1:], values[1:]), 2):
@@ -891,53 +998,80 @@ def _batch_norm(
     return _scaled(c, (value - mean) * own.rsqrt(var + eps), weight, bias, axes, value.dims)
 
 
-@row("conv1d")
-def _conv1d(
+def _each_axis(value: Any, count: int) -> list[Any]:
+    """An option of a call for each axis."""
+    values = list(value) if isinstance(value, (tuple, list)) else [value]
+    return values * count if len(values) == 1 else values
+
+
+def _windows(
+    c: Any, value: Tensor, axis: Dim, width: int, stride: int, dilation: int, sides: tuple[int, int], filling: float
+) -> tuple[Tensor, Dim, Dim]:
+    """What a window that moves along an axis contains: the value, the dim of the places of the window, that of the entries in it."""
+    around, longer = dilation * (width - 1), axis
+    if around >= sum(sides):
+        c.at_least(axis, around + 1 - sum(sides))
+    if any(sides):
+        value, (longer,) = pad(value, axes=[axis], padding=[sides], value=filling)
+    made, taps = axis, Dim(width, name="taps")
+    begins = c.places(made)
+    if stride > 1 or sum(sides) != around:  # as many as there are, for each length
+        made = Dim(None, name="axis")
+        begins, made = sliced(c.places(longer), axis=longer, end=-around or None, step=stride, out_dim=made)
+    return gather(value, indices=combine_bc(begins, "add", c.places(taps) * dilation), axis=longer), made, taps
+
+
+@row("conv1d", "conv2d", "conv3d")
+def _conv(
     c: Any, x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
-    stride, dilation = (each if isinstance(each, int) else each[0] for each in (stride, dilation))
-    value, filters = c.of(x), c.of(weight)
-    if groups != 1 or len(value.dims) != 3:
-        raise c.refuse("conv1d of torch with groups, or without a batch")
-    (rows, channels, time), (out, _, width) = value.dims, filters.dims
-    around = dilation * (width.extent - 1)
-    if padding == "same":
-        sides = around // 2, around - around // 2
+    filters = c.of(weight)
+    out, per, *widths = filters.dims
+    value = _front(c, c.of(x), len(filters.dims) - x.ndim)
+    rows, channels, *axes = value.dims
+    steps, wider = _each_axis(stride, len(axes)), _each_axis(dilation, len(axes))
+    made, taps = [], []
+    for axis, width, step, by, on_side in zip(axes, widths, steps, wider, _each_axis(padding, len(axes))):
+        around = by * (width.extent - 1)
+        sides = (
+            (around // 2, around - around // 2) if on_side == "same" else (0 if on_side == "valid" else on_side,) * 2
+        )
+        value, new, own = _windows(c, value, axis, width.extent, step, by, sides, 0.0)
+        made.append(new)
+        taps.append(own)
+    if groups == 1:
+        found = matmul(value, c.renamed(filters, [out, channels, *taps]), reduce=[channels, *taps])
     else:
-        by = 0 if padding == "valid" else padding if isinstance(padding, int) else padding[0]
-        sides = by, by
-    longer = time
-    if any(sides):
-        value, (longer,) = pad(value, axes=[time], padding=[sides], value=0.0)
-    count = (time.extent + sum(sides) - around - 1) // stride + 1
-    made = time if stride == 1 and sum(sides) == around else Dim(count, name="axis")
-    taps = twin(width)
-    places = combine_bc(c.places(made) * stride, "add", c.places(taps) * dilation)
-    windows = gather(value, indices=places, axis=longer)
-    found = matmul(windows, c.renamed(filters, [out, channels, taps]), reduce=[channels, taps])
+        group, inner, each = (Dim(size, name="axis") for size in (groups, per.extent, out.extent // groups))
+        value = split_dims(value, axis=channels, dims=[group, inner])
+        filters = split_dims(c.renamed(filters, [out, inner, *taps]), axis=out, dims=[group, each])
+        found, out = merge_dims(matmul(value, filters, reduce=[inner, *taps]), dims=[group, each])
     if bias is not None:
         found = found + c.renamed(c.of(bias), [out])
-    return c.ordered(found, [rows, out, made])
+    found = c.ordered(found, [rows, out, *made])
+    return found if x.ndim == weight.ndim else squeeze(found, axis=rows)
 
 
-@row("max_pool1d", "avg_pool1d", "adaptive_avg_pool1d", "adaptive_max_pool1d")
+@row(*(f"{kind}_pool{count}d" for kind in ("max", "avg", "adaptive_avg", "adaptive_max") for count in (1, 2, 3)))
 def _pool(c: Any, x: Any, size: Any, stride: Any = None, padding: Any = 0, *others: Any, **options: Any) -> Any:
-    size, stride, padding = (
-        each[0] if isinstance(each, (tuple, list)) and each else each for each in (size, stride, padding)
-    )
-    value = c.of(x)
-    axis = value.dims[-1]
-    over = reductions.reduce_max if "max" in c.name else reductions.reduce_mean
+    value, count, is_max = c.of(x), int(c.name[-2]), "max" in c.name
+    axes = list(value.dims[-count:])
+    over = reductions.reduce_max if is_max else reductions.reduce_mean
     if c.name.startswith("adaptive"):
-        if size != 1:
+        if any(each != 1 for each in _each_axis(size, count)):
             raise c.refuse(f"{c.name} of torch to {size} entries")
-        return _kept(c, over(value, axis=axis), value.dims, [axis], True)
-    if padding or any(others) or any(options.values()):
-        raise c.refuse(f"{c.name} of torch with padding or other options")
-    stride = stride or size
-    made, taps = Dim((axis.extent - size) // stride + 1, name="axis"), Dim(size, name="taps")
-    places = combine_bc(c.places(made) * stride, "add", c.places(taps))
-    return c.ordered(over(gather(value, indices=places, axis=axis), axis=taps), [*value.dims[:-1], made])
+        return _kept(c, over(value, axis=axes), value.dims, axes, True)
+    sides = _each_axis(padding, count)
+    if any(other not in (False, None, 1, (1,) * count) for other in (*others, *options.values())) or (
+        any(sides) and not is_max
+    ):
+        raise c.refuse(f"{c.name} of torch with these options", "It has a size and a stride, `max` also padding. ")
+    order, taps = list(value.dims), []
+    steps = _each_axis(stride or size, count)
+    for at, (axis, width, step, by) in enumerate(zip(axes, _each_axis(size, count), steps, sides), len(order) - count):
+        value, order[at], own = _windows(c, value, axis, width, step, 1, (by, by), -math.inf)
+        taps.append(own)
+    return c.ordered(over(value, axis=taps), order)
 
 
 @row("scaled_dot_product_attention")
@@ -1028,12 +1162,10 @@ def _cell(c: Any, x: Any, state: Any, *weights: Any) -> Any:
 
 
 @row("lstm", "gru", "rnn_tanh", "rnn_relu")
-def _recurrent(
-    c: Any, x: Any, state: Any, weights: Any, has_biases: bool, num_layers: int, dropout: float, training: bool, bidirectional: bool,
-    batch_first: bool = False, *_: Any,
-) -> Any:  # fmt: skip
-    if not isinstance(weights, (list, tuple)) or isinstance(dropout, (list, tuple)):
-        raise c.refuse(f"{c.name} of torch over a packed sequence", "A page has one sequence without padding. ")
+def _recurrent(c: Any, x: Any, *given: Any) -> Any:
+    packed = isinstance(given[2], (list, tuple))  # the first one is then the sizes of batches, which are all 1
+    state, weights, has_biases, num_layers, dropout, training, bidirectional, *first = given[1:] if packed else given
+    batch_first = bool(first and first[0])
     if dropout and training and num_layers > 1:
         raise c.refuse(
             "dropout of torch in training", "A page computes as in evaluation, so call `model.eval()` first.\n"
@@ -1053,6 +1185,8 @@ def _recurrent(
             at = layer * ways + way
             given = weights[at * per : (at + 1) * per]
             begin = [gather(each, indices=at, axis=each.dims[0]) for each in states]
+            if packed:
+                begin = [squeeze(each, axis=each.dims[0]) for each in begin]
             units = twin(begin[0].dims[-1])
             begin = [c.fitted(each, [*rows, units]) for each in begin]
             cell = _Cell(c, c.name, given, units, value.dims[-1])
@@ -1065,7 +1199,38 @@ def _recurrent(
             value, units = concat(*outs)
         order = [time, units] if flat else [*rows, time, units] if batch_first else [time, *rows, units]
         value = c.whole(value, order)
-    return [value, *(_stack(c, found) for found in lasts)]
+    ends = [_stack(c, found) for found in lasts]
+    return [value, *(_with(c, each, 1) if packed else each for each in ends)]
+
+
+@row("_pack_padded_sequence")
+def _pack(c: Any, x: Any, lengths: Any, batch_first: bool = False) -> Any:
+    value = c.of(x)
+    rows, time = value.dims[:2] if batch_first else value.dims[1::-1]
+    if not is_one(rows):
+        raise c.refuse(
+            "pack_padded_sequence of torch over several sequences", "A page has one sequence without padding. "
+        )
+    return [
+        squeeze(value, axis=rows),
+        new_tensor(torch.ones(time.extent, dtype=torch.int64), (time,)),
+    ]  # torch reads these
+
+
+@row("_pad_packed_sequence")
+def _unpack(c: Any, x: Any, counts: Any, batch_first: bool, filling: float, length: int) -> Any:
+    value = c.of(x)
+    time = value.dims[0]
+    lengths = reductions.reduce_max(c.places(time), axis=time) + 1
+    return [_with(c, value, 0 if batch_first else 1), _with(c, lengths, 0)]
+
+
+@row("pad_sequence")
+def _pad_sequence(c: Any, sequences: Any, batch_first: bool = False, *_: Any, **__: Any) -> Tensor:
+    (x,) = sequences if len(sequences) == 1 else [None]
+    if x is None:
+        raise c.refuse("pad_sequence of torch over several sequences", "A page has one sequence without padding. ")
+    return _with(c, c.of(x), 0 if batch_first else 1)
 
 
 def _run(

@@ -22,6 +22,12 @@ _PAGE_STYLE = (
     "@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}}"
     "h1{font:600 18px/1.3 system-ui,sans-serif;margin:0 0 12px}section{margin:0 0 20px}pre{white-space:pre-wrap}"
     ".rfnb-picture{overflow-x:auto}"
+    # said where no script has taken it away
+    ".rfnb-page-still{font-weight:600;animation:rfnb-page-still 0s 3s both}@keyframes rfnb-page-still{from{visibility:hidden}}"
+)
+_STILL = (
+    "This is a picture of what the page shows: its script has not run. The browser is too old for it or allows no scripts, "
+    "or the file is damaged; save it again."
 )
 
 
@@ -117,12 +123,13 @@ def write_page(
         scripts, allowed = f"<script>{code}</script>", _hash_of(code)
     else:
         scripts, allowed = "".join(f'<script src="{name}"></script>' for name in script), "'self' file:"
+    still = f'<p class="rfnb-page-still">{_STILL}</p>\n' if runs else ""  # first, so that a file that was cut has it
     # An explicit body: without it browsers move the sections into the head, and nothing is shown.
     page = (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">{_policy(allowed, runs)}<title>{escape(line(title))}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_PAGE_STYLE}\n{style}</style></head>\n<body>\n"
-        f'<main class="rfnb-page">\n<h1>{escape(line(title))}</h1>\n{body}\n</main>\n'
+        f"<style>{_PAGE_STYLE}</style></head>\n<body>\n"
+        f'<main class="rfnb-page">\n<h1>{escape(line(title))}</h1>\n{still}<style>{style}</style>\n{body}\n</main>\n'
         f"{scripts}\n</body>\n</html>\n"
     )
     write_whole(path, page.encode("utf-8"))

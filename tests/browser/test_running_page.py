@@ -218,7 +218,10 @@ def test_an_older_browser_computes_the_same(opened, old):
     assert [(row[1].strip(), row[2].strip()) for row in best(page)] == wanted
 
 
-CUT = {"in the program": 'class="rfnb-program"', "in the picture": "data:image", "in the script": "<script>"}
+CUT = {
+    "in the style sheet": "</p>\n<style>", "in the picture": "data:image", "in the program": 'class="rfnb-program"',
+    "in the script": "<script>",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("where", CUT)

@@ -455,7 +455,9 @@ class Drawn:
     def ordered(self):
         x = self.pick(None, lambda value: value.dims)
         (axis,) = self.axis(x)
-        code = self.random.choice([f"rf.cumsum({x}, spatial_dim={axis})", f"rf.reverse_sequence({x}, axis={axis})"])
+        code = self.one_of([
+            f"rf.cumsum({x}, spatial_dim={axis})", f"rf.reverse_sequence({x}, axis={axis})", f"rf.top_k({x}, axis={axis}, k_dim=two)[0]",
+        ], "ordered")  # fmt: skip
         return self.line(f"{(v := self.new())} = {code}", v)
 
     def sparse(self):

@@ -202,6 +202,8 @@ OPS = {
     "whole numbers": of_rows(lambda x, time: (rf.cast(x * 9, "int32") // 2 + 1) * 2.5),
     "dot_attention": of_rows(lambda x, time: rf.dot_attention(rf.reduce_mean(x, axis=time), x, rf.matmul(x, Y, reduce=feat), key_dim=feat, axis=time)),  # noqa: E501
     "LSTM": of_rows(of_lstm),
+    "top_k": of_rows(lambda x, time: rf.top_k(x, axis=feat, k=3)[0], EDGES),
+    "places of top_k": of_rows(lambda x, time: rf.top_k(x, axis=feat, k_dim=two)[1]),
 }  # fmt: skip
 
 
@@ -374,7 +376,7 @@ def changing(text):
 
 
 REFUSED = {
-    "an op that there is not": (of_rows(lambda x, time: rf.top_k(x, axis=feat, k=2)[0]), "cannot run top_k"),
+    "an op that there is not": (of_rows(lambda x, time: rf.sort(x, axis=feat)[0]), "cannot run sort"),
     "loops in each other": (in_each_other, 'the loop "inner" inside of "outer"'),
     "steps that differ": (changing, 'cannot run loop "changing": its steps are not the same'),
     "a number of the letters": (of_rows(lambda x, time: x * float(len({*time.name}) + time.extent**2)), "depends on the text"),
@@ -397,6 +399,21 @@ def test_what_a_page_cannot_run_is_refused_by_name(name):
 def test_a_text_that_cannot_be_read_is_said(programs, text, words, tmp_path):
     (answer,) = run_in_node({"tanh": programs["tanh of X"]}, [text], tmp_path)["tanh"]["answers"]
     assert words in answer["error"]
+
+
+@pytest.mark.parametrize("text", ["ab", "hhhhhhhh"])
+def test_whole_numbers_beyond_32_bits_are_said(text, tmp_path):
+    """Powers of the number of letters: in a page they would silently be other numbers."""
+
+    def fn(text):
+        time, ids = read(text)
+        return rf.cumsum(rf.cast(ids, "int64") ** 5, spatial_dim=time) * 20000
+
+    (answer,) = run_in_node({"it": PageProgram.of(fn, "abcd")}, [text], tmp_path)["it"]["answers"]
+    assert ("error" in answer) == (text != "ab")
+    assert text == "ab" or "more than 32 bits" in answer["error"]
+    with pytest.raises(TypeError, match="whole numbers of more than 32 bits"):
+        PageProgram.of(lambda text: fn(text) * 20000, "hhhh")
 
 
 def test_a_page_has_the_ops_that_a_program_may_have():

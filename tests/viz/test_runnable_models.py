@@ -199,6 +199,8 @@ def test_the_views_of_a_page_have_the_values_that_python_draws(name, tmp_path):
             ):
                 continue  # of one step Python draws all layers in one view
             assert text in seq["label"]
+            if part.kind == "distribution":  # of what the function returns: `test_runnable_torch.py`
+                continue
             if part.kind == "attention" and name == "lesson 9: CTC":
                 assert seq["cols"] == list("-" + lessons.KEYS)  # of the vocabulary
             if part.kind == "beams":

@@ -14,9 +14,12 @@ from viz.runnable import run_in_node, views_in_node
 
 import rfnb as rf
 from rfnb.core.errors import parts_of as parts_of_error
+from rfnb.interop.tape import tensors_in
 from rfnb.interop.torch_page_calls import ROWS
 from rfnb.viz import trace_page
+from rfnb.viz.distribution.spec import spec as distribution_spec
 from rfnb.viz.group.spec import parts_of
+from rfnb.viz.runnable.output_views import dims_of
 from rfnb.viz.runnable.page import page_of
 from rfnb.viz.runnable.program import PageProgram
 
@@ -147,6 +150,59 @@ class Bag(nn.Module):
         return F.log_softmax(self.net(torch.cat((x.sum(1) / x.shape[1], x[:, -1]), dim=1)), dim=1)
 
 
+class ByHand(nn.Module):
+    """An LSTM as a loop over the text."""
+
+    def __init__(self, width=6, size=4):
+        super().__init__()
+        self.emb, self.out, self.size = nn.Embedding(8, width), nn.Linear(size, 8), size
+        self.w, self.u = nn.Linear(width, 4 * size), nn.Linear(size, 4 * size, bias=False)
+
+    def forward(self, ids):
+        x, outputs = self.emb(ids), []
+        h = c = torch.zeros(x.size(0), self.size)
+        for t in range(x.size(1)):
+            i, f, g, o = (self.w(x[:, t]) + self.u(h)).chunk(4, dim=-1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+            outputs.append(self.out(h))
+        return torch.stack(outputs, dim=1)
+
+
+class Attention(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.w, self.v = nn.Linear(2 * size, size), nn.Linear(size, 1, bias=False)
+
+    def forward(self, h, encoded):
+        energy = torch.tanh(self.w(torch.cat([h.unsqueeze(1).expand(-1, encoded.size(1), -1), encoded], dim=-1)))
+        return F.softmax(self.v(energy).squeeze(2), dim=1)
+
+
+class Decoder(nn.Module):
+    """An encoder, and a decoder in a loop that attends to it and reads what it has said."""
+
+    def __init__(self, size=8):
+        super().__init__()
+        self.emb, self.encoder, self.attention = (
+            nn.Embedding(8, size),
+            nn.GRU(size, size, batch_first=True),
+            Attention(size),
+        )
+        self.cell, self.out = nn.GRUCell(2 * size, size), nn.Linear(2 * size, 8)
+
+    def forward(self, ids):
+        encoded, h = self.encoder(self.emb(ids))
+        h, label, result = h[0], torch.zeros(ids.size(0), dtype=torch.long), torch.zeros(ids.size(0), ids.size(1), 8)
+        for t in range(ids.size(1)):
+            weights = self.attention(h, encoded)
+            context = torch.bmm(weights.unsqueeze(1), encoded).squeeze(1)
+            h = self.cell(torch.cat([self.emb(label), context], dim=1), h)
+            result[:, t] = self.out(torch.cat([h, context], dim=1))
+            label = result[:, t].argmax(dim=1)
+        return result
+
+
 # -- the same in other styles ----------------------------------------------------------------------------------------------
 
 
@@ -255,6 +311,7 @@ torch.manual_seed(3)
 MODELS = {
     "GPT": GPT(), "fused attention": Fused(), "LSTM": LanguageModel(), "GRU with attention": Classifier(), "convolutions": Convolutions(),
     "MLP": Bag(), "nn.TransformerEncoder": Encoder(), "einsum": Einsum(), "functions": Functions(),
+    "a loop by hand": ByHand(), "a decoder in a loop": Decoder(),
 }  # fmt: skip
 for model in MODELS.values():
     if isinstance(model, nn.Module):
@@ -293,6 +350,222 @@ SEARCHES = {"a cell": by_cell, "the whole text in each step": by_whole_texts, "k
 CALLS = {**{name: of_model(model) for name, model in MODELS.items()}, **SEARCHES}
 
 
+# -- single calls ----------------------------------------------------------------------------------------------------------
+
+
+def packed(rnn, x, sort):
+    lengths = torch.tensor([x.size(1)] * len(x))
+    out, state = rnn(nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=sort))
+    y, lengths = nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
+    return y, lengths, *(state if isinstance(state, tuple) else [state])
+
+
+def conv(kind, *sizes, **options):
+    made = getattr(nn, f"Conv{kind}d")(*sizes, **options)
+    if kind == 1:
+        return lambda x, ids: made(x.transpose(1, 2))
+    return lambda x, ids: made(torch.stack([x, F.one_hot(ids, 8)[..., :6].float()], 1))
+
+
+ALONE = nn.Conv1d(6, 4, 1)
+PAIR = torch.tensor([[0, 1], [1, -1]])
+KEPT = torch.tensor([True, False, True, True, False, True])
+CELLS = {
+    "LSTM": nn.LSTM(6, 4, num_layers=2, bidirectional=True, batch_first=True),
+    "GRU": nn.GRU(6, 4, batch_first=True),
+}
+BAGS = {
+    mode: nn.EmbeddingBag(8, 5, mode=mode, padding_idx=None if mode == "max" else 1) for mode in ("sum", "mean", "max")
+}
+ONE_CALL = {
+    "erf": lambda x, ids: torch.erf(torch.cat([x, x * 1e-4, x * 40, x * float("inf")], -1)),
+    "GELU by hand": lambda x, ids: x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0))),
+    "topk": lambda x, ids: x.topk(3),
+    "the smallest of the text": lambda x, ids: torch.topk(x, 1, dim=1, largest=False)[0],
+    "topk of whole numbers": lambda x, ids: (ids[..., None] * torch.arange(1, 5)).topk(2)[0],
+    "argmin and min": lambda x, ids: (x.argmin(-1), x.min(1), x.min(2, keepdim=True).indices),
+    "a sort of one": lambda x, ids: torch.sort(x[:, 0, :1], 1).values,
+    "pairs of arrays": lambda x, ids: x[..., PAIR][:, :, PAIR % 2, PAIR],
+    "arrays of the text": lambda x, ids: x[0, torch.arange(ids.size(1)), ids[0] % 6],
+    "an array and a number": lambda x, ids: x[:, 0, PAIR],
+    "an array before an axis": lambda x, ids: x[0, ids % 1],
+    "known bools": lambda x, ids: (x[..., KEPT], x[:, :, KEPT.tolist()]),
+    "known bools of two axes": lambda x, ids: x.flatten(1)[:, :6].view(1, 2, 3)[:, KEPT.view(2, 3)],
+    "convolution": conv(1, 6, 4, 3, padding=1, stride=2, bias=False),
+    "convolution in groups": conv(1, 6, 9, 3, padding="same", groups=3),
+    "convolution of each channel": conv(1, 6, 6, 2, padding=1, groups=6, dilation=2),
+    "convolution without a batch": lambda x, ids: ALONE(x[0].T),
+    "convolution of pictures": conv(2, 2, 3, (3, 5), padding=(1, 2)),
+    "convolution of pictures with steps": conv(2, 2, 4, (1, 3), stride=(2, 1), groups=2, dilation=(1, 2)),
+    "pooling": lambda x, ids: (F.max_pool1d(x, 2), F.avg_pool1d(x.transpose(1, 2), 3, 2)),
+    "pooling of the text": lambda x, ids: F.max_pool1d(x.transpose(1, 2), 3, stride=2, padding=1),
+    "pooling of pictures": lambda x, ids: (F.max_pool2d(x, (1, 2)), F.adaptive_avg_pool2d(x, 1), F.adaptive_max_pool2d(x, (1, 1))),
+    "each second letter": lambda x, ids: (x[:, ::2], x[:, 1:].sum(1)),
+    "a packed LSTM": lambda x, ids: packed(CELLS["LSTM"], x, True),
+    "a packed GRU": lambda x, ids: packed(CELLS["GRU"], x, False),
+    "a padded list": lambda x, ids: nn.utils.rnn.pad_sequence([x[0]], batch_first=True),
+    **{f"a bag by {mode}": lambda x, ids, bag=bag: (bag(ids), bag(ids[0], torch.tensor([0]))) for mode, bag in BAGS.items()},
+    "a weighted bag": lambda x, ids: F.embedding_bag(ids, BAGS["sum"].weight, mode="sum", per_sample_weights=x[..., 0]),
+}  # fmt: skip
+
+
+# -- loops of Python over the text -----------------------------------------------------------------------------------------
+
+
+class Loops(nn.Module):
+    """Loops as people write them."""
+
+    def __init__(self):
+        super().__init__()
+        self.emb, self.cell, self.gru = (
+            nn.Embedding(8, 6),
+            nn.LSTMCell(6, 4),
+            nn.GRU(6, 4, num_layers=2, batch_first=True),
+        )
+        self.w, self.u, self.out = nn.Linear(6, 4), nn.Linear(4, 4, bias=False), nn.Linear(4, 8)
+        self.attn, self.both = nn.Linear(8, 1), nn.GRUCell(10, 4)
+
+    def a_cell(self, ids):
+        x, outputs = self.emb(ids), []
+        h, c = torch.zeros(x.size(0), 4), torch.zeros(x.size(0), 4)
+        for t in range(x.size(1)):
+            h, c = self.cell(x[:, t, :], (h, c))
+            outputs.append(self.out(h))
+        return torch.stack(outputs, dim=1), h
+
+    def a_cell_that_begins_by_itself(self, ids):
+        state, outputs = None, []
+        for x in self.emb(ids).unbind(1):
+            state = self.cell(x, state)
+            outputs += [state[0]]
+        return torch.stack(outputs), state[1]
+
+    def by_hand(self, ids):
+        h = torch.zeros(1, 4)
+        for t in range(ids.shape[1]):
+            h = torch.tanh(self.w(self.emb(ids[:, t])) + self.u(h))
+        return h
+
+    def backwards(self, ids):
+        x, h, found = self.w(self.emb(ids)), torch.zeros(1, 4), []
+        for t in range(ids.size(1) - 1, -1, -1):
+            h = torch.relu(x[:, t] + self.u(h))
+            found.insert(0, h)
+        return torch.cat(found).unsqueeze(0)
+
+    def a_module_for_each_letter(self, ids):
+        x, h, outputs = self.emb(ids), None, []
+        for t in range(x.shape[1]):
+            y, h = self.gru(x[:, t : t + 1], h)
+            outputs.append(y)
+        return torch.cat(outputs, dim=1)
+
+    def what_was_read_is_fed_back(self, ids):
+        x, hidden = self.emb(ids), torch.zeros(2, 1, 4)
+        _, hidden = self.gru(x, hidden)
+        result, label = torch.zeros(1, ids.size(1), 8), torch.zeros(1, 1, dtype=torch.long)
+        for t in range(ids.size(1)):
+            y, hidden = self.gru(self.emb(label), hidden)
+            result[:, t] = self.out(y)[:, 0]
+            label = result[:, t].argmax(-1, keepdim=True)
+        return result
+
+    def with_attention(self, ids):
+        x = self.emb(ids)
+        keys, h, outputs, maps = self.w(x), torch.zeros(1, 4), [], []
+        for t in range(x.size(1)):
+            scores = self.attn(torch.cat([keys, h.unsqueeze(1).expand(-1, keys.size(1), -1)], -1)).squeeze(-1)
+            weights = F.softmax(scores, dim=1)
+            context = torch.bmm(weights.unsqueeze(1), keys).squeeze(1)
+            h = self.both(torch.cat([x[:, t], context], 1), h)
+            outputs.append(h)
+            maps.append(weights)
+        return self.out(torch.stack(outputs, 1)), torch.stack(maps, 1)
+
+    def two_loops(self, ids):
+        x = self.w(self.emb(ids))
+        one, two, total, seen = torch.zeros(1, 4), torch.zeros(1, 4), 0.0, []
+        for t in range(ids.size(1)):
+            one = torch.tanh(x[:, t] * (t + 1) + self.u(one))
+            seen.append(one)
+        for t in range(ids.size(1)):
+            two = torch.sigmoid(seen[t] - self.u(two))
+            total = total + two * t
+        return total / ids.size(1), two
+
+    def from_the_second_on(self, ids):
+        x = self.w(self.emb(ids))
+        found = [x[:, 0]]
+        for t in range(1, ids.size(1)):
+            found.append(x[:, t] - 0.5 * found[-1])
+        return torch.stack(found, 1)
+
+
+torch.manual_seed(4)
+LOOPS = Loops().eval()
+BEFORE = ("backwards", "two_loops")  # their first turn is not like the others
+LOOPED = [name for name in vars(Loops) if name[0] != "_"]
+
+
+def of_loop(name):
+    return lambda text: getattr(LOOPS, name)(ids_of(text))
+
+
+@pytest.fixture(scope="module")
+def loops(tmp_path_factory):
+    programs = {name: PageProgram.of(of_loop(name), "abcd") for name in LOOPED}
+    return programs, run_in_node(programs, TEXTS, tmp_path_factory.mktemp("loops"))
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_a_loop_of_python_over_the_text_is_one_loop_in_a_page(name, loops):
+    programs, told = loops
+    assert any("loop" in block for block in programs[name].spec["blocks"])
+    for text, answer in zip(TEXTS, told[name]["answers"], strict=True):
+        with torch.no_grad():
+            found = of_loop(name)(text)
+        if len(text) == 1 and name in BEFORE:
+            assert "a loop of it has no step" in answer["error"]
+            continue
+        assert "error" not in answer, answer
+        for (got, value), ref, own in zip(
+            numbers(answer), programs[name].spec["result"], found if isinstance(found, tuple) else (found,), strict=True
+        ):
+            order = [value["dims"].index(dim) for dim in dims_of(programs[name], ref)]
+            np.testing.assert_allclose(got.reshape(value["shape"]).transpose(order), own.numpy(), atol=1e-4)
+
+
+def of_call(name):
+    def fn(text):
+        ids = ids_of(text)
+        return ONE_CALL[name](MODELS["MLP"].emb(ids), ids)
+
+    return fn
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    programs = {name: PageProgram.of(of_call(name), "abcd") for name in ONE_CALL}
+    return programs, run_in_node(programs, TEXTS, tmp_path_factory.mktemp("single"))
+
+
+@pytest.mark.parametrize("name", ONE_CALL)
+def test_a_call_of_torch_computes_in_a_page_what_torch_computes(name, single):
+    programs, told = single
+    for text, answer in zip(TEXTS, told[name]["answers"], strict=True):
+        try:
+            with torch.no_grad():
+                wanted = list(tensors_in(of_call(name)(text)))
+        except RuntimeError:
+            assert "too short for the model" in answer["error"]
+            continue
+        assert "error" not in answer, answer
+        for (got, value), ref, own in zip(numbers(answer), programs[name].spec["result"], wanted, strict=True):
+            order = [value["dims"].index(dim) for dim in dims_of(programs[name], ref)]
+            got = got.reshape(value["shape"]).transpose(order)
+            np.testing.assert_allclose(got, own.numpy(), atol=1e-4, rtol=1e-4)
+
+
 def numbers(answer):
     for value in answer["values"]:
         yield np.array([float(each.replace("Infinity", "inf")) for each in value["values"]]), value
@@ -322,13 +595,6 @@ def test_a_model_of_torch_computes_in_a_page_what_torch_computes(name, answers):
             np.testing.assert_allclose(got, wanted.numpy(), atol=1e-4)
 
 
-def dims_of(program, ref):
-    """The dims of a value in the order of torch's axes."""
-    blocks = program.spec["blocks"]
-    ops = {number: kind for block in blocks if "op" in block for number, kind in zip(block["results"], block["as"])}
-    return ops[ref[1]]["dims"]
-
-
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_step_function_of_torch_searches_in_a_page_as_here(name, answers):
     for text, answer in zip(TEXTS, answers[name][1]["answers"], strict=True):
@@ -342,7 +608,7 @@ def test_a_step_function_of_torch_searches_in_a_page_as_here(name, answers):
 
 
 SEEN = {"GPT": "attention", "fused attention": "attention", "GRU with attention": "states", "LSTM": "states",
-        "nn.TransformerEncoder": "attention"}  # fmt: skip
+        "nn.TransformerEncoder": "attention", "a loop by hand": "states", "a decoder in a loop": "attention"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -359,6 +625,8 @@ def test_the_views_of_a_model_of_torch_have_the_values_that_python_draws(name, t
         }
         for part in parts_of(group):
             kinds.append(part.kind)
+            if part.kind == "distribution":  # see below
+                continue
             wanted, entries = own.get(str(part.head["key"])), "maps" if part.kind == "attention" else "tracks"
             if len(text) == 1:
                 continue  # Python has other labels for a single step
@@ -370,6 +638,70 @@ def test_the_views_of_a_model_of_torch_have_the_values_that_python_draws(name, t
             names = [name for name in ("rows", "cols", "steps") if name in shown]
             assert {name: list(seq[name]) for name in names} == {name: list(shown[name]) for name in names}
     assert SEEN[name] in kinds
+
+
+# -- outputs ---------------------------------------------------------------------------------------------------------------
+
+TAGS = ["noun", "verb", "other", "none"]
+OUTPUTS = {"GPT": "logits", "fused attention": "log-probs", "GRU with attention": "logits", "convolutions": "logits", "MLP": "log-probs",
+           "a distribution": "probs"}  # fmt: skip
+SHOWN = {**CALLS, "a distribution": lambda text: (MODELS["convolutions"](ids_of(text)) * 3).softmax(-1)}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_page_shows_the_classes_that_a_model_of_torch_scores(name, tmp_path):
+    record = {"model": MODELS.get(name), "labels": TAGS} if name == "a distribution" else {"model": MODELS[name]}
+    page, _, picture = page_of(SHOWN[name], ("text", "abcd"), {}, {}, record=record, weights="float32")
+    assert "distribution" in [part.kind for part in parts_of(picture.spec)]
+    for text, group in zip(TEXTS, views_in_node(page, [(text, {}) for text in TEXTS], tmp_path), strict=True):
+        (part,) = [part for part in parts_of(group) if part.kind == "distribution"]
+        with torch.no_grad():
+            found = SHOWN[name](text)
+        array = (found[0] if isinstance(found, tuple) else found).numpy()[0]
+        labels = {4: TAGS if name == "a distribution" else None}.get(array.shape[-1])
+        given = {"labels": labels, "estimated_type": OUTPUTS[name]}
+        wanted = distribution_spec(array, dims=["letter", "class"][2 - array.ndim :], **given)
+        assert part.head["estimated_type"] == OUTPUTS[name]
+        for block, values in wanted.blocks.items():
+            np.testing.assert_allclose(part.blocks[block], values, atol=1e-4, err_msg=block)
+        (seq,) = part.head["seqs"]
+        assert seq["len"] == wanted.head["seqs"][0]["len"]
+        assert seq["steps"] == (list(text) if array.ndim == 2 else ["0"])
+        assert part.head["tokens"] == wanted.head["tokens"]
+
+
+def test_the_first_text_of_a_page_may_be_short(tmp_path):
+    page, _, picture = page_of(CALLS["GPT"], ("text", "a"), {}, {}, record={"model": MODELS["GPT"]}, weights="float32")
+    own, *_ = parts_of(picture.spec)
+    assert own.kind == "distribution" and own.head["seqs"][0]["steps"] == ["a"]
+    (part, *_) = parts_of(views_in_node(page, [("a", {})], tmp_path)[0])
+    np.testing.assert_allclose(part.blocks["top_log_probs"], own.blocks["top_log_probs"], atol=1e-4)
+
+
+def test_scores_without_a_batch_are_shown(tmp_path):
+    def fn(text):
+        return MODELS["convolutions"](ids_of(text))[0]
+
+    page, *_ = page_of(fn, ("text", "abc"), {}, {}, weights="float32")
+    (part, *_) = parts_of(views_in_node(page, [("hgf", {})], tmp_path)[0])
+    np.testing.assert_allclose(
+        np.exp(part.blocks["top_log_probs"][0, 0]), sorted(fn("hgf").softmax(-1).tolist())[::-1], atol=1e-4
+    )
+
+
+NO_OUTPUT = {
+    "what a sigmoid makes": lambda text: torch.sigmoid(MODELS["convolutions"](ids_of(text))),
+    "one number": lambda text: MODELS["convolutions"](ids_of(text))[:, :1],
+    "features": lambda text: MODELS["MLP"].emb(ids_of(text)),
+    "labels": lambda text: MODELS["convolutions"](ids_of(text)).argmax(-1),
+}
+
+
+@pytest.mark.parametrize("name", NO_OUTPUT)
+def test_what_is_no_distribution_is_not_shown_as_one(name):
+    with pytest.raises(ValueError, match="would show nothing") as refused:
+        page_of(NO_OUTPUT[name], ("text", "abcd"), {}, {}, weights="float32")
+    assert "probabilities" in parts_of_error(refused.value)[2]
 
 
 # -- letters, lengths, refusals --------------------------------------------------------------------------------------------
@@ -414,12 +746,16 @@ def in_training(model):
     return lambda text: model.train()(ids_of(text))
 
 
-def by_cell_in_python(text):
-    model, x = MODELS["LSTM"], MODELS["LSTM"].emb(ids_of(text))
-    h = c = torch.zeros(1, 8)
-    for step in range(x.size(1)):
-        h, c = model.cell(x[:, step], (h, c))
-    return h
+def by_turns(turn):
+    def fn(text):
+        x = MODELS["MLP"].emb(ids_of(text))
+        h, all = torch.zeros(1, 6), []
+        for t in range(x.size(1)):
+            all.append(h)
+            h = turn(h, x, t, all)
+        return h
+
+    return fn
 
 
 def shared_memory(x):
@@ -429,20 +765,24 @@ def shared_memory(x):
 
 
 REFUSED = {
-    "an op without a row": (lambda text: net_of(text, lambda x: x.topk(2)[0]), "cannot run topk of torch"),
+    "an op without a row": (lambda text: net_of(text, lambda x: x.kthvalue(2)[0]), "cannot run kthvalue of torch"),
     "a sort": (lambda text: net_of(text, lambda x: torch.sort(x, 1)[0]), "cannot run sort of torch"),
     "dropout in training": (in_training(GPT()), "dropout of torch in training"),
     "batch norm in training": (in_training(Convolutions()), "batch_norm of torch in training"),
     "a decision by values": (lambda text: net_of(text, lambda x: x if x.sum() > 0 else -x), "turns into numbers"),
     "a number from values": (lambda text: net_of(text, lambda x: x * x.max().item()), "turns into numbers"),
     "NumPy": (lambda text: net_of(text, lambda x: torch.from_numpy(x.detach().numpy() * 2)), "turns into numbers"),
-    "a loop of Python": (by_cell_in_python, "the number of ops depends on the text"),
+    "a loop of other turns": (by_turns(lambda h, x, t, all: h + x[:, t] if t % 2 else h * x[:, t]), "number of ops depends"),
+    "a loop that reads two turns back": (by_turns(lambda h, x, t, all: h + x[:, t] + (all[-2] if t > 1 else 0)), "number of ops depends"),
+    "a loop over all so far": (by_turns(lambda h, x, t, all: h + x[:, : t + 1].sum(1)), "number of ops depends"),
     "a size that is no line": (lambda text: net_of(text, lambda x: x * float(x.size(1) ** 2)), "depends on the text"),
     "a square root of a size": (lambda text: net_of(text, lambda x: x / math.sqrt(x.size(1))), "depends on the text"),
     "another branch for other lengths": (lambda text: net_of(text, lambda x: x if x.size(1) > 4 else -x), "depends on the text"),
     "noise": (lambda text: net_of(text, lambda x: x + torch.randn_like(x)), "cannot run randn_like of torch"),
     "a part changed in place": (lambda text: net_of(text, shared_memory), "while another shares its memory"),
-    "an index by bools": (lambda text: net_of(text, lambda x: x[x > 0]), "an index of several arrays, or of bools"),
+    "an index by bools": (lambda text: net_of(text, lambda x: x[x > 0]), "an index of bools"),
+    "arrays apart": (lambda text: net_of(text, lambda x: x[PAIR % 1, :, PAIR]), "with other axes between"),
+    "several packed": (lambda text: packed(CELLS["GRU"], net_of(text).expand(2, -1, -1), True), "over several sequences"),
     "16 bits": (lambda text: net_of(text, lambda x: x.half() * 2), "float16"),
     "a batch of two": (lambda text: rf.beam_search(lambda labels, state: (torch.zeros(len(labels), 8) + net_of(text).sum(), state), batch=2,
                                                    max_seq_len=3), "a search of several sequences"),
@@ -461,13 +801,13 @@ def test_what_a_page_cannot_run_of_torch_is_refused_with_the_rule(name):
 def test_a_refused_call_of_torch_has_its_line_and_the_list_of_calls():
     def fn(text):
         x = MODELS["MLP"].emb(ids_of(text))
-        return x.topk(2)[0]
+        return x.kthvalue(2)[0]
 
     with pytest.raises(TypeError) as refused:
         PageProgram.of(fn, "abcd")
     what, rows, rule, _ = parts_of_error(refused.value)
     assert dict(rows) == {"called in": f"test_runnable_torch.py:{fn.__code__.co_firstlineno + 2}"}
-    assert "scaled_dot_product_attention" in rule and "topk" not in rule
+    assert "scaled_dot_product_attention" in rule and "kthvalue" not in rule
 
 
 def test_the_docs_count_the_calls():

@@ -34,6 +34,7 @@ from rfnb.viz.runnable.op_lowering import DTYPES, MAKES_DIM, ONE, OTHER, OVER, P
 from rfnb.viz.runnable.op_rewrites import WRITTEN
 from rfnb.viz.runnable.raw_search import RawSearch
 
+_MOST = 2**31 - 1
 Ref = tuple[Any, ...]  # ("value", number) of a block, ("outer", number), ("state", path), ("constant", number), ...
 
 
@@ -90,6 +91,9 @@ class LoopNote:
         self.steps: list[StepNote] = []
         self.stop: dict[str, Any] | None = None
         self.kinds: list[tuple[tuple[Dim, ...], Dim | None, bool]] = []  # of what it gives
+        self.turns: dict[
+            str, list[Tensor]
+        ] = {}  # of a loop of Python the values of a state before the first turn and after each
 
 
 class Notes(Hold):
@@ -116,6 +120,7 @@ class Notes(Hold):
         self._inside: list[tuple[str, str, str]] | None = None  # events sent inside an op
         self.limits: dict[Dim, dict[str, Any]] = {}  # of the sizes for which the record holds
         self.is_decided = False  # while other code than the user's looks at sizes
+        self.places: list[str] | None = None  # where user code called the ops, if that is wanted
         self.follower: Any = None  # of the calls of another library, see `follow_by`
 
     # -- values ------------------------------------------------------------------------------------------------------------
@@ -241,6 +246,11 @@ class Notes(Hold):
         self._of_raw[id(value._raw)] = value
         self._kept += (value, value._raw)
 
+    def values(self) -> dict[int, Tensor]:
+        """The results of ops outside of loops, by number."""
+        refs = [(self._where.get(id(each), ("",)), each) for each in self._kept if isinstance(each, Tensor)]
+        return {ref[1]: each for ref, each in refs if ref[0] == "value"}
+
     def new(self, value: Tensor) -> int:
         """A number for the result of an op."""
         block: Any = self if self._step is None else self._step
@@ -251,6 +261,8 @@ class Notes(Hold):
 
     def add(self, op: OpNote) -> None:
         (self.blocks if self._step is None else self._step.ops).append(op)
+        if self.places is not None and self._step is None:
+            self.places.append(place_text(place_of_user(1, but=libraries())))
         if self._until is not None and len(self.blocks) > self._until:
             raise Enough
 
@@ -292,12 +304,15 @@ class Notes(Hold):
         for leaf in found:
             if leaf.dtype not in DTYPES and name != "convert_to_tensor":  # whose numbers are exact in more bits
                 raise _not_there(f"{its_name} in {leaf.dtype}", place_text(place_of_user(1)))
+            if leaf.dtype == "int64" and np.abs(leaf.numpy()).max(initial=0) > _MOST:
+                raise _not_there(f"{its_name} with whole numbers of more than 32 bits", place_text(place_of_user(1)))
             if sum(map(is_beam, leaf.dims)) > 1:
                 raise _not_there(f"{its_name} of the hypotheses of two searches", place_text(place_of_user(1)))
         if name == "add" and found[0].dtype == "bool":
             name = "logical_or"
         if name in MAKES_DIM:
-            refs["out_dim"] = result[1] if isinstance(result, tuple) else found[0].feature_dim
+            made = [each for each in result if isinstance(each, Dim)] if isinstance(result, tuple) else []
+            refs["out_dim"] = made[0] if made else found[0].feature_dim
         if name == "convert_to_tensor":
             if isinstance(parts["value"], Tensor):
                 return result
@@ -483,18 +498,21 @@ def noted(
     constants: dict[Any, Any] | None = None,
     until: int | None = None,
     model: Any = None,
+    places: list[str] | None = None,
 ) -> tuple[Notes, Any]:
     """Call a function and record its computation.
 
     Args:
         model: The model whose modules give the paths of events, see `rf.record`.
         constants: What the records of several calls share; see `follow_by`.
+        places: A list that gets the place of each op in user code.
         until: The index of the last block that is recorded; the call ends there. Default: all.
 
     Returns:
         The notes, and the result of the function, with Tensors for arrays that it computed.
     """
     notes, result = Notes(until), None
+    notes.places = places
     with held_by(notes), Intercepted(notes.call), listen(notes.hear, models_of(model)[0]), ExitStack() as stack:
         for module, _, function in (place.partition(":") for place in _followers if "torch" in sys.modules):
             notes.follower = stack.enter_context(
@@ -504,6 +522,12 @@ def noted(
             result = fn(*args)
         known = map_nested(lambda leaf: leaf if (same := notes.same_as(leaf)) is None else same, result)
     return notes, known
+
+
+def libraries() -> tuple[str, ...]:
+    """The folders of libraries whose calls are followed, which are no user code."""
+    names = {place.partition(":")[0] for place in _followers} & sys.modules.keys()
+    return tuple(folder for name in sorted(names) for folder in getattr(sys.modules[name], "FOLDERS", ()))
 
 
 def _stop_of(search: Any) -> dict[str, Any] | None:

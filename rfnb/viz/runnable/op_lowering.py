@@ -9,6 +9,7 @@ from inspect import BoundArguments
 from types import NoneType
 from typing import Any
 
+from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
 from rfnb.core.op import Op
 from rfnb.core.tensor import Tensor
@@ -24,11 +25,22 @@ OVER = """reduce_sum reduce_mean reduce_max reduce_min reduce_logsumexp reduce_a
 reverse_sequence""".split()
 OTHER = """LSTM attended cast choice concat convert_to_tensor copy_compatible_to_dims copy_transpose ctc_prefix_beam_search cumsum
 dot_attention expand_dim full gather get_beam_scores linear matmul merge_dims ones ones_like range_over_dim replace_dim set_sparse_dim slice
-split split_dims squeeze stop_gradient where zeros zeros_like""".split()
+split split_dims squeeze stop_gradient top_k where zeros zeros_like""".split()
 DECIDES = ["ctc_prefix_beam_search"]  # the number of results depends on the data
 OTHERWISE = ["combine", "combine_bc", "compare", "compare_bc", "concat_features"]  # these also stand for other ops
 DTYPES = ("float32", "float64", "int32", "int64", "bool")
-MAKES_DIM = ("slice", "replace_dim", "merge_dims", "concat")  # the dim that they give is told
+MAKES_DIM = ("slice", "replace_dim", "merge_dims", "concat", "top_k")  # the dim that they give is told
+BY_SIZE = (
+    "convert_to_tensor",
+    "expand_dim",
+    "full",
+    "ones",
+    "range_over_dim",
+    "split",
+    "split_dims",
+    "top_k",
+    "zeros",
+)  # these need sizes
 POSITIONS = """copy_transpose copy_compatible_to_dims expand_dim zeros ones full range_over_dim convert_to_tensor replace_dim set_sparse_dim
 squeeze""".split()  # ops for which lengths do not matter
 _ALWAYS = {"scores", "axis", "beam_size", "end_label"}
@@ -60,9 +72,10 @@ _READ = {name: "source axis use_mask distributed" for name in OVER if name.start
     "range_over_dim": "dim dtype",
     "slice": "source axis start end step size out_dim",
     "split_dims": "source axis dims",
+    "top_k": "source axis k k_dim sorted",
     "where": "cond true_ false_ allow_broadcast_all_sources",
 }  # fmt: skip
-_NUMBERS = {"full": ("fill_value",), "slice": ("start", "end", "size", "step")}
+_NUMBERS = {"top_k": ("k",), "full": ("fill_value",), "slice": ("start", "end", "size", "step")}
 _NAMES = {*ONE, *TWO, *OVER, *OTHER, *OTHERWISE}
 
 
@@ -78,6 +91,7 @@ def is_read(name: str, bound: BoundArguments) -> bool:
     read = _READ[name].split() if name in _READ else ("a", "b") if name in TWO else given
     plain = all(isinstance(given.get(what, 0), (int, float, NoneType)) for what in _NUMBERS.get(name, ()))
     others = [value for what, value in given.items() if what not in read and what not in _SAME]
+    plain = plain and (name != "top_k" or isinstance(given["axis"], Dim))  # over one axis
     return plain and not any(isinstance(value, Tensor) or value for value in others)
 
 

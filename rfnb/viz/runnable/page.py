@@ -3,7 +3,7 @@
     rf.explore(fn, word="parachute", beam_size=(1, 12)).save("page.html", runs=True)
 
 Views are bound to the program by the events that the model sends: attention and states by path and name, a search by
-its loop. The counterpart is `widgets/src/page/`.
+its loop; outputs by what the function returns (`output_views.py`). The counterpart is `widgets/src/page/`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import inspect
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,16 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.trace.record import record as recording
+from rfnb.trace.trace import Trace
 from rfnb.viz import trace_page
 from rfnb.viz.control.run_view import in_order
 from rfnb.viz.edit_handles import EditHandles
 from rfnb.viz.explore.inputs import Input, inputs_of
 from rfnb.viz.group.spec import parts_of
+from rfnb.viz.group.spec import spec as group_spec
 from rfnb.viz.page.output import held
+from rfnb.viz.runnable.call_notes import noted
+from rfnb.viz.runnable.output_views import outputs_of
 from rfnb.viz.runnable.program import PageProgram, units_of
 from rfnb.viz.runnable.weights import CodedWeights
 from rfnb.viz.save import write_page
@@ -43,10 +47,6 @@ from rfnb.viz.visible_text import line
 
 _LEFT = ("orders", "badges", "looks", "range", "hands", "live")  # fields of a head that hold for one text only
 _IN_HTML = str.maketrans("&<>", ",./")  # of the digits of base 85
-_STILL = (
-    "This is a picture of what the page shows: its script has not run. The browser is too old for it or allows no scripts, "
-    "or the file is damaged; save it again."
-)
 _PLAIN = (str, int, float, list, tuple)
 _OF_ONE = ("notes", "says", "looks", "slots", "sums")
 
@@ -172,7 +172,7 @@ def body_of(picture: View, program: str, about: Mapping[str, Any], card: str) ->
         card: Information about the model, shown on request.
     """
     program = program.replace(" hidden", f' data-about="{escape(json.dumps(about), quote=True)}" hidden', 1)
-    body = f'<p class="rfnb-page-still">{_STILL}</p>\n<div class="rfnb-picture">{picture.html()}</div>\n{program}'
+    body = f'<div class="rfnb-picture">{picture.html()}</div>\n{program}'
     if card:
         card = "\n".join(map(line, card.splitlines()))
         body += f"<details><summary>What is in this page</summary><pre>{escape(card)}</pre></details>\n"
@@ -207,11 +207,22 @@ def page_of(
     )  # a page does not edit a model
     there = in_order(parts_of(recorded) if recorded.kind == "group" else [recorded])
     parts = [part for part in (_bound(part, program, first) for part in there) if part is not None]
+    leaves: Sequence[Tensor] = program.results
+    if len(units_of(first, program.spec["unit"])) < 3:  # which is longer there
+        with stop_gradient_scope():
+            leaves = [
+                each for each in values_in(noted(lambda: fn(**given), model=model)[1]) if isinstance(each, Tensor)
+            ]
+    outputs = (
+        outputs_of(program, leaves, first, _vocabularies(record, run.trace)) if _shows_outputs(record, view) else []
+    )
+    parts = [bound for _, bound in outputs] + parts
     if not parts:
         raise value_error(
             "save: a page that runs would show nothing.",
             [("recorded", ", ".join(part.kind for part in there) or "nothing")],
-            "It shows searches, attention and states of its run.",
+            "It shows searches, attention and states of its run, and scores of classes (or probabilities) that the function returns.",
+            "return model(ids).log_softmax(-1)",
         )
     lost = "" if weights == "float32" else f"; {_lost(program, coded, lambda: fn(**given))}"
     fields: list[dict[str, Any]] = [{"name": name, "value": first}]
@@ -222,7 +233,32 @@ def page_of(
         "said": coded.words + lost,
     }
     head = {"title": title, "live": False, "text": first, "program": program.spec, "parts": parts}
-    return Spec("program", {**head, "weights": coded.specs}, coded.blocks), about, View(recorded)
+    shown = group_spec([*(spec for spec, _ in outputs), *there]) if outputs else recorded
+    return Spec("program", {**head, "weights": coded.specs}, coded.blocks), about, View(shown)
+
+
+def _shows_outputs(*options: Any) -> bool:
+    """Whether options of a recording and of its view select the outputs, or everything."""
+    given = [each for each in options if isinstance(each, Mapping)]
+    kinds = [each["kinds"] for each in given if each.get("kinds") is not None]
+    return all("outputs" in each for each in kinds) and all(each.get("path") is None for each in given)
+
+
+def _vocabularies(record: Any, trace: Trace) -> list[Any]:
+    """Lists of labels that are known: of recorded outputs, and those that were given."""
+    found = [getattr(event.values.get("axis"), "vocab", None) for event in trace.events if event.kind == "outputs"]
+    given = record.get("labels") if isinstance(record, Mapping) else None
+    several = (
+        given.values()
+        if isinstance(given, Mapping) and not all(type(each) is int for each in given.values())
+        else [given]
+    )
+    lists = [sorted(each, key=each.__getitem__) if isinstance(each, Mapping) else each for each in several]
+    return [
+        each
+        for each in (*found, *lists)
+        if each is not None and (not isinstance(each, str) and hasattr(each, "__len__"))
+    ]
 
 
 def _lost(program: PageProgram, coded: CodedWeights, call: Callable[[], Any]) -> str:
@@ -322,6 +358,14 @@ def _look(
         if kind == "states":
             found += [{"loop": loops, "state": name} for name in block["initial"] if (block["path"], name) in wanted]
         loops += 1
+    if kind == "states" and not found:  # of a loop of Python
+        (shown, *_) = part.blocks[entry["block"]]
+        found = [
+            {"loop": at, "state": name, "first": first}
+            for (at, name), turns in program.turns.items() for first in (False, True)  # the first turn may be before the loop
+            if turns[not first :].shape == shown.shape and np.allclose(turns[not first :], shown, atol=1e-4)
+        ]  # fmt: skip
+        return found[0] if found else None
     own = found[number] if number < len(found) else None
     # Only maps outside of loops are told apart by their values.
     if kind == "attention" and (own is None or own["loop"] is None):

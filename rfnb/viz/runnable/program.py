@@ -22,7 +22,8 @@ from rfnb.core.tree import values_in
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.viz.axes import Axis
 from rfnb.viz.runnable.call_notes import LoopNote, Notes, OpNote, StepNote, kind_of_value, noted
-from rfnb.viz.runnable.op_lowering import DECIDES
+from rfnb.viz.runnable.op_lowering import BY_SIZE, DECIDES
+from rfnb.viz.runnable.python_loops import rolled
 
 _FORMAT = 1
 
@@ -36,12 +37,16 @@ class PageProgram:
         tensors: The constants by number, such as parameters.
         weights_seen: By the number of a block that only attends, its weights for the first text: (..., rows, columns).
         shared: The constants that share the memory of arrays of another library.
+        results: What the function returned for the first text.
+        turns: Of loops of Python, by number and state, its values for the first text: (before the first turn and after each, units).
     """
 
     spec: dict[str, Any]
     tensors: list[Tensor]
     weights_seen: Mapping[int, np.ndarray] = field(default_factory=dict)
     shared: Sequence[Tensor] = ()
+    results: Sequence[Tensor] = ()
+    turns: Mapping[tuple[int, str], np.ndarray] = field(default_factory=dict)
 
     @property
     def weights(self) -> list[np.ndarray]:
@@ -68,10 +73,27 @@ class PageProgram:
         texts += [PageCall(texts[0].text, {**first, name: other}) for name, (_, other) in (numbers or {}).items()]
         with stop_gradient_scope():
             constants: dict[Any, Any] = {}
-            calls = [
-                _Encoded(*noted(lambda each=each: fn(each.text, **each.numbers), constants=constants, model=model))
+            records = [
+                noted(lambda each=each: fn(each.text, **each.numbers), constants=constants, model=model)
                 for each in texts
             ]
+            calls = [_Encoded(*record) for record in records]
+            if len(set(counts := [len(each.spec["blocks"]) for each in calls])) > 1:
+                by = "word" if any(map(str.isspace, text)) else "letter"
+                if not rolled(records, [len(each._replace(by=by).units) for each in texts]):
+                    longest, shortest = (texts[counts.index(pick(counts))] for pick in (max, min))
+                    where: list[list[str]] = [[], []]
+                    for each, places in zip((longest, shortest), where):
+                        noted(
+                            lambda each=each: fn(each.text, **each.numbers),
+                            constants=constants,
+                            model=model,
+                            places=places,
+                        )
+                    raise _other_steps(
+                        counts, texts, [place for place in where[0] if where[0].count(place) != where[1].count(place)]
+                    )
+                calls = [_Encoded(*record) for record in records]
         try:
             made = _program(calls, texts)
         except ValueError:
@@ -108,9 +130,6 @@ def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgra
             [("called with", str(texts[0]))],
             "A page repeats the ops that the function calls.",
         )
-    counts = [len(each.spec["blocks"]) for each in calls]
-    if len(set(counts)) > 1:
-        raise _other_steps([f"{count} ops" for count in counts], texts)
     made = _together([each.spec for each in calls], texts, "")
     by = texts[0].by
     for block in made["blocks"]:
@@ -121,7 +140,9 @@ def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgra
             value = _array([each.numpy() for each in tensors], texts, "an array that no op has made")
             if "values" not in value:
                 constant["value"] = value
-    return PageProgram({"format": _FORMAT, "unit": by, **made}, calls[0].tensors, calls[0].weights_seen)
+    first = calls[0]
+    spec = {"format": _FORMAT, "unit": by, **made}
+    return PageProgram(spec, first.tensors, first.weights_seen, results=first.results, turns=first.turns)
 
 
 class PageCall(NamedTuple):
@@ -176,13 +197,23 @@ class _Encoded:
         for block in notes.blocks:  # as many labels as were found
             if isinstance(block, OpNote) and block.name in DECIDES:
                 self._open |= {dim for dims, _, _ in block.kinds for dim in dims if dim.is_dynamic()}
+        self._made: dict[Dim, bool] = {}  # whether the page finds its size in the first array that has it
+        for block in notes.blocks:
+            for of_value, _, _ in block.kinds:
+                for dim in of_value:
+                    self._made.setdefault(dim, isinstance(block, OpNote) and block.name not in BY_SIZE)
         self.weights_seen = {
             at: block.weights.numpy()
             for at, block in enumerate(notes.blocks)
             if isinstance(block, OpNote) and block.weights is not None
         }
         blocks = [self._block(block) for block in notes.blocks]
-        found = [self._value(notes.ref(leaf)) for leaf in values_in(result) if isinstance(leaf, Tensor)]
+        self.turns = {
+            (number, path): np.stack([each.numpy().ravel() for each in turns])
+            for number, loop in enumerate(self._loops) for path, turns in loop.turns.items()
+        }  # fmt: skip
+        self.results = [leaf for leaf in values_in(result) if isinstance(leaf, Tensor)]
+        found = [self._value(notes.ref(leaf)) for leaf in self.results]
         constants = [self._constant(number) for number in self._numbers]
         dims = [self._dim(dim) for dim in self._dims]
         self.spec = {"dims": dims, "constants": constants, "blocks": blocks, "result": found}
@@ -309,7 +340,10 @@ class _Encoded:
         dims = self._alike[key] if isinstance(key, _Each) else [key]
         dim, sizes = dims[0], {each.extent for each in dims} if isinstance(key, _Each) else ()
         limits = [self._notes.limits[each] for each in dims if each in self._notes.limits]
-        limit = {"limit": limits[-1]} if limits else {}  # of a later step, as later steps are what is repeated
+        limit: dict[str, Any] = (
+            {"limit": limits[-1]} if limits else {}
+        )  # of a later step, as later steps are what is repeated
+        limit["made"] = not isinstance(key, _Each) and self._made.get(key, False)
         if len(sizes) > 1 or (isinstance(key, _Each) and key.when != "made"):
             return {"name": dim.name or "", "kind": dim.kind, "size": None, "vocab": None, **limit}
         vocab = None if dim.vocab is None else list(dim.vocab)
@@ -363,7 +397,18 @@ def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> An
             raise _differs(where, [str(each)[:40] for each in found], texts)
         if where.startswith(".dims."):  # lengths may be part of its name
             where = f'the dim "{first["name"]}"'
-            found = [{**each, "name": first["name"]} for each in found]
+            sizes, made = [each["size"] for each in found], all(each["made"] for each in found)
+            found = [{what: each[what] for what in each if what not in ("name", "size", "made")} for each in found]
+            own = {"name": first["name"], "size": None}
+            try:
+                own["size"] = _together(sizes, texts, f"{where}.size")
+            except ValueError:
+                if not made:
+                    raise
+            return {
+                **own,
+                **{what: _together([each[what] for each in found], texts, f"{where}.{what}") for what in found[0]},
+            }
         return {name: _together([each[name] for each in found], texts, f"{where}.{name}") for name in first}
     if isinstance(first, list):
         if any(not isinstance(each, list) or len(each) != len(first) for each in found):
@@ -379,14 +424,17 @@ def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> An
     raise _differs(where, [str(each)[:40] for each in found], texts)
 
 
-def _other_steps(found: Sequence[str], texts: Sequence[PageCall]) -> ValueError:
+def _other_steps(counts: Sequence[int], texts: Sequence[PageCall], where: Sequence[str]) -> ValueError:
+    """`where`: the places that make more ops for the longer text."""
+    lines = list(dict.fromkeys(where))
     return value_error(
         "A page cannot run this: the number of ops depends on the text.",
-        [(str(given)[:30], each) for given, each in zip(texts, found, strict=True)],
-        "A page repeats one computation: `torch.where` chooses by values. A loop of Python over the text is one call over its axis, or a\n"
-        "loop of rfnb:",
+        [*((str(given)[:30], f"{count} ops") for given, count in zip(texts, counts, strict=True)),
+         *([("more often in", ", ".join(lines[:3]) + " ..." * (len(lines) > 3))] if lines else [])],
+        "A page repeats one computation: `torch.where` chooses by values. Turns of a loop of Python over the text have the same ops and\n"
+        "read no turn but the one before. Other loops are one call over the axis, or a loop of rfnb:",
         "for _ in (loop := rf.Loop(axis=time)): ...",
-    )
+    )  # fmt: skip
 
 
 def _affine(found: Sequence[int], texts: Sequence[PageCall], where: str) -> dict[str, Any]:

@@ -11,6 +11,14 @@ export interface Named {
   turn: number; // how many choices of the step it comes after, if it has hypotheses
 }
 
+/** A whole number as it is; an error where 32 bits cannot hold it, and would hold another one. */
+export function whole(value: number): number {
+  if (Math.abs(value) > MOST)
+    throw new Error("For this text the model has whole numbers of more than 32 bits, which a page does not have.");
+  return value;
+}
+const MOST = 2 ** 31 - 1;
+
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((size, each) => size * each, 1);
 
 export const named = (dims: Axis[], shape: number[], values: Values, turn = 0, sparse: Axis | null = null): Named => ({
@@ -109,12 +117,13 @@ export function picked(array: Named, axis: Axis, entries: ArrayLike<number>): Na
 export const turnOf = (arrays: readonly Named[]): number =>
   arrays.reduce((turn, array) => Math.max(turn, array.turn), 0);
 
-/** A function of entries of two arrays; `whole`: it gives whole numbers. */
-export function combined(a: Named, b: Named, fn: (a: number, b: number) => number, whole: boolean): Named {
+/** A function of entries of two arrays; `isWhole`: it gives whole numbers. */
+export function combined(a: Named, b: Named, own: (a: number, b: number) => number, isWhole: boolean): Named {
   const arrays = [a, b],
     dims = union(arrays),
     shape = shapeOf(dims, arrays),
-    values = whole ? new Int32Array(sizeOf(shape)) : new Float32Array(sizeOf(shape)),
+    values = isWhole ? new Int32Array(sizeOf(shape)) : new Float32Array(sizeOf(shape)),
+    fn = isWhole ? (a: number, b: number) => whole(own(a, b)) : own,
     [one, two] = [a.values, b.values];
   if (one.length === two.length && one.length === values.length && isEnd(a.dims, dims) && isEnd(b.dims, dims))
     for (let at = 0; at < values.length; at++) values[at] = fn(one[at]!, two[at]!);

@@ -285,7 +285,7 @@ class Run {
       { axis, outputs: specs, as } = this.engine.spec.blocks.filter(isLoop)[number]!,
       all = outputs[at]!,
       last = steps.at(-1);
-    if (!all.length) throw new Error("For this text a loop has no step.");
+    if (!all.length) return this.ofNoStep(specs[at]!, axis, as[at]!, this.loops[number]!.states[0]!);
     if (specs[at]!.last) return this.collected(lasts[at]!, as[at]!, beams?.ended.length);
     const parts = all.slice(0, beams ? Math.max(...beams.counts) : all.length);
     if (!last) return this.collected(stacked(parts, axis, all[0]), as[at]!);
@@ -301,6 +301,23 @@ class Run {
         );
       };
     return this.collected(stacked(parts.map(along), axis, along(all[0]!, 0)), as[at]!, ways.length);
+  }
+
+  /** What a loop has collected in no step: nothing; for the last value the state that it would be. */
+  private ofNoStep(
+    { last, state }: LoopSpec["outputs"][0],
+    axis: Axis,
+    kind: Kind,
+    states: Record<string, Named>,
+  ): Named {
+    if (last && state !== null) return this.collected(states[state]!, kind);
+    const known = kind.dims.every(
+      (one) =>
+        one === axis || this.found.has(one) || (typeof one === "number" && this.engine.spec.dims[one]!.size !== null),
+    );
+    if (last || !known) throw new Error("This is too short for the model: a loop of it has no step.");
+    const shape = kind.dims.map((one) => (one === axis ? 0 : this.size(one)));
+    return named(kind.dims, shape, kind.whole ? new Int32Array() : new Float32Array(), 0, kind.sparse);
   }
 
   /** What steps gave, with axes as they are called after the loop. */

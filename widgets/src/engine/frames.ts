@@ -18,6 +18,7 @@ export interface Look {
   op?: number;
   name?: string;
   state?: string;
+  first?: boolean; // whether the state before the first step is one of those that are shown
 }
 type Head = Record<string, any>;
 type Along = "text" | "search" | "numbers" | string[];
@@ -26,6 +27,11 @@ export interface PartSpec {
   head: Head;
   loop?: number; // of a search
   looks?: Look[]; // of each map or track
+  /** Of outputs: which of the values that the function gives, and its axes; what its classes are called. */
+  result?: number;
+  classes?: Axis;
+  steps?: Axis | null;
+  labels?: string[] | null;
   /** The names along an axis: the letters of the text, the labels of the best hypothesis, those of a vocabulary, or numbers. */
   along: Record<string, Along>;
 }
@@ -108,6 +114,7 @@ export class Frames {
       [label] = head["seqs"].map((seq: Head) => seq["label"]) as string[];
     if (kind === "beams")
       return { kind, head: { ...head, seqs: [{ label, ...this.seq(part.loop!, head, result) }] }, blocks: {} };
+    if (kind === "distribution") return this.outputs(part, text, result);
     return kind === "attention" ? this.attention(part, text, result) : this.states(part, text, result);
   }
 
@@ -246,6 +253,45 @@ export class Frames {
     return { kind: part.kind, head: { ...head, tracks, seqs: [seq], ...slotsOf(best) }, blocks };
   }
 
+  /** The best classes of each position, as rfnb/viz/distribution/scores.py has them. */
+  private outputs({ head, along, ...part }: PartSpec, text: string, { values }: Result): PlainFrame {
+    const found = values[part.result!]!,
+      axes = [...(part.steps === null ? [] : [part.steps!]), part.classes!],
+      others = found.dims.filter((axis) => !axes.includes(axis)),
+      count = part.steps === null ? 1 : lengthOf(found, part.steps!),
+      size = lengthOf(found, part.classes!),
+      scores = ordered(found, [...others, ...axes]).values,
+      most = Math.min(TOP, size),
+      top = new Float32Array(count * most).fill(-1),
+      [logs, rest, entropy] = [count * most, count, count].map((length) => new Float32Array(length).fill(NaN)),
+      names = this.names(along[head["step_dim"]?.name], count, text, null),
+      tokens: Record<string, string> = {};
+    let broken = 0;
+    for (let step = 0; step < count; step++) {
+      const own = distributed(scores.subarray(step * size, (step + 1) * size), head["estimated_type"]);
+      if (!own) {
+        broken++;
+        continue;
+      }
+      rest![step] = own.slice(most).reduce((sum, [, log]) => sum + Math.exp(log), 0);
+      entropy![step] = own.reduce((sum, [, log]) => (log > -Infinity ? sum - Math.exp(log) * log : sum), 0);
+      own.slice(0, most).forEach(([label, log], at) => {
+        top[step * most + at] = label;
+        logs![step * most + at] = log;
+        tokens[label] = part.labels?.[label] ?? String(label);
+      });
+    }
+    const note = broken ? { note: `no distribution (NaN or infinity) in ${broken} of ${count}` } : {},
+      seq = { label: head["seqs"][0].label, len: count, steps: names, ...note };
+    const blocks = {
+      top: { shape: [1, count, most], data: top },
+      top_log_probs: { shape: [1, count, most], data: logs! },
+      rest: { shape: [1, count], data: rest! },
+      entropy: { shape: [1, count], data: entropy! },
+    };
+    return { kind: "distribution", head: { ...head, tokens, seqs: [seq] }, blocks };
+  }
+
   private bestOf({ loop }: Look, result: Result): Best | null {
     return loop !== null && result.loops[loop]!.steps.length ? this.best(loop, result) : null;
   }
@@ -296,6 +342,16 @@ export class Frames {
   }
 }
 
+/** The labels of scores with their log probabilities, the best first; null if they are none. */
+function distributed(scores: ArrayLike<number>, kind: string): [label: number, log: number][] | null {
+  const all = Array.from(scores, (value) => (kind === "probs" ? Math.log(value) : value)),
+    top = all.reduce((most, value) => (Number.isNaN(value) || value > most ? value : most), -Infinity);
+  if (!Number.isFinite(top)) return null;
+  const less = kind === "logits" ? top + Math.log(all.reduce((sum, value) => sum + Math.exp(value - top), 0)) : 0;
+  return all.map((value, label): [number, number] => [label, value - less]).sort((a, b) => b[1] - a[1] || a[0] - b[0]);
+}
+const TOP = 20; // classes that a view has of each position
+
 const slotsOf = (best: Best | null): Head =>
   best ? { best: true, slots_of_best: { before: [best.before], after: [best.after] } } : {};
 
@@ -332,8 +388,10 @@ function rowsOf(look: Look, { loops, offers }: Result, program: ProgramSpec, lac
       slots: () => ({ shape: [0], data: new Float32Array() }),
     };
   }
-  const { made, states, offers: seen, steps } = loops[loop] as Looped,
-    at = (step: number): Named => (state === undefined ? seen[step]![op!]![name!]! : states[step + 1]![state]!);
+  const { states, offers: seen, steps, ...looped } = loops[loop] as Looped,
+    made = looped.made + Number(look.first ?? false),
+    at = (step: number): Named =>
+      state === undefined ? seen[step]![op!]![name!]! : states[step + Number(!look.first)]![state]!;
   /** `null`: a row that there is not. */
   const table = (rows: (Plain | null)[], shape: number[], cut: Cut): Plain => {
     // Also of steps after the end of what is shown.

@@ -15,6 +15,7 @@ import {
   strideOf,
   turnOf,
   union,
+  whole,
 } from "./array";
 import { prefixSearch } from "./ctc";
 import type { Kernel } from "./kernel";
@@ -124,8 +125,10 @@ function elementwise(fn: (x: number) => number): Run {
   return ({ given, as }) => {
     const source = arrayOf(given["a"] ?? given["x"] ?? given["source"]),
       { length } = source.values,
-      values = as[0]!.whole ? new Int32Array(length) : new Float32Array(length);
-    for (let at = 0; at < values.length; at++) values[at] = fn(source.values[at]!);
+      isWhole = as[0]!.whole,
+      values = isWhole ? new Int32Array(length) : new Float32Array(length);
+    for (let at = 0; at < values.length; at++)
+      values[at] = isWhole ? whole(fn(source.values[at]!)) : fn(source.values[at]!);
     return [{ ...source, values, sparse: null }];
   };
 }
@@ -139,7 +142,8 @@ function along(source: Named, axis: Axis, make: (line: Float64Array) => ArrayLik
   for (const begin of begins(source, axis)) {
     for (let at = 0; at < length; at++) line[at] = source.values[begin + at * stride]!;
     const made = make(line);
-    for (let at = 0; at < length; at++) values[begin + at * stride] = made[at]!;
+    const isWhole = values instanceof Int32Array;
+    for (let at = 0; at < length; at++) values[begin + at * stride] = isWhole ? whole(made[at]!) : made[at]!;
   }
   return { ...source, values };
 }
@@ -156,18 +160,18 @@ function begins(source: Named, axis: Axis): number[] {
 }
 
 /** Reduces each line along axes to one value. */
-function reduced(source: Named, axes: Axis[], make: (line: Float64Array) => number, whole: boolean): Named {
+function reduced(source: Named, axes: Axis[], make: (line: Float64Array) => number, isWhole: boolean): Named {
   let found = source;
   const rest = source.dims.filter((axis) => !axes.includes(axis)),
     inner = source.dims.filter((axis) => axes.includes(axis)); // in their order
   found = ordered(source, [...rest, ...inner]);
   const shape = shapeOf(rest, [source]),
     length = source.values.length / Math.max(1, sizeOf(shape)),
-    values = whole ? new Int32Array(sizeOf(shape)) : new Float32Array(sizeOf(shape)),
+    values = isWhole ? new Int32Array(sizeOf(shape)) : new Float32Array(sizeOf(shape)),
     line = new Float64Array(length);
   for (let at = 0; at < values.length; at++) {
     for (let entry = 0; entry < length; entry++) line[entry] = found.values[at * length + entry]!;
-    values[at] = make(line);
+    values[at] = isWhole ? whole(make(line)) : make(line);
   }
   return named(rest, shape, values, source.turn);
 }
@@ -194,6 +198,12 @@ const REDUCE: Record<string, (line: Float64Array) => number> = {
   reduce_all: (line) => Number(line.every(Boolean)),
   reduce_argmax: argmax,
 };
+
+/** Where the entries are, from the largest to the smallest; those that are no number first. */
+function sorted(line: Float64Array): number[] {
+  const rank = (at: number) => (Number.isNaN(line[at]!) ? Infinity : line[at]!);
+  return Array.from(line, (_, at) => at).sort((a, b) => (rank(a) === rank(b) ? a - b : rank(b) - rank(a)));
+}
 
 function softmax(source: Named, axis: Axis, log: boolean): Named {
   return along(source, axis, (line) => {
@@ -373,7 +383,9 @@ export const OPS: Record<string, Run> = {
     return [
       {
         ...source,
-        values: Int32Array.from(source.values, (value) => (type === "bool" ? Number(value !== 0) : Math.trunc(value))),
+        values: Int32Array.from(source.values, (value) =>
+          type === "bool" ? Number(value !== 0) : whole(Math.trunc(value)),
+        ),
       },
     ];
   },
@@ -457,6 +469,17 @@ export const OPS: Record<string, Run> = {
         out,
       ),
     ];
+  },
+  top_k: ({ given, size }) => {
+    const source = given["source"] as Named,
+      axis = given["axis"] as Axis,
+      out = given["out_dim"] as Axis,
+      entries = Array.from({ length: size(out) }, (_, at) => at);
+    const places = along(source, axis, sorted),
+      best = along(source, axis, (line) => sorted(line).map((at) => line[at]!));
+    return [best, { ...places, values: Int32Array.from(places.values) }].map((all) =>
+      renamed(picked(all, axis, entries), axis, out),
+    );
   },
   expand_dim: ({ given, size }) => {
     const source = given["source"] as Named,

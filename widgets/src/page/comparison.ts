@@ -16,7 +16,8 @@ const OF_A_SLOT = ["slots", "before", "notes", "remark", "sums", "held", "mask"]
 export function besides(a: PlainFrame[], b: PlainFrame[], names: [string, string]): PlainFrame[] {
   const made = a.flatMap((one) => {
     const other = b.find(({ kind, head }) => kind === one.kind && head["key"] === one.head["key"]);
-    const found = other && (one.kind === "beams" ? searches(one, other, names) : minus(one, other));
+    const found =
+      KINDS.includes(one.kind) && other && (one.kind === "beams" ? searches(one, other, names) : minus(one, other));
     return found ? [{ ...found, head: { ...found.head, key: one.head["key"], compact: true } as Head }] : [];
   });
   const rank = ({ kind, head }: { kind: string; head: Head }) => (head["same"] ? KINDS.length : KINDS.indexOf(kind));

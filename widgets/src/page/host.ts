@@ -130,7 +130,7 @@ export class Host {
       serial: ++this.serial,
       run: number,
       state: "done",
-      words: changes.length ? `Done after ${made} steps, changed by hand.` : `Done after ${made} steps.`,
+      words: `Done${made ? ` after ${made} steps` : ""}${changes.length ? ", changed by hand" : ""}.`,
       counter: "",
       at: last ? { path: spec.at(-1)!.path, step: last.made - 1, nth: 0, of: null } : null,
       changed: [],
