@@ -165,7 +165,7 @@ def test_of_a_recording_it_says_what_that_knows(model, parachute):
         why = rf.why_not(source, "P AE R AH CH UW T")
         assert why.kind == "model error" and why.steps[1].expected_score == pytest.approx(-1.90, abs=0.01)
         assert all(not each.tried for each in why.repairs)
-        assert why.repairs or "Nothing else was tried, since a recording cannot run again" in repr(why)
+        assert why.repairs or "Nothing else was tried: a recording cannot run again" in repr(why)
         fallen = rf.why_not(source, "P EY R AH SH UW T")
         assert fallen.kind == "model error" and fallen.fell == 1 and fallen.expected_score is None
     step = lambda labels, state: (torch.log(torch.tensor(CHAIN))[labels], state)  # noqa: E731
@@ -186,7 +186,7 @@ def test_labels_that_are_none(parachute):
         """,
     ):
         rf.why_not(parachute, "P XX")
-    with pytest.raises(ValueError, match="nothing after its end"):
+    with pytest.raises(ValueError, match="no label after the end label"):
         rf.why_not(parachute, [END, 3])
     with pytest.raises(ValueError, match="no such label"):
         rf.why_not(parachute, [99])
