@@ -20,7 +20,8 @@ NOTEBOOKS = Path(__file__).parents[1]
 def after(lesson: str, *cells: str) -> dict:
     """The names of some cells of a lesson, which are executed."""
     stored = {
-        each["id"]: "".join(each["source"]) for each in json.loads((NOTEBOOKS / f"{lesson}.ipynb").read_text())["cells"]
+        each["id"]: "".join(each["source"])
+        for each in json.loads((NOTEBOOKS / f"{lesson}.ipynb").read_text("utf-8"))["cells"]
     }
     names: dict = {}
     for cell in cells:

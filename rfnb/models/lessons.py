@@ -86,7 +86,7 @@ def listener() -> tuple[Listener, Tensor]:
 
 
 def hear(number: str) -> tuple[Tensor, Tensor]:
-    """What the model of lesson 9 hears in the sound of a number: a map of labels, and the trellis of the forward algorithm.
+    """Hear a number by the model of lesson 9: the labels in each frame, and the trellis of the forward algorithm.
 
     The sound is made of that of its keys, each with the same noise every time. In each frame the trellis has the share of the
     paths so far that are in each row: blank, first key, blank, second key, ...
@@ -137,7 +137,7 @@ def writer() -> TransformerDecoder:
 
 
 def write_backwards(word: str, beam_size: int = 1) -> Tensor:
-    """What the model of lesson 11 writes after a word: labels {beam, step}.
+    """Write a word backwards by the model of lesson 11: labels {step, batch, beam}.
 
     Args:
         word: Letters of "abcdefghijklmnop"; it was trained with 3 to 8.
@@ -164,7 +164,7 @@ def write_backwards(word: str, beam_size: int = 1) -> Tensor:
 
 @functools.cache
 def _pairs() -> tuple[Tensor, Tensor]:
-    """Of each letter a key of length 1, {letter, key}, and a value {letter, value}: random, the same every time."""
+    """The key of each letter, {letter, key} of length 1, and its value {letter, value}: random, the same every time."""
     rng = np.random.default_rng(1)
     keys, values = rng.normal(size=(26, 4)), rng.normal(size=(26, 3))
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
@@ -174,7 +174,7 @@ def _pairs() -> tuple[Tensor, Tensor]:
 
 
 def remember(text: str, keep: float = 1.0, write: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Two memories of lesson 14 that write a text: linear attention and the gated delta rule.
+    """Write a text into the two memories of lesson 14, linear attention and the gated delta rule.
 
     Each letter writes its value under its key, and then reads with its key.
 

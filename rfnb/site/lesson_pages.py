@@ -83,7 +83,7 @@ WITHOUT = {"10_transducers": "its lattice is a loop over frames in a loop over l
 def _programs() -> dict[
     str, tuple[Callable[..., Any], str, dict[str, tuple[float, tuple[float, float, float]]], dict[str, Any]]
 ]:
-    """By model its function, a first text, the numbers with their ranges, and what is recorded of it."""
+    """The function of each model, with a first text, the numbers with their ranges, and the options of its recording."""
     from rfnb.models import lessons, load_g2p
     from rfnb.models.g2p_search import search
 
