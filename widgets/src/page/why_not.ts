@@ -220,7 +220,7 @@ function idsOf(expected: string, search: Searched): number[] {
   });
   if (ends && !ids.includes(end)) ids.push(end);
   if (!ids.length || (ids.includes(end) && ids.indexOf(end) !== ids.length - 1))
-    throw new Error("What was expected has labels, and nothing after its end.");
+    throw new Error("The expected output has at least one label, and no label after the end label.");
   if (!ends && ids.length < most) throw new Error(`What was expected stops in the middle: it has ${most} labels here.`);
   return ids;
 }
