@@ -169,7 +169,7 @@ def _one_at_a_time(lock: Path) -> Iterator[None]:
         yield
         return
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lock, "w") as held:
+    with open(lock, "w", encoding="utf-8") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         try:
             yield
