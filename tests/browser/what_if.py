@@ -23,8 +23,9 @@ import json
 print(json.dumps({"branches": [[one.name, [str(change) for change in one.changes], " ".join(one.result[0].phonemes)]
                   for one in run.branches], "state": run.state, "steps": len(run.steps)}))
 """
-# The middle of the first place where the attributes of a view match, in whole pixels of the window, as those of a press are.
-_FIND = """async (view, [names, pattern]) => {
+# The middle of a place where the attributes of a view match, in whole pixels of the window, as those of a press are. Each look costs
+# the page a millisecond: for one place it looks in wide steps first, and then between them; of many places the first one is meant.
+_FIND = """async (view, [names, pattern, many]) => {
     const pane = view.querySelector(".rfnb-pane"), wanted = new RegExp(`^(${pattern})$`);
     const hovers = (type, x, y) => pane.dispatchEvent(new PointerEvent(type, { clientX: x, clientY: y, bubbles: true }));
     const fits = (x, y) => {
@@ -32,19 +33,28 @@ _FIND = """async (view, [names, pattern]) => {
         return wanted.test(names.map((name) => view.dataset[name]).join(" "));
     };
     const search = ({ left, top, right, bottom }) => {
-        for (let y = Math.round(top) + 6; y < Math.min(bottom, innerHeight - 60); y += 5)
-            for (let x = Math.round(left) + 6; x < right; x += 9) {
-                if (!fits(x, y)) continue;
-                let [wide, tall] = [0, 0];
-                while (wide < 60 && fits(x + wide + 1, y)) wide++;
-                while (tall < 60 && fits(x, y + tall + 1)) tall++;
-                return [x + (wide >> 1), y + (tall >> 1)];
-            }
+        for (const down of many ? [0] : [0, 2, 1, 3])
+            for (const across of many ? [0] : [0, 1, 2])
+                for (let y = Math.round(top) + 6 + 5 * down; y < Math.min(bottom, innerHeight - 60); y += many ? 5 : 20)
+                    for (let x = Math.round(left) + 6 + 9 * across; x < right; x += many ? 9 : 27)
+                        if (fits(x, y)) return [x, y];
         return null;
     };
+    // How far the place goes on from a point in a direction.
+    const reach = (x, y, right, down) => {
+        let far = 0;
+        while (far < 60 && fits(x + right * (far + 6), y + down * (far + 6))) far += 6;
+        while (far < 60 && fits(x + right * (far + 1), y + down * (far + 1))) far++;
+        return far;
+    };
+    const middle = ([x, y]) => {
+        x += (reach(x, y, 1, 0) - reach(x, y, -1, 0)) >> 1;
+        return [x, y + ((reach(x, y, 0, 1) - reach(x, y, 0, -1)) >> 1)];
+    };
     pane.scrollIntoView({ block: pane.clientHeight < 600 ? "center" : "start" });
-    for (let before = null; ;) {
-        const found = search(pane.getBoundingClientRect());
+    for (let first = null, before = null; ;) {
+        if (!first || !fits(...first)) first = search(pane.getBoundingClientRect());
+        const found = first && middle(first);
         for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
         hovers("pointerleave", ...(found ?? [0, 0]));
         if (!found || JSON.stringify(found) === JSON.stringify(before)) return found; // nothing moves any more
@@ -96,8 +106,9 @@ def sweep(view, right: float, down: float) -> list[dict[str, Any]]:
 
 def find(view, pattern: str, *names: str, stay: bool = True) -> tuple[float, float]:
     """Where a pointer is on the place that a view says it is on; it stays there, or has never been there."""
+    many = re.search(r"[*+[]", pattern.removeprefix(r"(.*\.)?")) is not None
     for _ in range(20):  # the page may move between a look and a move
-        at = view.evaluate(_FIND, [list(names), pattern])
+        at = view.evaluate(_FIND, [list(names), pattern, many])
         assert at is not None, f"{pattern} is nowhere"
         if not stay:
             return tuple(at)
