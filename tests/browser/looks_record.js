@@ -51,6 +51,17 @@
     );
     texts.set(this.canvas, kept);
   });
+  for (const name of ["width", "height"]) {
+    // Of a canvas that gets another size nothing is left.
+    const size = Object.getOwnPropertyDescriptor(HTMLCanvasElement.prototype, name);
+    Object.defineProperty(HTMLCanvasElement.prototype, name, {
+      ...size,
+      set(to) {
+        texts.delete(this);
+        size.set.call(this, to);
+      },
+    });
+  }
   wrap("fillText", function (text, x, y) {
     if (!String(text).trim()) return;
     const { canvas } = this,

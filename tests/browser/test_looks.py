@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from seed import part_of
 from viz.gallery import rail, specs
 
 import rfnb as rf
@@ -53,19 +54,26 @@ def faults(page, schemes=SCHEMES) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("width", "schemes"), [(900, SCHEMES), (1280, SCHEMES[::-1])])
-def test_nothing_is_cut_covered_pale_or_too_wide(page, saved, width, schemes):
+SIZES = [(900, SCHEMES), (1280, SCHEMES[::-1])]
+
+
+def test_nothing_is_cut_covered_pale_or_too_wide(page, saved):
+    """A page is opened narrow or wide, by turns; a page that changes its size is as one that is opened in it."""
     found = []
-    page.set_viewport_size({"width": width, "height": 900})
-    for name, address in saved.items():
-        page.emulate_media(color_scheme=schemes[0])
+    for turn, (name, address) in enumerate(saved.items()):
+        sizes = part_of(SIZES, 2, turn)[:1] + part_of(SIZES[::-1], 2, turn)[:1]
+        page.set_viewport_size({"width": sizes[0][0], "height": 900})
+        page.emulate_media(color_scheme=sizes[0][1][0])
         page.goto(address)
-        found += [f"{name}, {fault}" for fault in faults(page, schemes)]
-        for mode in ("text", "arcs") if name.startswith("attention") else ():
-            button = page.locator(f"[data-do={mode}]").first
-            if button.is_visible():
+        for mode in ("", "text", "arcs") if name.startswith("attention") else ("",):
+            button = page.locator(f"[data-do={mode or None}]").first
+            if mode and not button.is_visible():
+                continue
+            if mode:
                 button.click()
-                found += [f"{name}, {mode}, {fault}" for fault in faults(page, schemes)]
+            for width, schemes in sizes:
+                page.set_viewport_size({"width": width, "height": 900})
+                found += [f"{name}, {mode}, {width}, {fault}" for fault in faults(page, schemes)]
     assert found == []
 
 
