@@ -474,7 +474,7 @@ def mended_scores(answer):
         right, before = (clinic[name](model, ids, mask) for name in ("scores", "patient_scores"))
 
         def ill(ids=ids, mask=mask, given=given):
-            check = rf.check_batch(clinic["Asked"](model, answer), {"input_ids": ids, "attention_mask": mask})
+            check = rf.check_batch(clinic["ScoringModel"](model, answer), {"input_ids": ids, "attention_mask": mask})
             if check.ok:
                 return
             leak = check.first

@@ -500,15 +500,15 @@ def texts(lengths=(6, 4, 3), seed=0, side="left", vocab=20):
     return torch.tensor(np.stack(ids)), torch.tensor(np.stack(mask))
 
 
-class ConditionContext(torch.nn.Module):
-    """A model and a function that asks it, as one module."""
+class ScoringModel(torch.nn.Module):
+    """A model and the function that scores with it, as one module."""
 
-    def __init__(self, model, ask):
+    def __init__(self, model, scores):
         super().__init__()
-        self.model, self._ask = model, ask
+        self.model, self._scores = model, scores
 
     def forward(self, input_ids, attention_mask):
-        return self._ask(self.model, input_ids, attention_mask)
+        return self._scores(self.model, input_ids, attention_mask)
 
 
 def scores(model, input_ids, attention_mask):

@@ -99,7 +99,13 @@ describe("why a page did not say it", () => {
       "is not known: it was pruned before its score was complete. It was pruned at step 0 on rank 2, 3.18 nats behind",
       ["threshold=3.18 keeps it in step 0"],
     ],
-    ["the limit of steps", { most: 3 }, "a a a a", "is longer than the search allows", ["max_seq_len=5 allows its length"]],
+    [
+      "the limit of steps",
+      { most: 3 },
+      "a a a a",
+      "is longer than the search allows",
+      ["max_seq_len=5 allows its length"],
+    ],
     ["a limit", { banned: [3] }, "b c", "forbids it. It was forbidden at step 1.", []],
     [
       "a limit behind its fall",
