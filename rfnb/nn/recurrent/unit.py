@@ -234,7 +234,7 @@ def check_size(what: str, name: str, dim: Dim, needed: str, size: int) -> None:
     """Raise a ValueError if a dim has another size."""
     if dim.extent != size:
         raise value_error(
-            f"{what}: {name} of another size.",
+            f"{what}: {name} has another size.",
             [(name, dim.short_repr()), ("needed", f"{needed} = {size}")],
             "The sizes of a unit fit together.",
             f"Dim({size}, name={dim.name!r})",

@@ -138,14 +138,14 @@ OPTION_ERRORS = {
             rf.NativeLstm2(..., rec_weight_dropout=0.1)
     """),
     "another shape of dropped weights": (("NativeLstm2", {"rec_weight_dropout_shape": (2, 1)}), """
-        NativeLstm2: rec_weight_dropout_shape of another size.
+        NativeLstm2: rec_weight_dropout_shape has another size.
           shape  (2, 1)
           W_re   (4, 16)
         Each entry is that of W_re (or None), or 1 where the entries are dropped together.
             rf.NativeLstm2(..., rec_weight_dropout_shape=(4, 1))
     """),
     "an input that is not the product": (("NativeLstm2", {"input_projection": False}), """
-        NativeLstm2(input_projection=False): in_dim of another size.
+        NativeLstm2(input_projection=False): in_dim has another size.
           in_dim  in=2
           needed  4 * out_dim = 16
         The sizes of a unit fit together.
