@@ -154,7 +154,7 @@ def _gelu(c: Any, x: Any, approximate: str = "none") -> Tensor:
 
 @row("erf")
 def _erf(c: Any, x: Any) -> Tensor:
-    """By `gelu`, which contains it; close to 0 by its series."""
+    """Compute it from `gelu`, which contains it; close to 0 from its series."""
     x = own.maximum(own.minimum(c.of(x), 6.0), -6.0)
     near, z, square = own.abs(x) < 0.1, x * math.sqrt(2), x * x
     series = x * ((square * (square * (0.1 - square / 42) - 1 / 3) + 1.0) * (2 / math.sqrt(math.pi)))
@@ -548,7 +548,7 @@ def _unbind(c: Any, x: Any, dim: int = 0) -> Any:
 
 
 def _indices(c: Any, x: Any, index: Any) -> list[Any]:
-    """What an index consists of; arrays as counterparts, of known bools the places that are set."""
+    """Return the items of an index; arrays as counterparts, known bools as the positions that are True."""
     items: list[Any] = []
     for item in index if isinstance(index, tuple) else [index]:
         array = torch.as_tensor(item, device="cpu") if isinstance(item, list) else item
@@ -612,7 +612,7 @@ def _set_item(c: Any, x: Any, index: Any, new: Any) -> Tensor:
     if any(item is Ellipsis for item in items):
         at = next(at for at, item in enumerate(items) if item is Ellipsis)
         items[at : at + 1] = [slice(None)] * (len(value.dims) - len(items) + 1)
-    whole, here = list(value.dims), c.of(torch.tensor(True))
+    whole, here = list(value.dims), c.of(torch.tensor(True, device="cpu"))
     for axis, item in zip(value.dims, items):
         if isinstance(item, slice) and item == slice(None):
             continue
@@ -1007,7 +1007,7 @@ def _each_axis(value: Any, count: int) -> list[Any]:
 def _windows(
     c: Any, value: Tensor, axis: Dim, width: int, stride: int, dilation: int, sides: tuple[int, int], filling: float
 ) -> tuple[Tensor, Dim, Dim]:
-    """What a window that moves along an axis contains: the value, the dim of the places of the window, that of the entries in it."""
+    """Return the entries of a window that moves along an axis: the value, the dim of the positions of the window, that of its entries."""
     around, longer = dilation * (width - 1), axis
     if around >= sum(sides):
         c.at_least(axis, around + 1 - sum(sides))
@@ -1213,7 +1213,7 @@ def _pack(c: Any, x: Any, lengths: Any, batch_first: bool = False) -> Any:
         )
     return [
         squeeze(value, axis=rows),
-        new_tensor(torch.ones(time.extent, dtype=torch.int64), (time,)),
+        new_tensor(torch.ones(time.extent, dtype=torch.int64, device="cpu"), (time,)),
     ]  # torch reads these
 
 

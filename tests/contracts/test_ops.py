@@ -26,13 +26,13 @@ EXEMPT = {
         out_dim.check_size out_dim.define_size out_dim.dim_and_lengths out_dim.settle_size random_state.generator_for
         random_state.update_state reduce.refuse_distributed sequence_pairs.common_batch sequence_pairs.flat_batch
         sequence_pairs.flat_lengths sequence_pairs.volume transposed_conv_dims.make_expansions""",
-    "look at dims and dtypes only": "ctc.blank_of conv_filter.filter_in_dim default.has_fractions default.is_float_dtype",
+    "look at dims and dtypes only": "ctc.blank_of conv_filter.filter_in_dim defaults.has_fractions defaults.is_float_dtype",
     "bound once, when the package is loaded": "operators.bind",
     "about a word, and no tensor": "math.kind_of",
     "what is current: settings, and scopes of them": """amp.get_amp_policy amp.set_amp_policy amp.set_amp_policy_ctx
-        default.device_of_new default.get_default_array_index_dtype default.get_default_device default.get_default_dim_size_device
-        default.get_default_float_dtype default.get_default_int_dtype default.set_default_device
-        default.set_default_device_ctx default.set_default_float_dtype default.set_default_float_dtype_ctx
+        defaults.device_of_new defaults.get_default_array_index_dtype defaults.get_default_device defaults.get_default_dim_size_device
+        defaults.get_default_float_dtype defaults.get_default_int_dtype defaults.set_default_device
+        defaults.set_default_device_ctx defaults.set_default_float_dtype defaults.set_default_float_dtype_ctx
         dims.use_mask_default gradient.gradient_checkpoint_scope gradient.stop_gradient_scope amp.in_float32
         random_state.get_random_state random_state.own_step_seeds random_state.put_back""",
 }

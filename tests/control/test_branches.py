@@ -314,4 +314,4 @@ def test_a_rerun_may_overtake_the_run_that_it_is_compared_with():
     assert trunk.difference(0, "search", 0, held) is None
     steps.append("search", 0)
     assert trunk.difference(0, "search", 0, held) is None and trunk.difference(1, "search", 1, held) is None
-    assert 'step 0 of "search" came here' in trunk.difference(0, "other", 0, held)
+    assert 'step 0 of "search" was expected here' in trunk.difference(0, "other", 0, held)

@@ -335,11 +335,11 @@ def test_labels_are_set_by_their_text():
 REFUSED = {
     "a factor that is none": (
         lambda h: h.scale(float("inf")), TypeError,
-        'state "lstm.h": scale by inf.\n  factor  inf\nA factor is a finite number.',
+        'state "lstm.h": invalid factor inf.\n  factor  inf\nA factor is a finite number.',
     ),
     "a deviation below 0": (
         lambda h: h.add_noise(-1.0), ValueError,
-        'state "lstm.h": noise of -1.0.\n  std  -1.0\nA standard deviation is a number of at least 0.',
+        'state "lstm.h": invalid standard deviation -1.0.\n  std  -1.0\nA standard deviation is a number of at least 0.',
     ),
     "another size": (
         lambda h: h.paste(of={"batch": 0, "feat": slice(0, 2)}, to={"batch": 1}), rf.DimError,

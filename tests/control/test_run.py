@@ -212,7 +212,7 @@ def test_what_a_run_records_can_be_chosen():
         "run: invalid value of record.\n"
         "  record   ['kind']\n"
         "  options  kinds, path, steps, limit, model, ops, values, dims, labels, why, attention, graph\n"
-        "True, False, or a dict of options of rf.record.\n"
+        "record is True, False, or a dict of options of rf.record.\n"
         '    rf.run(fn, record={"kinds": "beams"})'
     )
     with pytest.raises(ValueError, match="record: the limit is not a number of bytes."):

@@ -255,7 +255,7 @@ def test_outputs_that_are_not_what_they_are_called_are_a_sentence():
     with rf.record() as trace:
         rf.probe("outputs", probs=logits, axis=vocab)
     view = view_of(trace)
-    assert "distribution: these are not probabilities." in view.text() and "no probabilities" in view.html()
+    assert "distribution: these are not probabilities." in view.text() and "these are not probabilities" in view.html()
 
 
 def test_the_outputs_of_a_teacher_forced_model_are_labelled_with_what_it_has_read():

@@ -115,7 +115,7 @@ def test_beams_of_dims_that_say_nothing_are_refused():
     with pytest.raises(DimError) as caught:
         rf.viz.beams([{"tokens": tokens, "parents": tokens, "scores": tokens}])
     assert str(caught.value) == (
-        "beams: step 0: which dim of tokens is the batch?\n"
+        "beams: step 0: the batch dim of tokens is ambiguous.\n"
         "  tokens  [a=2, b=3]\n"
         "The order of dims does not matter; a field has a dim of kind batch and one more, or a beam dim.\n"
         '    rf.Dim(3, name="batch"), rf.Dim(4, name="beam")'

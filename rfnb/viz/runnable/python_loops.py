@@ -32,8 +32,8 @@ _ATTEMPTS = 60
 _ALONE = ("full", "zeros", "ones", "convert_to_tensor")  # read nothing
 
 
-class _Turn(NamedTuple):
-    """Where a value is made: the loop, the turn, and which result of which op of the turn."""
+class _TurnResult(NamedTuple):
+    """The place that makes a value: the loop, the turn, and which result of which op of the turn."""
 
     loop: LoopNote
     turn: int
@@ -42,7 +42,7 @@ class _Turn(NamedTuple):
     result: int
 
 
-class _Other(Exception):
+class _NoLoop(Exception):
     """Turns that make no loop."""
 
 
@@ -53,7 +53,7 @@ def rolled(records: Sequence[tuple[Notes, Any]], lengths: Sequence[int]) -> bool
         records: The notes of each call, and what it returned.
         lengths: The number of letters in each call.
     """
-    best: tuple[int, list[tuple[_Call, Any]]] | None = None
+    best: tuple[int, list[tuple[_CallRecord, Any]]] | None = None
     for begun, used in product((False, True), repeat=2):
         found = _found(records, lengths, begun, used)
         if found is not None and (best is None or found[0] > best[0]):
@@ -67,8 +67,8 @@ def rolled(records: Sequence[tuple[Notes, Any]], lengths: Sequence[int]) -> bool
 
 def _found(
     records: Sequence[tuple[Notes, Any]], lengths: Sequence[int], begun: bool, used: bool
-) -> tuple[int, list[tuple[_Call, Any]]] | None:
-    """How many turns are in no loop, below 0, and the changed records; None if there is no way.
+) -> tuple[int, list[tuple[_CallRecord, Any]]] | None:
+    """Return minus the number of turns outside of any loop, and the changed records; None if there is no way.
 
     Args:
         begun: Whether initial states get the dims that they have in the loop before it.
@@ -79,9 +79,9 @@ def _found(
         if not waiting:
             break
         choices = waiting.pop()
-        calls = [_Call(*record, begun, used) for record in records]
+        calls = [_CallRecord(*record, begun, used) for record in records]
         missing = 0
-        with suppress(_Other):
+        with suppress(_NoLoop):
             for number in count_from(0):
                 if len({tuple(call.names) for call in calls}) == 1:
                     break
@@ -90,7 +90,7 @@ def _found(
                     waiting += [(*choices, other) for other in range(len(places) - 1, 0, -1)]
                     choices = (*choices, 0)
                 if choices[number] >= len(places):
-                    raise _Other
+                    raise _NoLoop
                 begin, period, more = places[choices[number]]
                 missing += min(more, 0)
                 for call, length in zip(calls, lengths):
@@ -99,8 +99,8 @@ def _found(
     return None
 
 
-def _places(calls: Sequence[_Call], lengths: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Where a loop may be in the first part in which the calls differ: begin, ops of a turn, turns beside the length."""
+def _places(calls: Sequence[_CallRecord], lengths: Sequence[int]) -> list[tuple[int, int, int]]:
+    """List the possible loops in the first part in which the calls differ: begin, ops of a turn, turns beside the length."""
     shortest = min(len(call.names) for call in calls)
     same = next((at for at in range(shortest) if len({call.names[at] for call in calls}) > 1), shortest)
     found = []
@@ -113,7 +113,7 @@ def _places(calls: Sequence[_Call], lengths: Sequence[int]) -> list[tuple[int, i
     return found
 
 
-class _Call:
+class _CallRecord:
     """The record of a call, in which parts are replaced by loops."""
 
     def __init__(self, notes: Notes, result: Any, begun: bool, used: bool):
@@ -125,14 +125,14 @@ class _Call:
         self._axes: dict[int, Dim] = {}  # by the number of turns
         ops = [block for block in self._blocks if isinstance(block, OpNote)]
         self._kinds = {number: kind for op in ops for number, kind in zip(op.results, op.kinds, strict=True)}
-        self._of_turn: dict[int, _Turn] = {}  # by the number of a value
+        self._of_turn: dict[int, _TurnResult] = {}  # by the number of a value
         self.made: dict[
             LoopNote, dict[tuple[int, int], tuple[int, Any]]
         ] = {}  # by op and result: number in the step, kind
         self.names = [_signature(block) for block in self._blocks]
 
     def repeats(self, begin: int, period: int, turns: int) -> bool:
-        """Whether the ops from a place on come again so many times."""
+        """Whether the ops from a place on are repeated in each of these turns."""
         first = self.names[begin : begin + period]
         if any(isinstance(block, LoopNote) for block in self._blocks[begin : begin + period]):
             return False
@@ -144,9 +144,9 @@ class _Call:
         """Replace turns of `period` ops by their loop, whose step has the dims of the last one.
 
         Raises:
-            _Other: If a turn is not like the others.
+            _NoLoop: If a turn is not like the others.
         """
-        body = _Body(self, [self._ops(begin + turn * period, period) for turn in range(turns)])
+        body = _TurnBody(self, [self._ops(begin + turn * period, period) for turn in range(turns)])
         loop = body.loop()
         self.made[loop] = body.made
         values = self._notes.values()
@@ -157,7 +157,7 @@ class _Call:
         for turn in range(turns):
             for at, op in enumerate(self._ops(begin + turn * period, period)):
                 for slot, number in enumerate(op.results):
-                    self._of_turn[number] = _Turn(loop, turn, turns, at, slot)
+                    self._of_turn[number] = _TurnResult(loop, turn, turns, at, slot)
         self._blocks[begin : begin + turns * period] = [loop]
         self.names[begin : begin + turns * period] = [_signature(loop)]
         self._loops.append(loop)
@@ -168,7 +168,7 @@ class _Call:
     def axis(self, turns: int) -> Dim:
         return self._axes.setdefault(turns, Dim(turns, name="turn"))
 
-    def turn_of(self, ref: Any) -> _Turn | None:
+    def turn_of(self, ref: Any) -> _TurnResult | None:
         """The turn of a loop that makes a value."""
         return self._of_turn.get(ref[1]) if ref[0] == "value" else None
 
@@ -185,7 +185,7 @@ class _Call:
         if ref[0] == "output":
             return self._loops[ref[1]].kinds[ref[2]]
         if ref[0] != "value":
-            raise _Other
+            raise _NoLoop
         return self._kinds[ref[1]]
 
     def is_same(self, refs: Sequence[Any]) -> bool:
@@ -198,8 +198,8 @@ class _Call:
             for each in others
         )
 
-    def collected(self, turn: _Turn, last: bool) -> Ref:
-        """What a loop gives of the values that its turns make at one place: all, or that of the last turn."""
+    def collected(self, turn: _TurnResult, last: bool) -> Ref:
+        """Let a loop return the values that its turns make at one place: all, or that of the last turn."""
         outputs = turn.loop.steps[0].outputs
         number, (dims, sparse, whole) = self.made[turn.loop][turn.op, turn.result]
         wanted = ("value", number), last, None  # in no turn there is no last one
@@ -211,7 +211,7 @@ class _Call:
     # -- the record --------------------------------------------------------------------------------------------------------
 
     def end(self) -> tuple[list[OpNote | LoopNote], list[tuple[Tensor, Ref]], int]:
-        """The blocks in which what is outside of loops reads what they give, numbered anew; the refs of what is returned; the number
+        """The blocks in which what is outside of loops reads what they give, with new numbers; the refs of what is returned; the number
         of values.
         """
         blocks: list[OpNote | LoopNote] = []
@@ -251,7 +251,7 @@ class _Call:
         if ref[0] not in ("value", "outer") or (turn := self._of_turn.get(ref[1])) is None:
             return ref
         if turn.turn != turn.turns - 1:
-            raise _Other  # only the last turn is read by itself
+            raise _NoLoop  # only the last turn is read by itself
         return self.collected(turn, True)
 
     def _joined(self, op: OpNote, count: int) -> Iterator[OpNote]:
@@ -291,10 +291,10 @@ class _Call:
         yield op._replace(given={**op.given, "sources": sources})
 
 
-class _Body:
+class _TurnBody:
     """The step of a loop, from the ops of its turns."""
 
-    def __init__(self, call: _Call, turns: Sequence[Sequence[OpNote]]):
+    def __init__(self, call: _CallRecord, turns: Sequence[Sequence[OpNote]]):
         self._call, self._turns = call, turns
         self._at = {number: (turn, at, slot) for turn, ops in enumerate(turns) for at, op in enumerate(ops)
                     for slot, number in enumerate(op.results)}  # fmt: skip
@@ -331,7 +331,7 @@ class _Body:
             number, (dims, sparse, whole) = self.made[at, slot]
             initial, _, is_whole = self._call.kind_of(first)
             if [dim.extent for dim in initial] != [dim.extent for dim in dims] or whole is not is_whole:
-                raise _Other
+                raise _NoLoop
             loop.initial[path] = first
             step.next[path] = ("value", self._count)
             self.turns[path] = [first, *(turn[at].results[slot] for turn in self._turns)]
@@ -344,17 +344,17 @@ class _Body:
         return loop
 
     def _window(self, every: Sequence[OpNote]) -> tuple[OpNote, list[OpNote]]:
-        """As many entries in each turn, each time further on: as if each place were looked up."""
+        """Turn a slice that moves on in each turn into a lookup of its positions."""
         start, end = ([op.given.get(name, -1) for op in every] for name in ("start", "end"))
         if (
             any(type(each) is not int or each < 0 for each in (*start, *end))
             or "step" in every[0].given
             or "size" in every[0].given
         ):
-            raise _Other
+            raise _NoLoop
         out = every[-1].given["out_dim"]
         if any(last - first != out.extent for first, last in zip(start, end)):
-            raise _Other
+            raise _NoLoop
         kind = (out,), None, True
         places = self._added(("range", out), "range_over_dim", {"dim": out}, kind)
         first = self._given(start, "gather", "indices")
@@ -384,7 +384,7 @@ class _Body:
             or back.setdefault(last, dim) is not dim
             or dim.extent != last.extent
         ):
-            raise _Other
+            raise _NoLoop
 
     def _given(self, values: Sequence[Any], op: str, name: str) -> Any:
         first, last = values[0], values[-1]
@@ -394,7 +394,7 @@ class _Body:
             return last
         if isinstance(first, list):
             if len({len(each) for each in values}) > 1:
-                raise _Other
+                raise _NoLoop
             return [self._given(each, op, name) for each in zip(*values)]
         if isinstance(first, Mapping):
             return {what: self._given([each[what] for each in values], op, name) for what in first}
@@ -403,7 +403,7 @@ class _Body:
             return last
         if isinstance(first, np.ndarray):
             if not all(np.array_equal(each, first) for each in values):
-                raise _Other
+                raise _NoLoop
             return last
         if all(type(each) is type(first) and each == first for each in values):
             return last
@@ -411,7 +411,7 @@ class _Body:
             by = values[1] - first
             if all(value == first + by * turn for turn, value in enumerate(values)):
                 return self._number(by, first)
-        raise _Other
+        raise _NoLoop
 
     def _number(self, by: int, begin: int) -> Ref:
         """begin + by * the index of the step."""
@@ -430,17 +430,17 @@ class _Body:
         return self._known[key]
 
     def _ref(self, refs: Sequence[Ref]) -> Ref:
-        """What each turn reads in one place."""
+        """Return one ref for what each turn reads in one place."""
         first, last = refs[0], refs[-1]
         if first[0] == "here":
             return first[1]
         dims = [list(self._call.kind_of(ref)[0]) for ref in refs]
         if len({len(each) for each in dims}) > 1:
-            raise _Other
+            raise _NoLoop
         self._match(dims)
         if all(ref == first for ref in refs) or self._call.is_same(refs):
             if first[0] == "value" and first[1] in self._at:
-                raise _Other  # of the first turn
+                raise _NoLoop  # of the first turn
             return ("outer", *first[1:]) if first[0] == "value" else first
         places = [self._at.get(ref[1]) if ref[0] == "value" else None for ref in refs]
         if places[-1] is not None:
@@ -451,7 +451,7 @@ class _Body:
                 return ("value", self.made[at, slot][0])
             if of == -1 and places[1:] == wanted[1:] and places[0] is None:
                 return self._state(at, slot, first)
-            raise _Other
+            raise _NoLoop
         turns = [self._call.turn_of(ref) for ref in refs]
         if turns[0] is not None and turns == [turns[0]._replace(turn=number) for number in range(turns[0].turns)]:
             return ("frame", self._call.collected(turns[0], False))
@@ -477,10 +477,10 @@ class _Body:
         """Entries along an axis that were taken before, one for each turn (`x.unbind(1)`)."""
         ops = [self._call.op_of(ref) for ref in refs]
         if any(op is None or op.name != "gather" or type(op.given["indices"]) is not int for op in ops):
-            raise _Other
+            raise _NoLoop
         first: Any = ops[0]
         if any(op.given[name] != first.given[name] for op in ops for name in ("source", "axis")):  # type: ignore[union-attr]
-            raise _Other
+            raise _NoLoop
         indices = self._given([op.given["indices"] for op in ops], "gather", "indices")  # type: ignore[union-attr]
         source = first.given["source"]
         given = {
@@ -526,7 +526,7 @@ def _begun(blocks: Sequence[OpNote | LoopNote]) -> list[OpNote | LoopNote]:
 
 
 def _signature(block: OpNote | LoopNote) -> Any:
-    """What ops of different turns have in common."""
+    """A key that is the same for an op in different turns."""
     if isinstance(block, LoopNote):
         return ("loop", block.name, len(block.steps[0].ops) if block.steps else 0)
 
