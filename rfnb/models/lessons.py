@@ -1,8 +1,8 @@
-"""The models of lessons 9, 11 and 14 that run in pages: functions of a text.
+"""The models of lessons 9, 10, 11 and 14 that run in pages: functions of a text.
 
     write_backwards("tiger")       # "regit#", label by label
 
-The weights of the first two are those that the notebooks train; `notebooks/data/make_running.py` writes them.
+The weights of 9 and 11 are those that the notebooks train; `notebooks/data/make_running.py` writes them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.transformer.decoder import TransformerDecoder
 from rfnb.ops.concat import concat
 from rfnb.ops.const import convert_to_tensor, zeros
-from rfnb.ops.dims import range_over_dim, set_sparse_dim
+from rfnb.ops.dims import range_over_dim, replace_dim, set_sparse_dim
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
-from rfnb.ops.math import combine_bc
+from rfnb.ops.math import combine_bc, compare_bc, exp, log
 from rfnb.ops.matmul import matmul
 from rfnb.ops.merge import merge_dims
-from rfnb.ops.reduce import reduce_sum
-from rfnb.ops.shift import shift_right
+from rfnb.ops.reduce import reduce_max, reduce_sum
+from rfnb.ops.shift import reverse_sequence, shift_right
 from rfnb.ops.softmax import log_softmax, softmax
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
@@ -37,11 +37,12 @@ from rfnb.search.choice import choice
 from rfnb.trace.probe import probe, trace_context
 
 STORED = Path(__file__).with_name("lessons.safetensors")
-KEYS, LETTERS, ALPHABET = "1234567890", "#>abcdefghijklmnop", "abcdefghijklmnopqrstuvwxyz"
+KEYS, NOTES, LETTERS, ALPHABET = "1234567890", "CEGB", "#>abcdefghijklmnop", "abcdefghijklmnopqrstuvwxyz"
 FRAMES = 13  # of a key: 2 of silence, 9 of its tones, 2 of silence
 
 _key = Dim(len(KEYS), name="key", vocab=list(KEYS))
 _label = Dim(1 + len(KEYS), name="label", vocab=["-", *KEYS])
+_note = Dim(len(NOTES), name="note", vocab=list(NOTES))
 _letter = Dim(len(LETTERS), name="letter", vocab=list(LETTERS))
 _of_alphabet = Dim(len(ALPHABET), name="letter", vocab=list(ALPHABET))
 
@@ -121,6 +122,65 @@ def hear(number: str) -> tuple[Tensor, Tensor]:
         loop.state.paths = paths / reduce_sum(paths, axis=row)
         trellis = loop.stack(loop.state.paths)
     return log_softmax(logits, axis=_label), trellis
+
+
+# -- lesson 10 -------------------------------------------------------------------------------------------------------------
+
+
+def align_tune(tune: str, blank: float = 1.5) -> Tensor:
+    """Align a tune by the transducer of lesson 10, whose scores are set by hand: all walks that write it.
+
+    There is a silent frame, then two frames for each note, and a silent frame. At each place the blank has the logit `blank`, the next
+    note 3 if it sounds and 0 otherwise, each other note 0. A frame is one step of a loop, since the walk through its labels is a sum
+    over where it begins: each way from u to v labels in frame t is the product of the probabilities of the labels between them.
+
+    Args:
+        tune: Notes, "CEGB".
+        blank: A larger one lets walks wait longer.
+
+    Returns:
+        The probability that a note is written in a frame, given that the tune is written: {place in the tune, frame}.
+    """
+    note, ids = _ids(tune, NOTES, _note, "label")
+    silence, two = Dim(1, name="silence"), Dim(2, name="of a note")
+    none = zeros([silence], dtype=ids.dtype) - 1
+    twice, sounding = merge_dims(expand_dim(set_sparse_dim(ids, None), two), dims=[note, two])
+    heard, frame = concat((none, silence), (twice, sounding), (none, silence), out_dim=Dim(None, name="frame"))
+    following = where(compare_bc(heard, "==", set_sparse_dim(ids, None)), 3.0, 0.0)  # of the next note
+    total = log(exp(following) + exp(following * 0.0 + blank) + (len(NOTES) - 1))
+    of_label = following - total  # log probabilities
+    at_end = exp(blank - log(exp(zeros([silence]) + blank) + len(NOTES)))
+    of_blank, written = concat(
+        (exp(blank - total), note), (expand_dim(at_end, frame), silence), out_dim=Dim(None, name="written")
+    )
+    place, index = range_over_dim(note), range_over_dim(written)
+    until = reduce_sum(where(compare_bc(place, "<", index), of_label, 0.0), axis=note)  # of all labels before a place
+    begun, before = replace_dim(until, in_dim=written)
+    begin, _ = replace_dim(index, in_dim=written, out_dim=before)
+    ways = where(compare_bc(begin, "<=", index), exp(combine_bc(until, "-", begun)), 0.0)  # {frame, before, written}
+    loop = Loop(axis=frame, name="walks")
+    loop.state.paths = where(begin == 0, 1.0, 0.0)
+    for _ in loop:
+        reached = matmul(loop.state.paths, loop.unstack(ways), reduce=before)
+        forward = loop.stack(reached)
+        paths, _ = replace_dim(reached * loop.unstack(of_blank), in_dim=written, out_dim=before)
+        loop.state.paths = paths / reduce_sum(paths, axis=before)
+    back = Loop(axis=frame, name="back from the end")
+    back.state.paths = where(index == reduce_max(index, axis=written), 1.0, 0.0)
+    ways_back, blank_back = (reverse_sequence(each, axis=frame) for each in (ways, of_blank))
+    for _ in back:
+        after = back.state.paths * back.unstack(blank_back)
+        ending = back.stack(after)
+        left = matmul(back.unstack(ways_back), after, reduce=written)
+        backward = back.stack(left)
+        paths, _ = replace_dim(left, in_dim=before, out_dim=written)
+        back.state.paths = paths / reduce_sum(paths, axis=written)
+    ending, backward = (reverse_sequence(each, axis=frame) for each in (ending, backward))
+    of_frame = reduce_sum(forward * ending, axis=written)  # each frame ends with one blank
+    here, rest = gather(forward, indices=place, axis=written), gather(backward, indices=place + 1, axis=before)
+    probe("tokens", ids=ids)
+    with trace_context.scope("alignment"):
+        return attended(here * exp(of_label) * rest / of_frame, axis=frame, target=note)
 
 
 # -- lesson 11 -------------------------------------------------------------------------------------------------------------

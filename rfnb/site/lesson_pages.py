@@ -64,6 +64,13 @@ PAGES = {
         "forward algorithm. Type 55: what does the model put between the two?",
         "ctc",
     ),
+    "10_transducers": RunningPage(
+        "CEG", {"blank": 1.5}, ("attention", "states"),
+        "Type a tune of the notes C, E, G and B; it begins and ends with a silent frame, and each note sounds for two. The map says "
+        "in which frame each note is written, over all walks that write the tune. Raise the score of the blank: do labels get "
+        "earlier or later? Type CC: in which frames are the two written, and why so early?",
+        "walks",
+    ),
     "11_transformer": RunningPage(
         "hedgehog", {"beam_size": 1}, ("attention", "beams"),
         "Type a word of the letters a to p; the model writes it backwards. Which head of layer 0 looks one letter back? What "
@@ -77,7 +84,7 @@ PAGES = {
         "memory",
     ),
 }  # fmt: skip
-WITHOUT = {"10_transducers": "its lattice is a loop over frames in a loop over labels, and a page runs no nested loops"}
+WITHOUT: dict[str, str] = {}  # lessons that have a model but no page, each with the reason
 
 
 def _programs() -> dict[
@@ -94,6 +101,9 @@ def _programs() -> dict[
             {"model": model},
         ),
         "ctc": (lambda word: lessons.hear(word), "17024", {}, {"path": ["labels", "trellis"]}),
+        "walks": (
+            lambda word, blank: lessons.align_tune(word, blank=blank), "CEG", {"blank": (1.5, (-2.0, 6.0, 0.25))}, {},
+        ),
         "backwards": (
             lambda word, beam_size: lessons.write_backwards(word, beam_size=beam_size), "hedgehog", {"beam_size": (1, (1, 8, 1))},
             {"model": lessons.writer()},

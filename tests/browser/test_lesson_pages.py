@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 from browser.test_running_page import best, shows
 from playwright.sync_api import expect
+from waiting import LONG
 
 from rfnb.models import load_g2p, pronounce
 from rfnb.models.lessons import LETTERS, write_backwards
 from rfnb.site.lesson_pages import PAGES, WITHOUT, told_of, write_pages
+
+# By kind of view what a click on these buttons leads to. A function without labels has the same values, or others.
+KEPT = {"beams": [("Ban", "no ")], "states": [("Set", "other values"), ("Scale", "the same")]}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,8 @@ def test_a_page_of_a_lesson_begins_with_its_view_and_follows_what_is_typed(brows
 
 
 @pytest.mark.parametrize(
-    ("name", "typed"), [("09_ctc", "5508"), ("11_transformer", "badge"), ("14_linear_attention", "abba")]
+    ("name", "typed"),
+    [("09_ctc", "5508"), ("10_transducers", "GCCB"), ("11_transformer", "badge"), ("14_linear_attention", "abba")],
 )
 def test_a_page_with_a_model_of_a_lesson_follows_what_is_typed_and_held(browser, folder, name, typed):
     """Its numbers are compared in tests/viz/test_runnable_models.py; here it is opened, typed in and changed."""
@@ -83,6 +88,15 @@ def test_a_page_with_a_model_of_a_lesson_follows_what_is_typed_and_held(browser,
     if name == "11_transformer":
         labels = write_backwards(typed).numpy().ravel()
         assert [row[2].replace(" ", "").strip() for row in best(page)] == ["".join(LETTERS[label] for label in labels)]
+    rail = page.locator(".rfnb-rail [data-run]")
+    view = page.locator(f'[data-kind="{"beams" if name == "11_transformer" else "states"}"]').first
+    for what, told in KEPT[view.get_attribute("data-kind")]:
+        view.locator(".rfnb-pane").first.focus()
+        page.keyboard.press("Control+Home")
+        page.keyboard.press("Enter")
+        view.locator(".rfnb-hands").get_by_role("button", name=what).first.click()
+        expect(rail.last).to_contain_text(told, timeout=1000 * LONG)
+    expect(rail).to_have_count(1 + len(KEPT[view.get_attribute("data-kind")]))
     page.screenshot(path=f"test-shots/lesson_{name}.png", full_page=True)
     assert wrong == []
     context.close()

@@ -8,6 +8,7 @@ import type { Result } from "../engine/engine";
 import type { Command, Entry, Lane, Result as Outcome } from "../run";
 
 const EQUAL = 0.005; // nats
+const OTHER = "other values"; // of a function that gives no labels
 
 export interface Branch {
   number: number;
@@ -25,15 +26,25 @@ function outcomeOf(seq: SeqSpec | null): { labels: string[]; score: number | nul
   return { labels: best ? tokensOf(pathOf(best)) : [], score: best?.score ?? null };
 }
 
+type Ran = Pick<Branch, "seq" | "result">;
+
+/** Whether a function without labels returns the same values. */
+const isSame = (a: Result, b: Result): boolean =>
+  a.values.every(({ values }, at) => {
+    const other = b.values[at]!.values;
+    return values.length === other.length && values.every((value, index) => Object.is(value, other[index]));
+  });
+
 /** The outcome of a change, beside the one without it. */
-export function verdict(name: string, before: SeqSpec | null, after: SeqSpec | null, lane: Lane | null): Outcome {
-  const old = outcomeOf(before),
-    { labels, score } = outcomeOf(after),
+export function verdict(name: string, before: Ran, after: Ran, lane: Lane | null): Outcome {
+  const old = outcomeOf(before.seq),
+    { labels, score } = outcomeOf(after.seq),
     difference = score === null || old.score === null ? null : Math.round((score - old.score) * 1e5) / 1e5,
-    same = labels.join("\0") === old.labels.join("\0"),
-    said = [labels.join(" ") || "no labels"];
+    some = labels.length + old.labels.length,
+    same = some ? labels.join("\0") === old.labels.join("\0") : isSame(before.result, after.result),
+    said = [labels.join(" ") || (some ? "no labels" : same ? "the same values" : OTHER)];
   if (score !== null) said.push(score.toFixed(2).replace("-", "−"));
-  if (same) said.push("no change");
+  if (same && some) said.push("no change");
   else if (difference !== null)
     said.push(
       Math.abs(difference) < EQUAL
@@ -87,17 +98,18 @@ export function laneOf(seq: SeqSpec | null, first: number, then: readonly Comman
 }
 
 /** A run of the tree as the rail has it. */
-export function entryOf({ number, name, parent, change, result, seq }: Branch): Entry {
-  const steps = result.loops.at(-1)?.made ?? 0,
+export function entryOf(branch: Branch): Entry {
+  const { number, name, parent, change, result, seq } = branch,
+    steps = result.loops.at(-1)?.made ?? 0,
     lane = parent && change ? laneOf(seq, change.step, change.then) : null,
-    told = verdict(name, parent?.seq ?? seq, seq, lane);
+    told = verdict(name, parent ?? branch, branch, lane);
   return {
     number,
     name,
     from: parent && change ? `from step ${change.step} of "${change.path}" of ${parent.name}` : "",
     state: "done",
     steps,
-    text: "",
+    text: told.labels.length || told.same ? "" : OTHER,
     ...(parent && change ? { parent: parent.number, step: change.step, tick: change.step, moves: true } : {}),
     results: [parent ? told : { ...told, difference: null, same: false, words: "" }],
     ...(lane ? { lanes: [lane] } : {}),

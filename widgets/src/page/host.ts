@@ -255,7 +255,7 @@ export class Host {
       seq = this.frames!.search(result)?.seq ?? null,
       lane = laneOf(seq, step, then);
     answer(null);
-    const told = verdict(name, from.seq, seq, lane);
+    const told = verdict(name, from, { seq, result }, lane);
     this.say({ rfnb: "ghost", of: id, name, over: true, refused: null, lane: lane && { ...lane, seq: 0 }, ...told });
   }
 
