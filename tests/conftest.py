@@ -1,5 +1,6 @@
 """Fixtures of all tests."""
 
+import functools
 import gc
 import importlib
 import os
@@ -7,6 +8,7 @@ import random
 import signal
 import sys
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,7 +64,7 @@ def drawn_by(node):
     random.seed(seed)
     np.random.seed(seed)
     torch.default_generator.manual_seed(seed)
-    if (numpy_backend := module_of("backends.numpy_random")) is not None:
+    if (numpy_backend := module_of("backends.numpy_functions")) is not None:
         numpy_backend.set_random_seed(seed)
     if (of_steps := module_of("ops.random_state")) is not None:
         of_steps._seed[0] = of_steps._DEFAULT_SEED
@@ -104,8 +106,14 @@ def step_of_its_own():
         run_ctx._current.set(run_ctx._INIT)
 
 
+@functools.cache
+def is_file(name):
+    return (Path(__file__).parents[1] / "rfnb" / Path(*name.split("."))).with_suffix(".py").is_file()
+
+
 def module_of(name):
     """A module of rfnb, if it is loaded."""
+    assert is_file(name), f"rfnb has no module {name}: it has another name now"
     return sys.modules.get(f"rfnb.{name}")
 
 
@@ -158,7 +166,7 @@ def surroundings():
         "torch.are_deterministic_algorithms_enabled()": torch.are_deterministic_algorithms_enabled(),
         "function modes of torch": len(torch.overrides._get_current_function_mode_stack()),
     }
-    if (default := module_of("ops.default")) is not None:
+    if (default := module_of("ops.defaults")) is not None:
         found["rf.get_default_float_dtype()"] = default.get_default_float_dtype()
         found["rf.get_default_int_dtype()"] = default.get_default_int_dtype()
         found["rf.get_default_device()"] = default.get_default_device()
@@ -220,7 +228,7 @@ def runs_of_its_own(torch_as_it_was):
     probe = module_of("trace.probe")
     before = set(probe._open) if probe is not None else set()
     yield
-    of_run, probe = module_of("control.of_run"), module_of("trace.probe")
+    of_run, probe = module_of("control.live_runs"), module_of("trace.probe")
     if of_run is not None:
         of_run.stop_all()
     if probe is not None and (left := [item for key, item in probe._open.items() if key not in before]):

@@ -56,9 +56,7 @@ def differ(a, b, dims, names):
 def asked(ask):
     pytest.importorskip("transformers")
     ids, mask = clinic.texts()
-    return repr(
-        rf.check_batch(clinic.ConditionContext(clinic.reader(), ask), {"input_ids": ids, "attention_mask": mask})
-    )
+    return repr(rf.check_batch(clinic.ScoringModel(clinic.reader(), ask), {"input_ids": ids, "attention_mask": mask}))
 
 
 WAYS = {1: in_the_batch, 2: in_the_batch, 3: in_steps, 4: used, 5: scored, 6: asked}
