@@ -84,7 +84,6 @@ PAGES = {
         "memory",
     ),
 }  # fmt: skip
-WITHOUT: dict[str, str] = {}  # lessons that have a model but no page, each with the reason
 
 
 def _programs() -> dict[
@@ -159,7 +158,7 @@ def title_of(name: str) -> str:
 
 
 def told_of(name: str) -> str:
-    """The sentence of a lesson about the page that runs its model: a link, or the reason why there is none; "" for other lessons."""
+    """The sentence of a lesson with a link to the page that runs its model; "" for other lessons."""
     if name in PAGES:
         return f' Its model also <a href="../{FOLDER}/{name}.html">runs in a page</a>: type another word there, with nothing installed.'
-    return f" No page runs its model: {WITHOUT[name]}." if name in WITHOUT else ""
+    return ""
