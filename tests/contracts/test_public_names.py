@@ -9,6 +9,7 @@ import inspect
 import operator
 import re
 import subprocess
+import sys
 import textwrap
 from collections import Counter
 from pathlib import Path
@@ -76,6 +77,33 @@ def test_every_public_name_is_there():
     import rfnb
 
     assert [name for name in rfnb.__all__ if not hasattr(rfnb, name)] == []
+
+
+# What is written as `rf.` and a name, and is no name: examples of errors, and beginnings of names.
+NO_NAMES = {
+    "Lstm", "Name", "Recurrent", "_operators", "cat", "decoder.transformer.qqq", "no_such_op", "random_", "reduce_", "reduce_men", "shift_",
+}  # fmt: skip
+
+
+def test_the_names_that_tests_use_are_there_in_a_python_that_has_only_imported_rfnb():
+    # A test that asks for a name of an earlier version is one that depends on what other tests import, or that tests nothing.
+    found = {}
+    for file in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]:
+        names = re.findall(r"(?<![\w./-])rf\.([A-Za-z_]\w*(?:\.\w+)*)", file.read_text(encoding="utf-8"))
+        found.update(dict.fromkeys(names, file.name))
+    ask = """if True:
+        import sys, types, rfnb
+        for line in sys.stdin:
+            value = rfnb
+            for part in line.strip().split("."):
+                if isinstance(value, types.ModuleType) and (value := getattr(value, part, sys)) is sys:
+                    print(line, end="")
+    """
+    there = subprocess.run(
+        [sys.executable, "-c", ask], input="\n".join(found), capture_output=True, text=True, check=True
+    )
+    assert len(found) > 500 and {name: found[name] for name in there.stdout.split() if name not in NO_NAMES} == {}
+    assert NO_NAMES <= set(there.stdout.split())
 
 
 def test_nothing_else_is_in_the_package():

@@ -23,7 +23,7 @@ BATCH, OUT, TIME = Dim(2, name="batch"), Dim(5, name="out"), Dim(7, name="time")
 def compiled(monkeypatch):
     """The number of times that torch has compiled something, as a function."""
     torch._dynamo.reset()
-    rf.rec.compiled._compiled.cache_clear()
+    rf.rec.loop_compilation._compiled.cache_clear()
     graphs = []
 
     def count(graph, inputs):
@@ -198,7 +198,7 @@ def test_arrays_that_are_written_to():
 
 def test_without_a_compiler_for_cpp_the_loop_runs_as_before(monkeypatch):
     torch._dynamo.reset()
-    rf.rec.compiled._compiled.cache_clear()
+    rf.rec.loop_compilation._compiled.cache_clear()
     time, body, h = world()
     with torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",), "fx_graph_cache": False}):
         with torch.no_grad(), pytest.warns(UserWarning) as warned:
@@ -212,7 +212,7 @@ def test_without_a_compiler_for_cpp_the_loop_runs_as_before(monkeypatch):
         "The results are the same. Without a compiler for C++ (g++, clang++) there is no inductor:",
         '    with rf.compile_loops("aot_eager"):',
     ]
-    rf.rec.compiled._compiled.cache_clear()
+    rf.rec.loop_compilation._compiled.cache_clear()
 
 
 def test_past_the_limit_of_recompilations_the_loop_runs_as_before(compiled):

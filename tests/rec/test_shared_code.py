@@ -212,7 +212,7 @@ def test_compiling_is_switched_on_and_off_between_two_runs(kind, gradients, monk
 
     monkeypatch.setattr("rfnb.rec.loop_compilation.WAYS", (count,))
     torch._dynamo.reset()
-    rf.rec.compiled._compiled.cache_clear()
+    rf.rec.loop_compilation._compiled.cache_clear()
     model, now = Model(kind), FIRST | {"gradients": gradients}
     expected, compiled = run("for", model, now), []
     for how in (None, count, None, count):

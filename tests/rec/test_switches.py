@@ -56,7 +56,7 @@ def while_looped():
 def unit_of(make):
     def run():
         rf.set_random_seed(2)
-        unit = make()
+        unit = make(FEAT, OUT)
         return (unit(X, state=unit.default_initial_state(batch_dims=[BATCH]), spatial_dim=TIME)[0],)
 
     return run
@@ -126,15 +126,14 @@ BODY = {
     "output": {"class": "copy", "from": "e"},
 }
 UNITS = {
-    "LSTM": lambda: rf.LSTM(FEAT, OUT), "ZoneoutLSTM": lambda: rf.ZoneoutLSTM(FEAT, OUT, zoneout_factor_cell=0.1),
-    "GRU": lambda: rf.GRU(FEAT, OUT), "BasicRNN": lambda: rf.BasicRNN(FEAT, OUT), "StandardLSTM": lambda: rf.StandardLSTM(FEAT, OUT),
-    "RHN": lambda: rf.RHN(FEAT, OUT),
+    "LSTM": rf.LSTM, "ZoneoutLSTM": lambda *dims: rf.ZoneoutLSTM(*dims, zoneout_factor_cell=0.1),
+    "GRUCell": rf.GRUCell, "BasicRNNCell": rf.BasicRNNCell, "StandardLSTMCell": rf.StandardLSTMCell, "RHNCell": rf.RHNCell,
 }  # fmt: skip
 RUNS = {
     "for": loop_of("for"), "with": loop_of("with"), "scan": scanned, "while_loop": while_looped, "choice in for": choice_of("for"),
     "choice in with": choice_of("with"), "beam_search": beam_search, "ctc": ctc, "transducer": transducer,
     "net, unit": net_of("lstm"), "net, subnetwork": net_of(BODY),
-    **{f"unit {name}": unit_of(make) for name, make in UNITS.items() if hasattr(rf, name)},
+    **{f"unit {name}": unit_of(make) for name, make in UNITS.items()},
 }  # fmt: skip
 
 
