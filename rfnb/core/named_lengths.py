@@ -120,7 +120,7 @@ def _found(axes: Sequence[RawAxis]) -> int:
     raise dim_error(
         "named: of which dim are the lengths?",
         [("x", _text(axes)), ("possible", ", ".join(axes[at].name for at in choice) or "none")],
-        "Lengths without a name are of the dim that is called time, or the like. Say it:",
+        "Lengths without a name belong to a dim named time, or similar. Name the dim:",
         f'lengths={{"{_likely(axes).name}": lengths}}' if axes else None,
     )
 

@@ -103,7 +103,7 @@ def _of_array(edit: ValueEdit, value: Any, old: Tensor, chosen: NamedEntries) ->
         host = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         raise type_error(
-            f'edit: "{edit.text}" cannot be replaced by this.',
+            f'edit: "{edit.text}" cannot be replaced by this value.',
             [("given", type(value).__name__)],
             "A replacement is a number, an array, a Tensor, a recording, or a function of the current Tensor.",
         ) from None
@@ -130,5 +130,5 @@ def _unfit(edit: ValueEdit, old: Tensor, given: str) -> Exception:
     return shape_error(
         f'edit: "{edit.text}" does not fit.',
         [("there", shape_of(old)), ("given", given)],
-        "A replacement has the shape of the entries without the dims of which one was selected, or broadcasts against it.",
+        "A replacement has the shape of the selected entries, without the dims that an index selects from, or broadcasts to it.",
     )

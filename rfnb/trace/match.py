@@ -102,7 +102,7 @@ def step_filter(steps: Steps | None) -> Callable[[int], bool]:
     if isinstance(steps, range) or (isinstance(steps, Collection) and not isinstance(steps, (str, bytes))):
         return lambda step: step in steps
     raise type_error(
-        "Steps are given in a way that is not known.",
+        "Steps have an unknown form.",
         [("steps", f"{type(steps).__name__} {steps!r}")],
         "Steps are an int, a range, a slice, a collection of ints, or a function of the step.",
         "rf.record(steps=range(10))",

@@ -105,7 +105,7 @@ def _by_dim(kind: str, lengths: Any, axes: Mapping[str, list[RawAxis]]) -> dict[
             *((name, " ".join(axis.name for axis in own)) for name, own in axes.items()),
             ("possible", ", ".join(found) or "none"),
         ],
-        "Lengths without a name are of the dim that is called time, or the like. Say it:",
+        "Lengths without a name belong to a dim named time, or similar. Name the dim:",
         f'lengths={{"{found[-1]}": lengths}}' if found else None,
     )
 

@@ -148,7 +148,7 @@ def test_lengths_on_the_cpu_ask_nothing_of_the_device():
             DimError: named: of which dim are the lengths?
               x         [batch=3, head=2, target=7, source=5]
               possible  target, source
-            Lengths without a name are of the dim that is called time, or the like. Say it:
+            Lengths without a name belong to a dim named time, or similar. Name the dim:
                 lengths={"source": lengths}
          """),
         ("a b time d", [1, 1, 1, 1], """

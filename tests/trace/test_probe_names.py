@@ -122,7 +122,7 @@ def test_lengths_of_no_dim_and_of_several():
               h         batch left
               c         batch right
               possible  left, right
-            Lengths without a name are of the dim that is called time, or the like. Say it:
+            Lengths without a name belong to a dim named time, or similar. Name the dim:
                 lengths={"right": lengths}
             """,
         ):

@@ -222,7 +222,7 @@ def test_steps_of_another_type_are_refused():
     with raises_message(
         TypeError,
         """
-        Steps are given in a way that is not known.
+        Steps have an unknown form.
           steps  str '3'
         Steps are an int, a range, a slice, a collection of ints, or a function of the step.
             rf.record(steps=range(10))

@@ -412,7 +412,7 @@ def test_whole_numbers_beyond_32_bits_are_said(text, tmp_path):
     (answer,) = run_in_node({"it": PageProgram.of(fn, "abcd")}, [text], tmp_path)["it"]["answers"]
     assert ("error" in answer) == (text != "ab")
     assert text == "ab" or "more than 32 bits" in answer["error"]
-    with pytest.raises(TypeError, match="whole numbers of more than 32 bits"):
+    with pytest.raises(TypeError, match="integers of more than 32 bits"):
         PageProgram.of(lambda text: fn(text) * 20000, "hhhh")
 
 

@@ -309,7 +309,7 @@ def test_a_run_that_cannot_be_a_page_is_refused(tmp_path):
 
     runs = {
         "needs one text": rf.run(lambda: 1),
-        "without a name": rf.run(count, "a"),
+        "by position only": rf.run(count, "a"),
         "was given no beams": rf.run(lambda word: word, "a"),
         "cannot run a Trace": rf.run(lambda: 1).trace,
     }

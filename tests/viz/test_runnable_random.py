@@ -316,7 +316,7 @@ REFUSED = {
         "lengths differ",
     ),
     "hypotheses of two searches": (SEARCHES + "v1 = rf.combine_bc(s2, '+', s3)", "of two searches"),
-    "a history that is stacked": (HISTORY, "gets longer in each step"),
+    "a history that is stacked": (HISTORY, "grows in each step"),
     "half precision": ("v1 = rf.cast(v0, 'float16') * 3.0", "in float16"),
 }
 

@@ -50,7 +50,7 @@ def say_annotated(
             continue
         entries = next((each for each in patterns if fits(each, raw.ndim)), None)
         if entries is None:
-            _say_unfit(call, f"what {type(call.module).__name__} returns" if returned else name, raw)
+            _say_unfit(call, f"result of {type(call.module).__name__}" if returned else name, raw)
             continue
         words = words_for(entries, raw.ndim)
         same: dict[tuple[str, int], Dim] = call.seen.setdefault(
@@ -104,9 +104,9 @@ def _say_unfit(call: Call, name: str, raw: torch.Tensor) -> None:
         call.names.said.add(key)
         warn_user(
             message(
-                "record: an annotation does not fit the tensor, and names nothing.",
+                "record: an annotation does not fit its tensor and is ignored.",
                 [("module", f"{call.path or 'the model'}, a {type(call.module).__name__}"), (name, tuple(raw.shape))],
-                "An annotation of jaxtyping has a word for each axis. The names can be given to the recording, too:",
+                "A jaxtyping annotation has one word per axis. You can also pass the names to the recording:",
                 f'rf.record(model=model, dims={{"{call.path}": ["batch", "time", "feature"]}})',
             )
         )

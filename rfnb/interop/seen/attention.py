@@ -281,7 +281,7 @@ def unchanged(kept: ValueSnapshot) -> torch.Tensor:
         raise runtime_error(
             "attention: the weights of this call have changed.",
             [("weights", f"{tuple(kept.raw.shape)}, changed in place after the softmax")],
-            "The result of a softmax is stored without a copy. Let the model make a new tensor where it changes it:",
+            "The result of a softmax is recorded without a copy. Have the model create a new tensor instead of changing this one:",
             "weights = weights.masked_fill(mask, 0)    # not masked_fill_",
         )
     return kept.raw

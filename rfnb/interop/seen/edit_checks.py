@@ -55,21 +55,21 @@ def _reason(module: torch.nn.Module) -> tuple[str, str, str] | None:
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return (
             "scripted",
-            "Code of torch.jit is no longer Python.",
+            "Scripted code does not run in Python.",
             "rf.edit(module, ...)    # before torch.jit.script(module)",
         )
     if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
         return (
             "compiled",
-            "torch.compile runs its own version of the code.",
+            "torch.compile runs compiled code in its place.",
             "rf.edit(model._orig_mod, ...)",
         )
     if getattr(module, "_compiled_call_impl", None) is not None:
         return (
             "compiled",
-            "module.compile() runs its own version of the code.",
+            "module.compile() runs compiled code in its place.",
             "rf.edit(module, ...)    # before module.compile()",
         )
     if type(module).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
-        return "quantised", "It computes codes, not numbers.", "rf.edit(model, ...)    # before it is quantised"
+        return "quantised", "It computes with integer codes.", "rf.edit(model, ...)    # before it is quantised"
     return None

@@ -268,16 +268,16 @@ def why_not(candidate: WrittenSoftmax, values: AxisNode, axis: int, own: bool) -
     if candidate.home.names.taken(candidate.home.path):
         return None
     if candidate.drawn:
-        return "it is a draw of F.gumbel_softmax"
+        return "it is a random draw by F.gumbel_softmax"
     if not own:
-        return "its operand has no features: a mean of numbers"
+        return "its operand has no feature axis: a weighted mean of scalars"
     table = bare(values)
     candidate.is_table = table.op in ("param", "buffer")
     if candidate.is_table:
         return f"its operand is a {'parameter' if table.op == 'param' else 'buffer'}, not values of positions"
     there = origin(values, axis)
     if there.node.op == "unfold" and not _is_of_pairs(candidate.scores):
-        return "the entries on its axis are those of a window, without queries and keys: a kernel"
+        return "its axis is a window without queries and keys: a convolution kernel"
     if there.kind == "made":
         return "its operand is a constant"
     if there.kind in _POSITIONS or there.kind == "one":

@@ -151,7 +151,7 @@ class Layers:
             )
             return self._last(empty, outputs)
         if self._generator is None:
-            self._say_dropout("drawn by cuDNN from a state of its own")
+            self._say_dropout("drawn by cuDNN with its own random state")
             return self._last(empty, outputs)
         x, made = self._sequence(self._x), []
         with nullcontext() if self._generator is False else _drawing_from(x.device, self._generator):
@@ -166,7 +166,7 @@ class Layers:
                 self._layer(self._last_input, module.num_layers - 1, each, None)["h"] for each in range(directions)
             ]
             if not torch.allclose(torch.cat(again, -1), known, rtol=1e-3, atol=1e-3):
-                self._say_dropout("drawing again does not lead to the same output")
+                self._say_dropout("a repeated draw does not reproduce the output")
                 return self._last(empty, outputs)
         return made
 
@@ -238,9 +238,9 @@ class Layers:
     def _say_dropout(self, why: str) -> None:
         warn_user(
             message(
-                "record: the gates of layers with dropout between them are not known.",
+                "record: the gates of layers with dropout between them are unknown.",
                 [("module", self._path or "the model"), ("dropout", f"{self._module.dropout}, {why}")],
-                "They are computed from the input, and dropout is not stored. Only h of the last layer is known. Without dropout:",
+                "Dropout masks, which gates depend on, are not stored. Only h of the last layer is known. Without dropout:",
                 "model.eval()",
             )
         )

@@ -125,7 +125,7 @@ def _generate(module: Any, original: Any, names: Callable[[], Names]) -> Any:
         finally:
             _session.reset(token)
             if session.fault or session.step is None and not session.is_outer:
-                _warn(path, session.fault or f"{type(module).__name__}.generate searches in its own way")
+                _warn(path, session.fault or f"{type(module).__name__}.generate implements its own search")
 
     return seen
 
@@ -133,7 +133,7 @@ def _generate(module: Any, original: Any, names: Callable[[], Names]) -> Any:
 def _warn(path: str, reason: str) -> None:
     warn_user(
         message(
-            "record: the steps of this generate could not be recorded; it continues unchanged.",
+            "record: the steps of this call of generate could not be recorded; the call continues unchanged.",
             [("model", path or "the model"), ("reason", reason)],
             "Greedy search, sampling and beam search can be recorded, and so can every search of rfnb:",
             "rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)",

@@ -18,7 +18,7 @@ _OTHER = {
     "assistant_model": "assisted generation", "prompt_lookup_num_tokens": "assisted generation",
     "assistant_early_exit": "assisted generation", "use_mtp": "assisted generation", "penalty_alpha": "contrastive search",
     "constraints": "constrained beam search", "force_words_ids": "constrained beam search", "dola_layers": "DoLa",
-    "custom_generate": "a generate of one's own",
+    "custom_generate": "a custom generate",
 }  # fmt: skip
 _SAID = (
     "num_beams", "do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff", "length_penalty",
@@ -50,7 +50,7 @@ class GenerateConfig:
         other = next((words for name, words in _OTHER.items() if self.of(name)), None)
         if other is None and (self.of("num_beam_groups") or 1) > 1:
             other = "group beam search"
-        self.cannot = f"{other}, whose steps are others" if other else ""
+        self.cannot = f"{other}, whose steps cannot be recorded" if other else ""
         self.beams = int(self.of("num_beams"))
         self.samples = int(self.of("num_return_sequences")) if self.beams == 1 else 1
         ends = self.of("eos_token_id")

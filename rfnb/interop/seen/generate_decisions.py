@@ -89,9 +89,9 @@ class Decisions:
         then = tuple(label_index(decided._replace(label=each), self._vocab) for each in decided.then)
         if decided.kind == "force" and self._is_beam and not decided.only:
             raise value_error(
-                "force: generate keeps the hypotheses that rank best.",
+                "force: generate keeps only the best hypotheses.",
                 [("label", self._text(label)), ("hypothesis", decided.hypothesis), ("seq", decided.seq)],
-                "In its beam search, forcing a label means that nothing else of the sequence survives:",
+                "In its beam search, a forced hypothesis is the only one of its sequence that survives:",
                 f"run.at.force({decided.label!r}, hypothesis={decided.hypothesis!r}, seq={decided.seq}, only=True)",
             )
         return decided._replace(label=label, then=then, hypothesis=self._place(decided))
@@ -123,7 +123,7 @@ _NAMES = {
     "SuppressTokensAtBeginLogitsProcessor": "begin_suppress_tokens", "ForcedBOSTokenLogitsProcessor": "forced_bos_token_id",
     "ForcedEOSTokenLogitsProcessor": "forced_eos_token_id", "EncoderNoRepeatNGramLogitsProcessor": "encoder_no_repeat_ngram_size",
 }  # fmt: skip
-DECIDED = "a decision from outside"
+DECIDED = "an external decision"
 
 
 class Blocked:

@@ -68,16 +68,16 @@ def _parts(out: Any) -> _Parts:
     sequences, scores, logits = get("sequences"), get("scores"), get("logits")
     if isinstance(out, torch.Tensor):
         raise value_error(
-            "beams_of: these are only the results, without the search.",
+            "beams_of: this tensor has the results only, without the search.",
             [("given", f"a tensor {tuple(out.shape)}"), ("needed", "sequences, scores")],
             "generate returns the data of its search on request:",
             f"out = {_CALL}",
         )
     if not isinstance(sequences, torch.Tensor) or sequences.ndim != 2:
         raise type_error(
-            "beams_of: this is no output of generate.",
+            "beams_of: this is not an output of generate.",
             [("given", type(out).__name__), ("has", ", ".join(map(str, has)) or "nothing"), ("needed", "sequences, scores")],
-            "It is the output of a model of transformers, or a dict with the same names and tensors of torch:",
+            "Pass the output of a transformers model, or a dict of torch tensors with the same names:",
             f"out = {_CALL}",
         )  # fmt: skip
     there = ", ".join(str(name) for name in has if get(name) is not None)
@@ -95,7 +95,7 @@ def _parts(out: Any) -> _Parts:
         raise value_error(
             "beams_of: this output has no beam_indices.",
             [("sequences", f"{len(sequences)}"), ("rows of scores", f"{rows}"), ("lacks", "beam_indices")],
-            "They are the slots of the beam through which each result came; generate gives them with the scores of a beam search:",
+            "They are the beam slots of each result, step by step; generate returns them with the scores of a beam search:",
             f"out = {_CALL}",
         )
     count = slots.shape[1] if slots is not None else len(by)
@@ -103,7 +103,7 @@ def _parts(out: Any) -> _Parts:
         raise value_error(
             "beams_of: there are fewer labels than steps.",
             [("sequences", tuple(sequences.shape)), ("steps", f"{count}"), ("scores", f"{len(by)}")],
-            "The generated labels are the end of sequences, one for each step.",
+            "Each sequence ends with its generated labels, one per step.",
             f"out = {_CALL}",
         )
     tokens = sequences[:, sequences.shape[1] - count :]
@@ -129,9 +129,9 @@ def _of_rows(parts: _Parts, labels: Any, ends: frozenset[int] | None, samples: i
     rows = len(parts.tokens)
     if samples < 1 or rows % samples:
         raise value_error(
-            "beams_of: the sequences are no multiple of num_return_sequences.",
+            "beams_of: the number of sequences is not a multiple of num_return_sequences.",
             [("sequences", rows), ("num_return_sequences", samples)],
-            "Each prompt has as many results.",
+            "Each prompt has this many results.",
             "rf.beams_of(out, num_return_sequences=1)",
         )
     search = RowSearch(rows // samples, samples, parts.tokens.device)
@@ -176,7 +176,7 @@ def _of_beams(parts: _Parts, labels: Any, ends: frozenset[int] | None, beams: in
     history = _of_results(parts, results, batch, beams, penalty or 0.0, labels)
     if ends is None:
         history.remark += (
-            " It may also be that labels end hypotheses that are not known here: rf.beams_of(out, model=model)."
+            " The end labels are guessed and may be incomplete. Pass the model: rf.beams_of(out, model=model)."
         )
     return history
 
@@ -199,7 +199,7 @@ def _batch(slots: np.ndarray, rows: int, results: int, beams: int | None) -> tup
         raise value_error(
             "beams_of: it is unknown which slots belong to which prompt.",
             [("rows of scores", rows), ("sequences", results), ("first beam_indices", ", ".join(map(str, first)))],
-            "The results of a prompt come from its first slot. Say how many slots it has:",
+            "The results of a prompt start in its first slot. Pass the number of slots per prompt:",
             "rf.beams_of(out, num_beams=4)",
         )
     return batch, rows // batch
@@ -295,8 +295,8 @@ def _of_results(
         steps.append(fields)
     return BeamHistory(
         steps, labels, by_rank=[False] * len(steps), rank_exponent=penalty, about=f"num_beams={beams}",
-        remark="Only the hypotheses that led to a result are known: a repeated search with these scores finds others. "
-        "To see all of a beam search that samples or has constraints, record it: with rf.record(model=model) as trace:",
+        remark="Only the hypotheses that led to a result are known: repeating the search with these scores gives other results. "
+        "To see a whole beam search with sampling or constraints, record it: with rf.record(model=model) as trace:",
     )  # fmt: skip
 
 
@@ -319,16 +319,16 @@ def vocabulary_of(tokenizer: Any, size: int, place: str) -> list[str] | None:
         labels = list(map(str, tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))))
     else:
         raise type_error(
-            f"{place}: this is no tokenizer.",
+            f"{place}: this is not a tokenizer.",
             [("given", type(tokenizer).__name__)],
-            "It has convert_ids_to_tokens, as those of transformers; or it is a list of texts.",
+            "Pass an object with convert_ids_to_tokens, such as a tokenizer of transformers, or a list of str.",
             "transformers.AutoTokenizer.from_pretrained(...)",
         )
     if len(labels) > size:
         raise value_error(
             f"{place}: the tokenizer has more labels than the model.",
             [("tokenizer", len(labels)), ("model", size)],
-            "It is that of another model, or labels were added to it and not to the model:",
+            "It belongs to another model, or labels were added to it but not to the model:",
             "model.resize_token_embeddings(len(tokenizer))",
         )
     return labels + [f"<{index}>" for index in range(len(labels), size)]

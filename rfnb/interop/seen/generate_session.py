@@ -30,7 +30,7 @@ class _Of(NamedTuple):
 
 
 def _no_labels(decided: Sequence[LabelDecision]) -> str:
-    raise nothing_chooses(decided[0], "the model, whose head is not known")
+    raise nothing_chooses(decided[0], "the model, whose output layer is unknown")
 
 
 class Session:
@@ -106,7 +106,7 @@ class Session:
         if self._search is None:
             self._first(input_ids)
         elif self._scores is not None or self._expected is None or not torch.equal(self._expected, input_ids):
-            self.fault = f"after step {self.step} it continues other hypotheses than its scores select"
+            self.fault = f"after step {self.step} it continues hypotheses that its scores do not select"
             return
         self.step = 0 if self.step is None else self.step + 1
         self._ids = input_ids
@@ -151,7 +151,7 @@ class Session:
         if self._scores is None or self._own is None or self._ids is None or self._search is None:
             return
         if not isinstance(result, torch.Tensor) or len(result) != len(input_ids):
-            self.fault = "its stopping criteria do not say which hypotheses are complete"
+            self.fault = "its stopping criteria do not report which hypotheses are complete"
             return
         scores, own, hits = self._scores, self._own, result.bool()
         self._scores = self._own = None

@@ -137,7 +137,7 @@ def _tell(
             f"queries {tuple(query.shape)} and keys {tuple(key.shape)} are not (batch, head, positions, feature)"
         )
     if any(given.get(name) is not None for name in ("cu_seq_lens_q", "cu_seq_lens_k")) and weights is None:
-        raise ValueError("sequences are packed one behind the other, and only the function knows where they end")
+        raise ValueError("sequences are concatenated, and only the attention function knows where each ends")
     if is_told(call, query, key, mask):
         return
     eager = bool(_EAGER.search(getattr(function, "__name__", "")))
@@ -201,13 +201,13 @@ def offer(
             remarks.append("These are not the weights of the model: it has changed its queries or keys in place since.")
         elif error is not None and not (differs := float(error())) < _tolerance(scored.query.dtype):
             remarks.append(
-                "These may not be the weights of the model: with its values they do not give its result "
+                "These may not be the weights of the model: applied to its values, they do not reproduce its result "
                 f"(the difference is {differs:.1g} of their size). Its attention function does more than rfnb knows."
             )
         if shared > 1:
-            remarks.append(f"{shared} heads of queries share the keys of one: heads 0 to {shared - 1}, and so on.")
+            remarks.append(f"{shared} query heads share one key head: heads 0 to {shared - 1}, and so on.")
         if scored.sinks is not None:
-            remarks.append("Rows add up to less than 1: the rest goes to a learned sink, which is no position.")
+            remarks.append("Rows sum to less than 1: the rest goes to a learned sink, which is not a position.")
         if rows:
             given: dict[str, Any] = {"causal": over.causal, "scale": over.scale, "window": over.window}
             values = by_rows(over.query, over.key, dims, mask=over.added(), **given)

@@ -41,7 +41,9 @@ _UPDATED, _UNKNOWN = "updated", (-1, -1)
 _replaced = Replaced()
 
 
-_UNPLACED = "Columns are places of a cache, not positions of the text: this model keeps its keys in an order that is not known here."
+_UNPLACED = (
+    "Columns are cache slots, not positions in the text: the order in which this model stores its keys is unknown."
+)
 
 
 class KeyPositions(NamedTuple):

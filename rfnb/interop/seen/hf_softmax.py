@@ -32,7 +32,7 @@ def offer(home: Call, result: torch.Tensor, axis: int) -> None:
     raw, stream = result.detach(), stream_of(home)
     odd, heads = f"its softmax is over {list(raw.shape)}", heads_in(home.module)
     if axis not in (-1, raw.ndim - 1) or raw.ndim not in (3, 4):
-        home.seen[ODD] = f"{odd}, which are no (batch, head, target, source)"
+        home.seen[ODD] = f"{odd}, not over (batch, head, target, source)"
         return
     if raw.ndim == 3:
         batch = stream.batch.extent if stream is not None else raw.shape[0] // heads if heads else 0
@@ -40,7 +40,7 @@ def offer(home: Call, result: torch.Tensor, axis: int) -> None:
     wanted = _wanted_axes(home, raw)
     if wanted is not None:
         home.seen[ODD] = (
-            f"{odd}, and weights of these inputs are over {wanted}; attention in blocks or windows has other axes"
+            f"{odd}, but weights for these inputs would be over {wanted}; attention in blocks or windows has other axes"
         )
         return
     places = places_of(home, None, raw.shape[3], raw.shape[2])
@@ -66,7 +66,7 @@ def offer(home: Call, result: torch.Tensor, axis: int) -> None:
         if bool(
             (lost & (whole.amax(-1) != whole.amin(-1))).any()
         ):  # padding rows may be fully masked: all entries are equal
-            remarks.append("Rows add up to less than 1: the rest goes to places of the cache that nothing is in yet.")
+            remarks.append("Rows sum to less than 1: the rest goes to empty cache slots.")
         if version_of(raw) != version:
             remarks.append("These are no longer the weights of the model: it has changed them in place since.")
         return values | ({"remark": " ".join(remarks)} if remarks else {})
@@ -96,7 +96,7 @@ def _wanted_axes(home: Call, raw: torch.Tensor) -> str | None:
     inputs = [each for _, each in home.tensors() if each.ndim > 1]
     hidden = next((each for each in inputs if each.is_floating_point() and each.ndim > 2), None)
     if hidden is None:
-        return "what nobody knows"
+        return "unknown axes"
     heads, stream, batch = heads_in(home.module), stream_of(home), int(hidden.shape[0])
     targets = {math.prod(hidden.shape[1:-1])}
     if hidden.ndim > 3:  # images, with features first or last
@@ -151,7 +151,7 @@ def without(call: Call, result: Any) -> None:
             message(
                 "record: this model has no attention.",
                 [("model", type(call.module).__name__), ("modules called attention", "none")],
-                "Hidden states, tokens and logits are recorded. Its code can send other values itself:",
+                "Hidden states, tokens and logits are recorded. The code of the model can send other values:",
                 'rf.probe("states", h=rf.convert_to_tensor(h, dims=[batch, time, state]), axis=time)',
             )
         )

@@ -224,9 +224,9 @@ def _attention(kernel: Kernel, runs: Sequence[_KernelRun], dims: Sequence[Dim]) 
             f"A heuristic: the mean over {weights.shape[1]} {kernel.head}s. {exact}",
         )
     if made.first is not None:
-        remark += " No cell has the contribution of the state before the first position."
+        remark += " The contribution of the state before the first position is left out."
     if any(part.changes is not None for part in parts or ()):
-        remark += " No cell has the contribution of edits of the states."
+        remark += " The contribution of edited states is left out."
     heads = head_dim(weights.shape[1])
     return {
         "weights": Tensor("weights", [batch, heads, target, source], raw_tensor=weights), "axis": source, "target": target,
@@ -235,10 +235,12 @@ def _attention(kernel: Kernel, runs: Sequence[_KernelRun], dims: Sequence[Dim]) 
 
 
 _EXACT = (
-    "No softmax: the weight with which each target reads what each source has written, which is exact for a linear recurrence. "
-    "Cells may be negative, and rows sum to anything."
+    "Not a softmax: the weight with which each target reads the value that each source wrote, exact for a linear recurrence. "
+    "Cells may be negative, and rows need not sum to 1."
 )
-_OUT_OF_ORDER = "The model does not keep its states in the order of the hypotheses, so the weights of this step are those of others."
+_OUT_OF_ORDER = (
+    "The model does not keep its states in the order of the hypotheses, so the weights of this step are unknown."
+)
 _NORMALISED = "Each row is divided by the normaliser of its target."
 
 

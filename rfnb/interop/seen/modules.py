@@ -356,7 +356,7 @@ def _tell(call: Any, name: str, mask: torch.Tensor, batch: Dim, time: Dim) -> No
     if real is not None:
         call.names.masks[time] = real
     if not right:
-        time.remark = f"no lengths: {name} has padding elsewhere"
+        time.remark = f"no lengths: {name} has padding before the end"
 
 
 def _real(name: str, mask: torch.Tensor) -> np.ndarray[Any, Any]:

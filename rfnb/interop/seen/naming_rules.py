@@ -14,9 +14,9 @@ RULES = {
     "memory": "The same memory in the same layout: its guessed name has been confirmed.",
     "view": "A view of memory whose axes have names: the axis of this size and stride.",
     "origin": "The axis begins at this axis of a model input, traced through the torch calls.",
-    "input": "An input of this call, or of one around it, has a dim of this size: at this place, of this kind, or the first one.",
-    "size": "The model has one dim of this name and size.",
-    "new": "Nothing of this kind and size is known: a new dim, named by the module, by an input's name, or by the number of axes.",
+    "input": "An input of this call, or of an enclosing one, has a dim of this size: at this position, of this kind, or the first one.",
+    "size": "The model has one dim with this name and size.",
+    "new": "No dim of this kind and size is known: a new one, named after the module or an input, or by the number of axes.",
 }
 
 
@@ -43,4 +43,4 @@ class Why:
         lines = ["The rule that named each axis:", *(f"  {path:{width}}  {axes}" for path, axes in dict.fromkeys(rows))]
         lines += [f"{rule:6}  {text}" for rule, text in RULES.items() if rule in used]
         lines += ["?       The name is a guess; to set it: dims={path: names}."] if marked else []
-        return "\n".join(lines if rows else ["No axis of a model of torch was named."])
+        return "\n".join(lines if rows else ["No axis of a torch model was named."])

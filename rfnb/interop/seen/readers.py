@@ -107,7 +107,7 @@ def say_unseen(call: Call, kinds: tuple[str, ...], reason: str, key: str = "") -
     warn_user(message(
             "record: a call of this module could not be recorded; the run continues.",
             [("module", module), ("reason", reason)],
-            "Its code can send the event itself:",
+            "The code of the module can send the event itself:",
             'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',
         ))  # fmt: skip
 

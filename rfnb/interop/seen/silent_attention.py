@@ -27,8 +27,8 @@ from rfnb.trace.probe import listening, offers_here
 
 _RUN, _SILENT = "attention that runs", "silent attentions"
 _REASON = (
-    "it calls no softmax, no F.scaled_dot_product_attention and no function of attention that is known here: it may have no map, "
-    "or write it out in another way"
+    "it calls no softmax, no F.scaled_dot_product_attention and no other known attention function: it may have no weights, "
+    "or compute them in another way"
 )
 
 
@@ -97,23 +97,23 @@ def _open_in(path: str, module: torch.nn.Module, done: set[int], told: set[str])
         return
     done.add(id(module))
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        _say(path, module, "Code of torch.jit is no longer Python. Record the original module:",
+        _say(path, module, "Scripted code does not run in Python. Record the original module:",
              "rf.record(model=module)    # before torch.jit.script(module)")  # fmt: skip
         return
     if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
         not_compiled()
         inner = "model._orig_mod"
-        rule = "torch.compile runs its own version of the code. Record and call the module itself, which has the same weights:"
+        rule = "torch.compile runs compiled code in its place. Record and call the module itself, which has the same weights:"
         _say(path, module, rule, f"with rf.record(model={inner}) as trace: {inner}(x)")
         return
     if getattr(module, "_compiled_call_impl", None) is not None:
-        _say(path, module, "module.compile() runs its own version of the code. Record a copy that is not compiled:",
+        _say(path, module, "module.compile() runs compiled code in its place. Record a copy that is not compiled:",
              "with rf.record(model=module) as trace: module.forward(x)    # before module.compile()")  # fmt: skip
         return
     kind = type(module).__module__
     if kind.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")) and "quantised" not in told:
         told.add("quantised")
-        rule = "Their weights are codes: the trace has the dims of inputs and outputs, but no states and gates. Record the model before:"
+        rule = "Their weights are integer codes: the trace has dims of inputs and outputs, but no states or gates. Record the original:"
         _say(path, module, rule, "rf.record(model=model)", "record: only the calls of quantised modules are recorded.")
     if not hasattr(type(module), "bridged"):  # a module of rfnb sends its own events
         yield module

@@ -67,17 +67,17 @@ def names_for(path: str, entries: Any, raw: torch.Tensor, what: str) -> list[str
     for axis, entry in enumerate(own):
         if len(entry) > 1:
             raise value_error(
-                f"{where}: an axis of several dims.",
+                f"{where}: one axis cannot have several dims.",
                 [(what, tuple(raw.shape)), (f"axis {axis}", "(" + " ".join(map(str, entry)) + ")")],
-                "Axes of values in a model are not split; an axis has one name:",
+                "Recorded axes are not split. Give this one a single name:",
                 f'"{"_".join(map(str, entry))}"',
             )
         item = entry[0] if entry else "1"
         if isinstance(item, Dim) and item.is_dim_known() and item.extent != raw.shape[axis]:
             raise shape_error(
-                f"{where}: a Dim has another size than the axis.",
+                f"{where}: the size of a Dim differs from that of its axis.",
                 [(what, tuple(raw.shape)), (f"axis {axis}", item.short_repr())],
-                "A Dim is given where it is the same in each call; for others give their names:",
+                "Pass a Dim only where it is the same in every call. Otherwise pass its name:",
                 f'"{item.name}"',
             )
         out.append(item)
@@ -97,9 +97,9 @@ def _places(path: str, paths: Mapping[str, torch.nn.Module]) -> list[tuple[torch
     if not found:
         near = difflib.get_close_matches(path, [each for each in paths if each], n=1, cutoff=0) or [""]
         raise value_error(
-            f'record: dims are given for "{path}", and no module has this path.',
+            f'record: dims are given for "{path}", but no module has this path.',
             [("modules", ", ".join([each for each in paths if each][:8]) or "the model itself, whose path is empty")],
-            'A path is one of `model.named_modules()`, the end of one, or a pattern; behind it may be an input ("encoder.src").',
+            'A path is one of `model.named_modules()`, the end of one, or a pattern; the name of an input may follow ("encoder.src").',
             f'rf.record(model=model, dims={{"{near[0]}": ["batch", "time", "feature"]}})',
         )
     return found
@@ -110,7 +110,7 @@ def _check_input(path: str, module: torch.nn.Module, name: str) -> None:
     if name in (FIRST, OUTPUT) or name.partition(".")[0] in inputs or None in inputs:
         return
     raise value_error(
-        f'record: dims are given for "{name}" of "{path}", and it has no such input.',
+        f'record: dims are given for "{name}" of "{path}", which has no such input.',
         [("module", type(module).__name__), ("inputs", ", ".join(str(each) for each in inputs))],
         'An input has the name of the parameter of `forward`; the result is "output".',
         f'rf.record(model=model, dims={{"{path}": {{"{next(iter(inputs), OUTPUT)}": [...]}}}})',

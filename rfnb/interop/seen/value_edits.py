@@ -137,7 +137,7 @@ def _with_output(call: Call, edit: ValueEdit, result: Any) -> Any:
              ("returns", ", ".join(name or "a tensor" for name, _, _ in outputs) or "no tensor")],
             BESIDE
             if edit.part in parts_of(call.module)
-            else "Its result is at its path; one of several tensors is at the path, a dot and its name or number.",
+            else "The path of a module stands for its result; for one of several tensors, add a dot and its name or number.",
         )  # fmt: skip
     _, raw, dims = named[0]
     new = applied(edit, raw, dims)
@@ -189,7 +189,7 @@ def applied(edit: ValueEdit, raw: torch.Tensor, axes: Axes) -> torch.Tensor:
         raise value_error(
             f'edit: "{edit.text}" is sharded.',
             [("value", f"{tuple(raw.shape)}, {raw.placements}")],
-            "Its entries are on several devices, and later code needs them there. Edit the module around it, whose result is whole.",
+            "Its entries are on several devices, and later code needs them there. Edit the enclosing module, whose result is not sharded.",
             f'with rf.edit(model, {{"{edit.path.rpartition(".")[0]}": ...}}): model(x)',
         )
     chosen = _Entries(edit, raw.shape, axes)
@@ -319,7 +319,7 @@ def _value(edit: ValueEdit, chosen: _Entries, there: torch.Tensor, raw: torch.Te
         value = torch.as_tensor(given, dtype=raw.dtype, device=raw.device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise value_error(
-            f'edit: "{edit.text}" cannot be replaced by this.',
+            f'edit: "{edit.text}" cannot be replaced by this value.',
             [("given", type(given).__name__), ("why", str(error).split("\n")[0])],
             "A replacement is a number, an array, a Tensor, a recording, or a function of the current value that returns one of these.",
         ) from None
@@ -329,7 +329,7 @@ def _value(edit: ValueEdit, chosen: _Entries, there: torch.Tensor, raw: torch.Te
         raise shape_error(
             f'edit: "{edit.text}" does not fit.',
             [("there", tuple(there.shape)), ("given", tuple(value.shape)), ("of", _described(raw.shape, axes))],
-            "A replacement has the shape of the entries without the dims of which one was selected, or broadcasts against it.",
+            "A replacement has the shape of the selected entries, without the dims that an index selects from, or broadcasts to it.",
         ) from None
     return value
 
@@ -533,14 +533,14 @@ def _not_made(call: Call, edit: ValueEdit, by: str = "") -> Exception:
     kind = f"{edit.path or 'the model'}, a {type(call.module).__name__}"
     if edit.part == "weights":
         rule = (
-            "Weights are edited after a softmax that is summed with values, and in F.scaled_dot_product_attention; "
-            "kernels of flash and flex attention have none. For a model of transformers, select another one:"
+            "Weights can be edited where a softmax is summed with values, and in F.scaled_dot_product_attention; "
+            "flash and flex attention kernels have none. For a transformers model, select another implementation:"
         )
         fix = 'model.set_attn_implementation("eager")'
     else:
         rule = (
-            f"The {edit.part} of each head are there where F.scaled_dot_product_attention is called, or a function of transformers. "
-            "Elsewhere scale the weights, or edit the input of the output module:"
+            f"The {edit.part} of each head exist where F.scaled_dot_product_attention or an attention function of transformers is called. "
+            "Elsewhere, scale the weights, or edit the input of the output layer:"
         )
         fix = f'rf.edit(model, {{"{edit.path}.out_proj.input": ...}})'
     return value_error(
@@ -611,6 +611,6 @@ def refuse_transformed(path: str, edits: Sequence[ValueEdit]) -> None:
     raise runtime_error(
         f'edit: "{edits[0].text}" runs under torch.func, torch.compile or torch.jit.trace.',
         [("module", path or "the model")],
-        "There the values are no real tensors and cannot be edited. Without it they can:",
+        "Values there are not real tensors and cannot be edited. Call the model directly:",
         f'with rf.edit(model, {{"{edits[0].text}": ...}}): model(x)',
     )

@@ -163,9 +163,9 @@ class Notes(Hold):
         if self._loop is not None and self._step is not None and any(step is each for each in self._loop.steps):
             return ("earlier", *ref)
         raise type_error(
-            "A page cannot run this: it uses after a step of a loop what the step has computed.",
+            "A page cannot run this: a value of a step is used outside the loop.",
             [("used in", place_text(place_of_user(1))), ("loop", self._loop.name if self._loop else "over")],
-            "A loop returns stacked values, its last values and its states:",
+            "A loop returns stacked values, last values and states:",
             "last = loop.last(value)",
         )
 
@@ -305,7 +305,7 @@ class Notes(Hold):
             if leaf.dtype not in DTYPES and name != "convert_to_tensor":  # whose numbers are exact in more bits
                 raise _not_there(f"{its_name} in {leaf.dtype}", place_text(place_of_user(1)))
             if leaf.dtype == "int64" and np.abs(leaf.numpy()).max(initial=0) > _MOST:
-                raise _not_there(f"{its_name} with whole numbers of more than 32 bits", place_text(place_of_user(1)))
+                raise _not_there(f"{its_name} with integers of more than 32 bits", place_text(place_of_user(1)))
             if sum(map(is_beam, leaf.dims)) > 1:
                 raise _not_there(f"{its_name} of the hypotheses of two searches", place_text(place_of_user(1)))
         if name == "add" and found[0].dtype == "bool":
@@ -473,7 +473,7 @@ class _Noted(StepAround):
             notes.put(output.handle, ("output", number, at))
             self._note.kinds.append(kind_of_value(output.handle))
             if any(self._loop.axis in dim.length_dims for dim in output.handle.dims):
-                what = f'a value that gets longer in each step, stacked by loop "{self._loop.name}"'
+                what = f'a value that grows in each step, stacked by loop "{self._loop.name}"'
                 raise _not_there(what, place_text(place_of_user(1)))
 
 
@@ -592,5 +592,5 @@ def _not_there(what: str, place: str) -> TypeError:
     return type_error(
         f"A page cannot run {what}.",
         [("called in", place)],
-        f"A page runs loops that are not in each other, of these ops: {', '.join(sorted([*ONE, *TWO, *OVER, *OTHER]))}.",
+        f"A page runs loops that are not nested, with these ops: {', '.join(sorted([*ONE, *TWO, *OVER, *OTHER]))}.",
     )

@@ -116,9 +116,9 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
             )
     if isinstance(found.get("banned"), Tensor) or isinstance(found.get("no_repeat_ngram"), (list, tuple)):
         raise type_error(
-            "A page cannot search with what is banned by a Tensor, or by source.",
+            "A page cannot search with banned labels given by a Tensor, or n-grams given by source.",
             [(name, type(found[name]).__name__) for name in ("banned", "no_repeat_ngram") if name in found],
-            "A page has labels that are banned in each step, and one number of labels in a row.",
+            "A page supports labels that are banned in every step, and one n-gram length.",
             "rf.choice(scores, banned=[2, 5], no_repeat_ngram=3, ...)",
         )
     if found.get("banned") is not None:

@@ -95,7 +95,7 @@ def save_run(path: str | os.PathLike[str], run: Run, fields: Mapping[str, Any], 
         raise missing_key_error(
             f"save: the run was given no {min(unknown)}.",
             [("fields", ", ".join(fields)), ("given", ", ".join(given) or "nothing")],
-            "A field of a page is an argument that the function of the run was called with.",
+            "A field of a page is an argument of the function that was run.",
             'rf.save_html("page.html", rf.run(fn, word="phonetics", beam_size=5), runs=True, fields={"beam_size": (1, 12)})',
         )
     open_to = {name: value for name, value in given.items() if isinstance(value, str)} | dict(fields)
@@ -115,9 +115,9 @@ def _given_to(run: Run) -> dict[str, Any]:
         kind = bound.signature.parameters[name].kind
         if kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL) and value != ():
             raise type_error(
-                f"save: the function of {run.name} takes {name} without a name.",
+                f"save: the function of {run.name} takes {name} by position only.",
                 [("function", f"{getattr(run._fn, '__name__', type(run._fn).__name__)}{bound.signature}")],
-                "A page calls it with other values by their names.",
+                "A page passes other values by name.",
                 'rf.run(lambda word: fn(word), word="phonetics")',
             )
         if kind is not inspect.Parameter.VAR_POSITIONAL:
@@ -274,15 +274,15 @@ def _lost(program: PageProgram, coded: CodedWeights, call: Callable[[], Any]) ->
     with coded.in_place_of(program.tensors, program.shared):
         about = results()
     if not exact:
-        return "what that changes is not known: the function gives no Tensor"
+        return "the effect of rounding is unknown: the function returns no Tensor"
     alike = [(one, two) for one, two in zip(exact, about, strict=True) if one.shape == two.shape]
     if len(alike) < len(exact) or any(one.dtype.kind != "f" and not np.array_equal(one, two) for one, two in alike):
-        return "the first text has other labels by that"
+        return "rounding changes labels of the first text"
     most = max([float(np.abs(one - two).max(initial=0)) for one, two in alike if one.dtype.kind == "f"], default=0.0)
     return (
-        f"the labels of the first text stay, and numbers change by at most {most:.1g}"
+        f"rounding keeps the labels of the first text and changes numbers by at most {most:.1g}"
         if most
-        else "nothing changes for the first text"
+        else "rounding changes nothing for the first text"
     )
 
 

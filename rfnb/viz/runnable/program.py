@@ -126,7 +126,7 @@ def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgra
     """
     if not calls[0].spec["result"] and not calls[0].spec["blocks"]:
         raise value_error(
-            "A page cannot run this: it computes nothing by ops of rfnb.",
+            "A page cannot run this: it calls no ops of rfnb.",
             [("called with", str(texts[0]))],
             "A page repeats the ops that the function calls.",
         )
@@ -137,7 +137,7 @@ def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgra
     # A constant that differs between calls was computed from the text by unrecorded code.
     for constant, *tensors in zip(made["constants"], *(each.tensors for each in calls), strict=True):
         if any(each is not tensors[0] for each in tensors):
-            value = _array([each.numpy() for each in tensors], texts, "an array that no op has made")
+            value = _array([each.numpy() for each in tensors], texts, "an array that was not made by an op")
             if "values" not in value:
                 constant["value"] = value
     first = calls[0]
@@ -431,8 +431,8 @@ def _other_steps(counts: Sequence[int], texts: Sequence[PageCall], where: Sequen
         "A page cannot run this: the number of ops depends on the text.",
         [*((str(given)[:30], f"{count} ops") for given, count in zip(texts, counts, strict=True)),
          *([("more often in", ", ".join(lines[:3]) + " ..." * (len(lines) > 3))] if lines else [])],
-        "A page repeats one computation: `torch.where` chooses by values. Turns of a loop of Python over the text have the same ops and\n"
-        "read no turn but the one before. Other loops are one call over the axis, or a loop of rfnb:",
+        "A page repeats one computation: `torch.where` chooses by values. A Python loop over the text\n"
+        "has the same ops in each turn, and reads only the turn before. Write other loops as one call over the axis, or as rf.Loop:",
         "for _ in (loop := rf.Loop(axis=time)): ...",
     )  # fmt: skip
 
@@ -556,7 +556,7 @@ def _spells(values: Sequence[int], units: Sequence[str], labels: dict[str, int])
 def _differs(where: str, found: Sequence[Any], texts: Sequence[PageCall]) -> ValueError:
     rows = [(str(given)[:30], str(each)) for given, each in zip(texts, found, strict=False)]
     return value_error(
-        f"A page cannot run this: {where.strip('.')} depends on the text in a way that is not known.",
+        f"A page cannot run this: {where.strip('.')} depends on the text in an unknown way.",
         rows,
-        "A page knows the letters or words of a text, and numbers that grow with how many there are.",
+        "A page supports the labels of letters or words, and numbers that grow linearly with the length of the text.",
     )

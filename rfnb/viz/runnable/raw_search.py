@@ -72,7 +72,7 @@ class RawSearch:
             for name, leaf in self._arrays(key, state):
                 dims = [*([beam] if name in self._rows else ()), *self._dims[name]]
                 if tuple(dim.extent for dim in dims) != tuple(leaf.shape):
-                    raise notes.not_there(f'a search whose state "{name}" has other axes in other steps')
+                    raise notes.not_there(f'a search whose state "{name}" has different axes in different steps')
                 notes.put(new_tensor(leaf, tuple(dims)), ("state", name))
             result = fn(labels, state)
             if isinstance(result, (tuple, list)) and len(result) > 1:
@@ -89,7 +89,7 @@ class RawSearch:
         own = list(value.dims)
         first = [own.pop(0)] if name in self._rows and own else []
         if before is None or len(own) != len(before) or not all(map(is_beam, first)):
-            raise notes.not_there(f'a search whose state "{name}" has other axes after a step')
+            raise notes.not_there(f'a search whose state "{name}" changes its axes in a step')
         after = [old if old.extent == dim.extent else dim for old, dim in zip(before, own)]
         notes.next_state(name, notes.renamed(value, [*([beam] if first else ()), *after]), before, after)
         self._dims[name] = after

@@ -43,7 +43,7 @@ class CodedWeights:
             raise value_error(
                 f"save: weights are not stored as {coded!r}.",
                 [("given", repr(coded)), ("known", ", ".join(_WORDS))],
-                "Fewer bits make a smaller page, whose numbers differ more.",
+                "Fewer bits make a smaller page with larger rounding errors.",
                 'explorer.save("page.html", runs=True, weights="float16")',
             )
         blocks: dict[str, np.ndarray] = {}
@@ -51,9 +51,9 @@ class CodedWeights:
         for number, array in enumerate(arrays):
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise value_error(
-                    "save: a weight is not a number.",
+                    "save: a weight is not finite.",
                     [("array", f"{array.dtype} {array.shape}"), ("not finite", int((~np.isfinite(array)).sum()))],
-                    "No page is written for a model that computes NaN. To find the cause:",
+                    "A model with such weights computes NaN. To find the cause:",
                     'rf.debug(nan="raise")',
                 )
             own = _coded(array, coded)
@@ -99,9 +99,9 @@ def _coded(array: np.ndarray, coded: str) -> tuple[dict[str, np.ndarray], dict[s
         whole = array.astype(np.int32)
         if not np.array_equal(whole, array):
             raise value_error(
-                "save: a whole number is too large for a page.",
+                "save: an integer is too large for a page.",
                 [("array", f"{array.dtype} {array.shape}"), ("largest", int(np.abs(array).max()))],
-                "Whole numbers of a page have 32 bits.",
+                "Integers in a page have 32 bits.",
             )
         return {"": whole.ravel()}, {"as": "int32", "row": 1}, whole
     single = array.astype(np.float32)

@@ -147,8 +147,8 @@ def test_a_breakpoint_hears_what_was_chosen():
 def test_beams_are_forced_with_nothing_else_only():
     run = held(make("gpt2"), **BEAMS)
     expected = (
-        "force: generate keeps the hypotheses that rank best.\n  label       5\n  hypothesis  0\n  seq         1\n"
-        "In its beam search, forcing a label means that nothing else of the sequence survives:\n"
+        "force: generate keeps only the best hypotheses.\n  label       5\n  hypothesis  0\n  seq         1\n"
+        "In its beam search, a forced hypothesis is the only one of its sequence that survives:\n"
         "    run.at.force(5, hypothesis=0, seq=1, only=True)"
     )
     with raises_message(ValueError, expected):

@@ -150,7 +150,7 @@ def test_an_output_without_scores_says_what_to_ask_for():
 
 def test_results_alone_are_no_search():
     expected = (
-        "beams_of: these are only the results, without the search.\n  given   a tensor (1, 4)\n"
+        "beams_of: this tensor has the results only, without the search.\n  given   a tensor (1, 4)\n"
         "  needed  sequences, scores\ngenerate returns the data of its search on request:\n"
         "    out = model.generate(..., return_dict_in_generate=True, output_scores=True)"
     )
@@ -164,7 +164,7 @@ def test_beams_without_their_slots_are_refused():
     expected = (
         "beams_of: this output has no beam_indices.\n  sequences       6\n  rows of scores  12\n"
         "  lacks           beam_indices\n"
-        "They are the slots of the beam through which each result came; generate gives them with the scores of a beam search:\n"
+        "They are the beam slots of each result, step by step; generate returns them with the scores of a beam search:\n"
         "    out = model.generate(..., return_dict_in_generate=True, output_scores=True)"
     )
     with raises_message(ValueError, expected):
@@ -173,9 +173,9 @@ def test_beams_without_their_slots_are_refused():
 
 def test_what_another_library_gives_is_refused():
     expected = (
-        "beams_of: this is no output of generate.\n  given   dict\n  has     prompt_token_ids, outputs\n"
+        "beams_of: this is not an output of generate.\n  given   dict\n  has     prompt_token_ids, outputs\n"
         "  needed  sequences, scores\n"
-        "It is the output of a model of transformers, or a dict with the same names and tensors of torch:\n"
+        "Pass the output of a transformers model, or a dict of torch tensors with the same names:\n"
         "    out = model.generate(..., return_dict_in_generate=True, output_scores=True)"
     )
     with raises_message(TypeError, expected):
@@ -185,7 +185,7 @@ def test_what_another_library_gives_is_refused():
 def test_a_tokenizer_with_more_labels_than_the_model_is_refused():
     expected = (
         "beams_of: the tokenizer has more labels than the model.\n  tokenizer  24\n  model      23\n"
-        "It is that of another model, or labels were added to it and not to the model:\n"
+        "It belongs to another model, or labels were added to it but not to the model:\n"
         "    model.resize_token_embeddings(len(tokenizer))"
     )
     with raises_message(ValueError, expected):

@@ -224,8 +224,8 @@ def test_a_search_of_another_kind_is_said(recwarn):
     said = [str(warning.message) for warning in recwarn if "steps of this generate" in str(warning.message)]
     assert torch.equal(out, plain) and not trace.by_path("beams")
     assert said == [
-        "record: the steps of this generate could not be recorded; it continues unchanged.\n"
-        "  model   the model\n  reason  assisted generation, whose steps are others\n"
+        "record: the steps of this call of generate could not be recorded; the call continues unchanged.\n"
+        "  model   the model\n  reason  assisted generation, whose steps cannot be recorded\n"
         "Greedy search, sampling and beam search can be recorded, and so can every search of rfnb:\n"
         "    rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)"
     ]

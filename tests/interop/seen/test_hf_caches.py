@@ -187,7 +187,7 @@ def test_weights_on_places_of_a_cache_that_nothing_is_in_are_said():
     with rf.record(model=model) as trace, torch.no_grad():
         model.generate(**batch, **WRITTEN, cache_implementation="static")
     remarks = {event.values.get("remark") for event in trace.select("attention")}
-    assert "Rows add up to less than 1: the rest goes to places of the cache that nothing is in yet." in remarks
+    assert "Rows sum to less than 1: the rest goes to empty cache slots." in remarks
 
 
 class Scattered(transformers.DynamicCache):
@@ -205,10 +205,7 @@ def test_keys_in_an_order_that_is_not_known_are_said():
         model(input_ids=ids[:, :5], **{CACHE: cache})
         model(input_ids=ids[:, 5:6], **{CACHE: cache})
     event = trace.by_path("attention")["model.layers.0.self_attn"][-1]
-    assert (
-        event.values["axis"].name == "place"
-        and "Columns are places of a cache, not positions" in event.values["remark"]
-    )
+    assert event.values["axis"].name == "place" and "Columns are cache slots, not positions" in event.values["remark"]
 
 
 def test_a_quantized_cache():

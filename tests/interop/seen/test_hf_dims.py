@@ -85,9 +85,9 @@ def test_windows_are_masks():
 
 def test_heads_that_share_keys_and_sinks_are_said():
     remark = recorded(made("Llama", "sdpa"), inputs("Llama")).select(kind="attention")[0].values["remark"]
-    assert remark == "2 heads of queries share the keys of one: heads 0 to 1, and so on."
+    assert remark == "2 query heads share one key head: heads 0 to 1, and so on."
     values = recorded(made("GptOss"), inputs("GptOss")).select(kind="attention")[0].values
-    assert "Rows add up to less than 1: the rest goes to a learned sink, which is no position." in values["remark"]
+    assert "Rows sum to less than 1: the rest goes to a learned sink, which is not a position." in values["remark"]
     assert float(values["weights"].raw_tensor.sum(-1).max()) < 1
 
 

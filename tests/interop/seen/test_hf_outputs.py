@@ -114,8 +114,8 @@ def test_a_page_says_which_heads_share_keys_and_that_rows_are_no_sums():
     remarks = [remark for _, remark in shown("GptOss")]
     assert remarks
     for remark in remarks:
-        assert "2 heads of queries share the keys of one: heads 0 to 1, and so on." in remark
-        assert "Rows add up to less than 1: the rest goes to a learned sink, which is no position." in remark
+        assert "2 query heads share one key head: heads 0 to 1, and so on." in remark
+        assert "Rows sum to less than 1: the rest goes to a learned sink, which is not a position." in remark
 
 
 def test_labels_of_a_cache_are_those_of_all_positions_so_far():
@@ -144,7 +144,7 @@ def test_a_model_without_attention_says_so_where_its_kernels_are_not_known():
         "record: this model has no attention.\n"
         "  model                     MambaForCausalLM\n"
         "  modules called attention  none\n"
-        "Hidden states, tokens and logits are recorded. Its code can send other values itself:\n"
+        "Hidden states, tokens and logits are recorded. The code of the model can send other values:\n"
         '    rf.probe("states", h=rf.convert_to_tensor(h, dims=[batch, time, state]), axis=time)'
     ]
     counts = trace.counts()

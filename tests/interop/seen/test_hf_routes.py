@@ -80,7 +80,7 @@ def test_a_function_that_does_something_else_is_found_out(flash, monkeypatch):
     monkeypatch.setitem(AttentionInterface._global_mapping, flash, hotter)
     event = recorded(without_weights("Llama", flash), inputs("Llama")).select(kind="attention")[0]
     assert event.values["remark"].startswith(
-        "These may not be the weights of the model: with its values they do not give its result (the difference is "
+        "These may not be the weights of the model: applied to its values, they do not reproduce its result (the difference is "
     )
 
 

@@ -84,7 +84,7 @@ def test_a_path_that_is_not_there():
     with pytest.raises(ValueError) as error, rf.record(model=Model(), labels={"sauce": list("ab")}):
         pass
     assert str(error.value) == (
-        'record: labels are given for "sauce", and no module has this path.\n'
+        'record: labels are given for "sauce", but no module has this path.\n'
         "  embeddings  source, positions, target\n"
         "  modules     4\n"
         'A path is one of `model.named_modules()`, the end of one ("embedding"), or a pattern ("encoder.*").\n'
@@ -99,7 +99,7 @@ def test_more_labels_than_tokens():
         "record: there are more labels than the model has tokens.\n"
         "  labels  8\n"
         "  tokens  source 5, positions 64, target 7\n"
-        "A vocabulary has a label for each index, in their order. Say which module it is of:\n"
+        "A vocabulary has one label per index, in order. Specify its module:\n"
         '    rf.record(model=model, labels={"source": [...]})'
     )
 

@@ -323,7 +323,7 @@ def test_a_scripted_module_says_what_is_missing():
     assert [str(each.message) for each in said if "record" in str(each.message)] == [
         "record: this module cannot be recorded; the run continues, and the rest is recorded.\n"
         "  module  scripted, a RecursiveScriptModule\n"
-        "Code of torch.jit is no longer Python. Record the original module:\n"
+        "Scripted code does not run in Python. Record the original module:\n"
         "    rf.record(model=module)    # before torch.jit.script(module)"
     ]
     assert "lstm" in "".join(paths(trace))
@@ -336,7 +336,7 @@ def test_a_compiled_module_says_which_one_to_record():
     assert [str(each.message) for each in said if "record" in str(each.message)] == [
         "record: this module cannot be recorded; the run continues, and the rest is recorded.\n"
         "  module  the model, a OptimizedModule\n"
-        "torch.compile runs its own version of the code. Record and call the module itself, which has the same weights:\n"
+        "torch.compile runs compiled code in its place. Record and call the module itself, which has the same weights:\n"
         "    with rf.record(model=model._orig_mod) as trace: model._orig_mod(x)"
     ]
     assert not trace.select(kind="module")
@@ -374,7 +374,7 @@ def test_quantised_modules_say_what_is_missing():
     assert [str(each.message) for each in said if "record" in str(each.message)] == [
         "record: only the calls of quantised modules are recorded.\n"
         "  module  0, a Linear\n"
-        "Their weights are codes: the trace has the dims of inputs and outputs, but no states and gates. Record the model before:\n"
+        "Their weights are integer codes: the trace has dims of inputs and outputs, but no states or gates. Record the original:\n"
         "    rf.record(model=model)"
     ]
     assert paths(trace) == ["0", ""]

@@ -204,9 +204,9 @@ def test_an_unknown_path_is_an_error_at_the_start():
     with pytest.raises(ValueError) as error, rf.record(model=Model(), dims={"encodr": ["batch"]}):
         pass
     assert str(error.value) == (
-        'record: dims are given for "encodr", and no module has this path.\n'
+        'record: dims are given for "encodr", but no module has this path.\n'
         "  modules  encoder\n"
-        'A path is one of `model.named_modules()`, the end of one, or a pattern; behind it may be an input ("encoder.src").\n'
+        'A path is one of `model.named_modules()`, the end of one, or a pattern; the name of an input may follow ("encoder.src").\n'
         '    rf.record(model=model, dims={"encoder": ["batch", "time", "feature"]})'
     )
 
@@ -215,7 +215,7 @@ def test_an_unknown_input_is_an_error_at_the_start():
     with pytest.raises(ValueError) as error, rf.record(model=Model(), dims={"encoder": {"source": "batch time"}}):
         pass
     assert str(error.value) == (
-        'record: dims are given for "source" of "encoder", and it has no such input.\n'
+        'record: dims are given for "source" of "encoder", which has no such input.\n'
         "  module  Encoder\n"
         "  inputs  src, other\n"
         'An input has the name of the parameter of `forward`; the result is "output".\n'
@@ -273,7 +273,7 @@ def test_padding_on_the_left_makes_no_lengths_and_the_view_says_so():
     with rf.record(model=model) as trace:
         model(ids(3, 7), mask_of([7, 5, 4], left=True))
     assert tensor_of(trace, "norm").dims[1].size == 7
-    assert "no lengths: attention_mask has padding elsewhere" in rf.viz.dims(trace).text()
+    assert "no lengths: attention_mask has padding before the end" in rf.viz.dims(trace).text()
 
 
 def test_a_mask_that_is_longer_than_the_longest_sequence_makes_no_lengths():
@@ -288,7 +288,7 @@ def test_a_mask_that_is_longer_than_the_longest_sequence_makes_no_lengths():
 def test_why_says_the_rule_that_named_each_axis(capsys):
     with rf.record(model=Tagger(), why=True):
         Tagger()  # nothing of it
-    assert capsys.readouterr().out == "No axis of a model of torch was named.\n"
+    assert capsys.readouterr().out == "No axis of a torch model was named.\n"
     model = Tagger()
     with rf.record(model=model, why=True):
         model(ids(3, 7))
@@ -303,9 +303,9 @@ def test_why_says_the_rule_that_named_each_axis(capsys):
         "  out        batch=3 module, time=7 module, feature=5 size\n"
         "module  This kind of module, or what it computes, has its axes in this order.\n"
         "memory  The same memory in the same layout: its guessed name has been confirmed.\n"
-        "input   An input of this call, or of one around it, has a dim of this size: at this place, of this kind, or the first one.\n"
-        "size    The model has one dim of this name and size.\n"
-        "new     Nothing of this kind and size is known: a new dim, named by the module, by an input's name, or by the number of axes.\n"
+        "input   An input of this call, or of an enclosing one, has a dim of this size: at this position, of this kind, or the first one.\n"
+        "size    The model has one dim with this name and size.\n"
+        "new     No dim of this kind and size is known: a new one, named after the module or an input, or by the number of axes.\n"
         "?       The name is a guess; to set it: dims={path: names}.\n"
     )
 

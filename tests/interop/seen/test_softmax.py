@@ -141,7 +141,7 @@ def test_weights_that_the_model_changes_in_place_later_are_refused():
     assert str(error.value) == (
         "attention: the weights of this call have changed.\n"
         "  weights  (3, 7, 7), changed in place after the softmax\n"
-        "The result of a softmax is stored without a copy. Let the model make a new tensor where it changes it:\n"
+        "The result of a softmax is recorded without a copy. Have the model create a new tensor instead of changing this one:\n"
         "    weights = weights.masked_fill(mask, 0)    # not masked_fill_"
     )
 

@@ -14,7 +14,7 @@ export interface Named {
 /** A whole number as it is; an error where 32 bits cannot hold it, and would hold another one. */
 export function whole(value: number): number {
   if (Math.abs(value) > MOST)
-    throw new Error("For this text the model has whole numbers of more than 32 bits, which a page does not have.");
+    throw new Error("For this text the model has integers of more than 32 bits, which a page does not have.");
   return value;
 }
 const MOST = 2 ** 31 - 1;
