@@ -304,7 +304,7 @@ for _ in loop:
 REFUSED = {
     "a value after its step": (
         looped("x = loop.unstack(v0)\nv2 = loop.stack(x)") + "v1 = x + 1.0",
-        "uses after a step",
+        "used outside the loop",
     ),
     "a value of an earlier step": (looped(EARLIER), "first step differs"),
     "lengths that differ": (

@@ -41,9 +41,7 @@ _UPDATED, _UNKNOWN = "updated", (-1, -1)
 _replaced = Replaced()
 
 
-_UNPLACED = (
-    "Columns are cache slots, not positions in the text: the order in which this model stores its keys is unknown."
-)
+_UNPLACED = "Columns are cache slots, not positions: the order in which this model stores its keys is unknown."
 
 
 class KeyPositions(NamedTuple):

@@ -238,9 +238,7 @@ _EXACT = (
     "Not a softmax: the weight with which each target reads the value that each source wrote, exact for a linear recurrence. "
     "Cells may be negative, and rows need not sum to 1."
 )
-_OUT_OF_ORDER = (
-    "The model does not keep its states in the order of the hypotheses, so the weights of this step are unknown."
-)
+_OUT_OF_ORDER = "The weights of this step are unknown: the states are not in the order of the hypotheses."
 _NORMALISED = "Each row is divided by the normaliser of its target."
 
 

@@ -24,7 +24,7 @@ BEAMS = {"num_beams": 4, "num_return_sequences": 2}
 KINDS = pytest.mark.parametrize("kind", ["gpt2", "bart", "t5"])
 
 
-pytestmark = pytest.mark.filterwarnings("error:record. the steps of this generate")
+pytestmark = pytest.mark.filterwarnings("error:record. the steps of this call of generate")
 
 
 def recorded(model, seed, **options):
@@ -215,13 +215,13 @@ def test_a_streamer_gets_the_labels():
     assert heard[1:] == [*([token] for token in tokens), "end"]
 
 
-@pytest.mark.filterwarnings("default:record. the steps of this generate")
+@pytest.mark.filterwarnings("default:record. the steps of this call of generate")
 def test_a_search_of_another_kind_is_said(recwarn):
     model = make("gpt2")
     plain = model.generate(prompts(batch=1), max_new_tokens=3, prompt_lookup_num_tokens=2)
     with rf.record(model=model) as trace:
         out = model.generate(prompts(batch=1), max_new_tokens=3, prompt_lookup_num_tokens=2)
-    said = [str(warning.message) for warning in recwarn if "steps of this generate" in str(warning.message)]
+    said = [str(warning.message) for warning in recwarn if "steps of this call of generate" in str(warning.message)]
     assert torch.equal(out, plain) and not trace.by_path("beams")
     assert said == [
         "record: the steps of this call of generate could not be recorded; the call continues unchanged.\n"
@@ -379,7 +379,7 @@ class _Calls(transformers.LogitsProcessor):
         return self.function(input_ids, scores)
 
 
-@pytest.mark.filterwarnings("default:record. the steps of this generate")
+@pytest.mark.filterwarnings("default:record. the steps of this call of generate")
 def test_what_is_not_followed_any_more_is_in_no_step(monkeypatch):
     def stopped(session, *args):
         if session.step == 1:
