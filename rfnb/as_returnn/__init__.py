@@ -58,13 +58,10 @@ class _NotHere:
         raise ModuleNotFoundError(
             message(
                 f"{name} is not here.",
-                [
-                    (
-                        "here",
-                        f"returnn.frontend, returnn.tensor, {BRIDGE}, "
-                        + ", ".join(f"returnn.{part}" for part in PARTS),
-                    )
-                ],
+                {
+                    "here": f"returnn.frontend, returnn.tensor, {BRIDGE}, "
+                    + ", ".join(f"returnn.{part}" for part in PARTS)
+                },
                 f"{_instead(name)}\n{_GUIDE}",
             ),
             name=name,
@@ -87,7 +84,7 @@ def _refuse_if_installed() -> None:
     raise ImportError(
         message(
             "rfnb.as_returnn: RETURNN is installed.",
-            [("returnn", where or "a module that is imported already")],
+            {"returnn": where or "a module that is imported already"},
             "One name cannot mean both, and which one code gets would depend on what is imported first. Say rfnb where you mean it:",
             "import rfnb as rf\nfrom rfnb.tensor import Tensor, Dim",
         )

@@ -98,7 +98,7 @@ class Config:
         except (TypeError, ValueError):
             raise value_error(
                 f'Config: "{key}" is no {kind.__name__}.',
-                [("value", repr(value))],
+                {"value": repr(value)},
                 "Text is read as what it says. As it was set:",
                 f'config.typed_value("{key}")',
             ) from None

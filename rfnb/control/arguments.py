@@ -33,7 +33,7 @@ def no_call(kind: str, fn: Any) -> TypeError:
     name = getattr(fn, "__name__", type(fn).__name__)
     return type_error(
         f"run: the call returns a {kind} and runs nothing.",
-        [("fn", name)],
+        {"fn": name},
         "A run is the call of a function. Pass a function that consumes all of it:",
         "rf.run(lambda: list(fn(...)))" if kind == "generator" else "rf.run(lambda: asyncio.run(fn(...)))",
     )
@@ -46,7 +46,7 @@ def limit_of(what: str, timeout: Any) -> float | None:
     if isinstance(timeout, bool) or not isinstance(timeout, Real) or math.isnan(timeout):
         raise value_error(
             f"{what}: not a number of seconds.",
-            [("timeout", repr(timeout))],
+            {"timeout": repr(timeout)},
             "The timeout is the maximal number of seconds; None waits without limit.",
         )
     return min(max(0.0, float(timeout)), threading.TIMEOUT_MAX)
@@ -63,10 +63,10 @@ def options_of(record: Any) -> bool | Mapping[str, Any]:
         if not isinstance(record, Mapping) or not set(record) <= set(known):
             raise type_error(
                 "run: invalid value of record.",
-                [
-                    ("record", sorted(map(str, record)) if isinstance(record, Mapping) else repr(record)),
-                    ("options", ", ".join(known)),
-                ],
+                {
+                    "record": sorted(map(str, record)) if isinstance(record, Mapping) else repr(record),
+                    "options": ", ".join(known),
+                },
                 "record is True, False, or a dict of options of rf.record.",
                 'rf.run(fn, record={"kinds": "beams"})',
             )
@@ -96,8 +96,8 @@ def modules_of(modules: str | Sequence[str], record: Any) -> frozenset[str]:
         if not fit:
             raise value_error(
                 f'run: no module "{each}".',
-                [("model", ", ".join(type(each).__name__ for each in models.values()) or "none is recorded"),
-                 ("modules", ", ".join(paths[1:7]) + (", ..." if len(paths) > 7 else "") or "none")],
+                {"model": ", ".join(type(each).__name__ for each in models.values()) or "none is recorded",
+                 "modules": ", ".join(paths[1:7]) + (", ..." if len(paths) > 7 else "") or "none"},
                 "Choose modules of the recorded model by their paths, ends of paths, or patterns:",
                 f'rf.run(fn, record={{"model": model}}, modules="{nearest(each, ends) if ends else each}", paused=True)',
             )  # fmt: skip

@@ -111,7 +111,7 @@ class AttentionEdits:
             return found[0] if found else None
         raise missing_key_error(
             f'run: {"several paths end in" if found else "no attention was computed at"} "{path}".',
-            [("attention", ", ".join(found or self.known) or "none so far")],
+            {"attention": ", ".join(found or self.known) or "none so far"},
             "Attention is addressed by its path in a trace, or by a unique end of it.",
         )
 
@@ -186,7 +186,7 @@ class AttentionEdits:
     def _not_asked_for(self, edit: RowEdit) -> Exception:
         return value_error(
             f"{edit.what}: no attention was computed there in this step.",
-            [("known", ", ".join(self.known) or "none")],
+            {"known": ", ".join(self.known) or "none"},
             "Nothing was changed. A change affects the weights of later steps, where they are computed.",
         )
 
@@ -199,7 +199,7 @@ def fewer_steps(edit: RowEdit, steps: int, come: str) -> Exception:
     """
     return value_error(
         f"{edit.what}: during {steps} steps are requested, but fewer remain.",
-        [("steps of its loop", come)],
+        {"steps of its loop": come},
         "The steps are counted from the next one. For all following steps:",
         f'run.at.attention["{edit.path}"].during(None)',
     )
@@ -252,7 +252,7 @@ def refused(path: str, seen: Iterable[str], known: Mapping[str, Any], *, attends
         return None
     return value_error(
         f'attention "{path}": {f"no model is recorded that makes it ({found})" if found else "rf computes no attention here"}.',
-        [("changed", ", ".join(known) or "none so far")],
+        {"changed": ", ".join(known) or "none so far"},
         "A run changes weights that rf makes (its layers, rf.dot_attention, your own by rf.generic_attention), and those of a model of "
         "torch that it records:",
         'rf.run(fn, record={"model": model}, paused=True)',

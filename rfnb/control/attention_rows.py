@@ -61,7 +61,7 @@ def check_value(edit: RowEdit) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
             raise value_error(
                 f"{what}: invalid temperature {value!r}.",
-                [("temperature", repr(value))],
+                {"temperature": repr(value)},
                 "The temperature is above 0: values below 1 sharpen a row, values above 1 flatten it.",
                 f'run.at.attention["{edit.path}"].sharpen(0.5)',
             )
@@ -69,7 +69,7 @@ def check_value(edit: RowEdit) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer, str)):
             raise type_error(
                 f"{what}: not a position.",
-                [("given", repr(value))],
+                {"given": repr(value)},
                 "A position is an int, or a label of the dim that is attended over.",
             )
     elif edit.how == "row":
@@ -115,7 +115,7 @@ def _sharpened(edit: RowEdit, rows: np.ndarray) -> np.ndarray:
     if not (np.isfinite(rows).all() and (rows >= 0).all()):
         raise value_error(
             f"{edit.what}: only distributions can be sharpened.",
-            [("temperature", edit.value)],
+            {"temperature": edit.value},
             "Weights are raised to the power of 1 / temperature, so they must be finite and not negative.",
         )
     best = rows.max(-1, keepdims=True, initial=0)
@@ -132,7 +132,7 @@ def _without(edit: RowEdit, rows: np.ndarray, real: np.ndarray, axis: Dim) -> np
     if not rest.any(-1).all():
         raise value_error(
             f"{edit.what}: only position {edit.value} may be attended to.",
-            [("axis", axis.short_repr())],
+            {"axis": axis},
             "The weight of a hidden position goes to the others, so at least one other must exist.",
         )
     left = np.where(rest, rows, 0)
@@ -157,7 +157,7 @@ def _given(edit: RowEdit, chosen: NamedEntries, axis: Dim, shape: tuple[int, ...
     except ValueError:
         raise shape_error(
             f"{edit.what}: the row does not fit.",
-            [("rows", (*chosen.shape, shape[-1])), ("given", np.shape(_host(value))), ("axis", axis.short_repr())],
+            {"rows": (*chosen.shape, shape[-1]), "given": np.shape(_host(value)), "axis": axis},
             "A row has one weight for each source frame.",
         ) from None
 
@@ -174,7 +174,7 @@ def _by_dims(edit: RowEdit, value: Tensor, chosen: NamedEntries, axis: Dim) -> n
     if None in found or found.count(axis) != 1 or len(set(found)) != len(found):
         raise shape_error(
             f"{edit.what}: the dims of the row do not match.",
-            [("given", dims_text(value.dims)), ("rows", dims_text(wanted))],
+            {"given": dims_text(value.dims), "rows": dims_text(wanted)},
             f"A Tensor needs the dim {axis.name}, and of the other dims only those along which it differs.",
         )
     return align_host(value.numpy(), tuple(dim for dim in found if dim is not None), wanted)
@@ -187,7 +187,7 @@ def _position(edit: RowEdit, axis: Dim) -> int:
     if not 0 <= at < axis.extent:
         raise index_error(
             f"{edit.what}: no position {at}.",
-            [("axis", axis.short_repr())],
+            {"axis": axis},
             f"Positions are 0 to {axis.extent - 1}." if axis.extent else "There are no positions.",
         )
     return int(at)
@@ -197,7 +197,7 @@ def _refuse_hidden(what: str, axis: Dim, rows: np.ndarray, real: np.ndarray) -> 
     if (rows * ~real).any():
         raise value_error(
             f"{what}: weights on padding or masked positions.",
-            [("axis", axis.short_repr())],
+            {"axis": axis},
             "Padding and masked positions have weight 0. The row of a shorter sequence has one weight per position of the sequence.",
         )
 
@@ -206,7 +206,7 @@ def _check_row(row: np.ndarray, edit: RowEdit, *, is_whole: bool) -> None:
     if row.dtype.kind not in "iuf" or not row.ndim:
         raise type_error(
             f"{edit.what}: not a row.",
-            [("given", f"{row.dtype} {row.shape}" if row.ndim else repr(row.item()))],
+            {"given": f"{row.dtype} {row.shape}" if row.ndim else repr(row.item())},
             "A row has one weight per frame. To put all weight on one frame:",
             f'run.at.attention["{edit.path}"].focus(3)',
         )
@@ -217,7 +217,7 @@ def _check_row(row: np.ndarray, edit: RowEdit, *, is_whole: bool) -> None:
 def _no_weights(edit: RowEdit, row: np.ndarray) -> ValueError:
     return value_error(
         f"{edit.what}: these are not weights.",
-        [("rows", row.shape)],
+        {"rows": row.shape},
         "Weights are finite, not negative, not all 0; rows are divided by the sum.",
     )
 
@@ -251,7 +251,7 @@ class PositionAttention(PositionMember, Mapping[str, "Rows"]):
         if not isinstance(path, str):
             raise missing_key_error(
                 f"run: there is no attention {path!r}.",
-                [("attention", ", ".join(self) or "none so far")],
+                {"attention": ", ".join(self) or "none so far"},
                 "Attention is addressed by its path in a trace, or by an end of it.",
             )
         return Rows(self._position, path)
@@ -303,7 +303,7 @@ class Rows(PositionMember):
         if steps is not None and (whole(steps) or 0) < 1:
             raise value_error(
                 f"attention: invalid number of steps {steps!r}.",
-                [("steps", repr(steps))],
+                {"steps": repr(steps)},
                 "steps is at least 1, or None for all following steps.",
                 f'run.at.attention["{self.path}"].during(None)',
             )

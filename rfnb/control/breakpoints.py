@@ -146,7 +146,7 @@ class Breakpoints(RunMember):
         if path is not None and (isinstance(condition, bool) or not isinstance(condition, int)):
             raise type_error(
                 "break_when: path is only allowed with a step number.",
-                [("condition", repr(condition)), ("path", path)],
+                {"condition": repr(condition), "path": path},
                 "In a text, the loop is part of the condition:",
                 "run.break_when('h.max() > 5 and loop == \"decoder\"')",
             )
@@ -154,7 +154,7 @@ class Breakpoints(RunMember):
         if path is not None and not isinstance(path, str):
             raise type_error(
                 "break_when: path is not a string.",
-                [("path", repr(path))],
+                {"path": repr(path)},
                 "path is the path of the loop of the step, or an end of it:",
                 f'run.break_when({condition}, path="decoder")',
             )
@@ -203,7 +203,7 @@ def _condition(given: Any, path: str | None) -> tuple[Callable[[ConditionContext
         if given < 0:
             raise value_error(
                 "break_when: not a step number.",
-                [("condition", given)],
+                {"condition": given},
                 "Steps are counted from 0.",
                 "run.break_when(0)",
             )
@@ -222,7 +222,7 @@ def _condition(given: Any, path: str | None) -> tuple[Callable[[ConditionContext
         return call, getattr(given, "__name__", "condition").replace("<lambda>", "condition"), frozenset()
     raise type_error(
         "break_when: not a condition.",
-        [("given", f"{type(given).__name__} {given!r}")],
+        {"given": f"{type(given).__name__} {given!r}"},
         "A condition is a function of the position, the number of a step, or text.",
         'run.break_when("h.abs_max() > 5")',
     )
@@ -306,7 +306,7 @@ class ConditionEvaluator(RunMember):
                 raise TimeoutError(
                     message(
                         f"{what}: {name} evaluates a condition that does not end.",
-                        [("condition", now[0].text), ("asked for", f"{now[1]:.0f} seconds")],
+                        {"condition": now[0].text, "asked for": f"{now[1]:.0f} seconds"},
                         "The condition waits in a call that cannot be interrupted. The run continues when the call returns.",
                     )
                 )

@@ -202,7 +202,7 @@ class Expression(RunMember):
             if not isinstance(value, Numbers):
                 raise type_error(
                     f"break_when: {name} is only for states.",
-                    [("condition", self.text), ("value", _shown(value))],
+                    {"condition": self.text, "value": _shown(value)},
                     "Reductions take the values of a state.",
                 )
             return getattr(value, name)(**arguments)
@@ -243,7 +243,7 @@ class Expression(RunMember):
     def _error(self, what: str) -> ValueError:
         return value_error(
             "break_when: this text is not a condition.",
-            [("text", self.text[:80] + ("..." if len(self.text) > 80 else "")), ("but", what)],
+            {"text": self.text[:80] + ("..." if len(self.text) > 80 else ""), "but": what},
             'A condition uses states (h.max(), min, mean, sum, norm, abs_max, of some entries h[{"batch": 0}]), step, tick, loop, path,'
             " comparisons, + - * / **, and, or, not, and\n"
             'nan(), inf(), not_finite(), ended(), label("AH", rank=0), entropy("att").',
@@ -328,14 +328,14 @@ def _shown(value: Any) -> str:
 
 def _number(value: Any) -> Any:
     if isinstance(value, (str, tuple)):
-        raise type_error("break_when: not a number.", [("value", _shown(value))], "Arithmetic operators take numbers.")
+        raise type_error("break_when: not a number.", {"value": _shown(value)}, "Arithmetic operators take numbers.")
     return value
 
 
 def _single(value: Any) -> Any:
     if not isinstance(value, (int, float)):
         raise type_error(
-            "break_when: min and max take single numbers.", [("value", _shown(value))], "Reduce a state: h.max()"
+            "break_when: min and max take single numbers.", {"value": _shown(value)}, "Reduce a state: h.max()"
         )
     return value
 
@@ -353,7 +353,7 @@ def _power(base: Any, exponent: Any) -> Any:
     if isinstance(out, complex):
         raise value_error(
             "break_when: the result is not a real number.",
-            [("power", f"{base} ** {exponent}")],
+            {"power": f"{base} ** {exponent}"},
             "A negative number has no real root.",
         )
     return out
@@ -362,7 +362,7 @@ def _power(base: Any, exponent: Any) -> Any:
 def _entries_of(value: Any, entries: Mapping[Any, int]) -> Numbers:
     if not isinstance(value, Numbers):
         raise type_error(
-            "break_when: only states have entries.", [("value", _shown(value))], "Entries are selected from a state."
+            "break_when: only states have entries.", {"value": _shown(value)}, "Entries are selected from a state."
         )
     return value.at(entries)
 
@@ -371,7 +371,7 @@ def _truth(value: Any, text: str) -> bool:
     if isinstance(value, Numbers):
         raise type_error(
             "break_when: several values have no truth value.",
-            [("condition", text)],
+            {"condition": text},
             "Over all dims, one is enough: any()",
         )
     return bool(value)

@@ -272,7 +272,7 @@ class Gate(RunMember, Generic[P]):
             if self.mode != "paused":
                 raise runtime_error(
                     "run: values can be read and changed only while the run is paused.",
-                    [("state", self.mode)],
+                    {"state": self.mode},
                     "Another thread executes the steps. Pause the run first:",
                     "run.pause()",
                 )

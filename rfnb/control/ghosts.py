@@ -198,7 +198,7 @@ def once_only(run: Run) -> None:
     if left:
         raise runtime_error(
             f"{run.name}: a rerun would repeat its side effect on {left[0]} each time.",
-            [("changes", ", ".join(left[:_FEW]))],
+            {"changes": ", ".join(left[:_FEW])},
             "The effect of a change is previewed only for functions without side effects. A branch runs it anyway:",
             f"branch = run.from_step({run.steps[-1][1]})" if run.steps else None,
         )

@@ -163,7 +163,7 @@ class HeldStep(StepAround):
             self.refuse(
                 value_error(
                     f"{decided.kind}: only the first label can be changed.",
-                    [("then", repr(decided.label))],
+                    {"then": repr(decided.label)},
                     "A step chooses several times in this search: after the first choice, a label may be replaced.",
                 )
             )
@@ -187,7 +187,7 @@ class HeldStep(StepAround):
         if search is not None and search.leave:
             raise value_error(
                 f"{kind}: not possible here.",
-                [("seq", seq), ("hypothesis", hypothesis)],
+                {"seq": seq, "hypothesis": hypothesis},
                 "An ended hypothesis leaves the beam of this search. The end label ends a hypothesis:",
                 "run.force(end_label, hypothesis=0)",
             )
@@ -224,7 +224,7 @@ class HeldValues:
         """Refuse the change."""
         raise value_error(
             f'run: "{name}" cannot be changed here.',
-            [("loop", "of your own")],
+            {"loop": "of your own"},
             "Only states of a Loop can be changed. Make it one:",
             f"loop.state.{name} = ...",
         )
@@ -247,7 +247,7 @@ class HeldValues:
         """Refuse the change."""
         raise value_error(
             f"{kind}: not possible here.",
-            [("seq", seq), ("hypothesis", hypothesis)],
+            {"seq": seq, "hypothesis": hypothesis},
             "This loop ends for all sequences at once, by its own condition.",
         )
 
@@ -271,10 +271,10 @@ class HeldEnd(HeldValues):
 def _no_step_comes(decided: LabelDecision, labels: Dim | tuple[Dim, ...] | None) -> ValueError:
     return value_error(
         "force: no step is left for the following labels.",
-        [
-            ("then", ", ".join(label_words(label, labels) for label in (decided.label, *decided.then))),
-            ("seq", decided.seq),
-        ],
+        {
+            "then": ", ".join(label_words(label, labels) for label in (decided.label, *decided.then)),
+            "seq": decided.seq,
+        },
         "The search ends before it.",
     )
 
@@ -282,7 +282,7 @@ def _no_step_comes(decided: LabelDecision, labels: Dim | tuple[Dim, ...] | None)
 def _at_the_end(what: str) -> ValueError:
     return value_error(
         f"run: {what} cannot be changed here.",
-        [("here", "after the last step")],
+        {"here": "after the last step"},
         "A change affects the next step. Go back to one:",
         "branch = run.from_step(...)",
     )
@@ -322,7 +322,7 @@ def nothing_chooses(decided: LabelDecision, who: str = "nothing") -> ValueError:
     """The error for a run's position where no label is chosen."""
     return value_error(
         f"{decided.kind}: there is no choice here.",
-        [("label", repr(decided.label)), ("chooses", who)],
+        {"label": repr(decided.label), "chooses": who},
         "Labels are chosen by rf.choice in a step of a Loop, or by rf.beam_search.",
         "label = rf.choice(log_probs, axis=vocab, beam_size=4)    # in a step of the loop that the run holds",
     )

@@ -35,7 +35,7 @@ def nothing_held(name: str, fn: Callable[..., Any], result: Any, loops: Sequence
         line = 'rf.run(fn, record={"model": model}, modules=["layers.0", "layers.1"], paused=True)'
     return message(
         f"{name}: the run was to pause, but has no step to pause at.",
-        [("ran", called), ("loops", ", ".join(loops) or "none")],
+        {"ran": called, "loops": ", ".join(loops) or "none"},
         rule,
         line,
     )

@@ -404,7 +404,7 @@ class Holder(Hold):
         )
         raise index_error(
             f"{what}: {'several steps' if found else 'no step'} {step}{f' of {path}' if path else ''}.",
-            [("loops", loops or "none so far")],
+            {"loops": loops or "none so far"},
             "Several loops have this step, or a loop ran several times. Choose one."
             if found
             else "The run has these steps so far.",

@@ -56,13 +56,13 @@ def change_length(
     if why is None and host is None:
         why = "Before the first step, the ends are unknown."
     if why is not None or host is None:
-        raise value_error(f"{kind}: not possible here.", [("seq", seq), ("hypothesis", hypothesis)], why or "")
+        raise value_error(f"{kind}: not possible here.", {"seq": seq, "hypothesis": hypothesis}, why or "")
     which = _which(kind, ends.dims, batch, seq, hypothesis)
     name = f"sequence {seq}" if hypothesis is None else f"hypothesis {hypothesis} of sequence {seq}"
     if kind == "end":
         if not (which & ~host).any():
             raise value_error(
-                f"end: {name} has ended.", [("seq", seq), ("hypothesis", hypothesis)], "A sequence ends only once."
+                f"end: {name} has ended.", {"seq": seq, "hypothesis": hypothesis}, "A sequence ends only once."
             )
         ends.end_now(which)
         return f"ended {name}"
@@ -70,13 +70,13 @@ def change_length(
     if not which.any():
         raise value_error(
             f"go_on: {name} has not ended.",
-            [("seq", seq), ("hypothesis", hypothesis)],
+            {"seq": seq, "hypothesis": hypothesis},
             "It continues without a command.",
         )
     if not ends.goes_on_from(which):
         raise value_error(
             f"go_on: {name} has ended earlier.",
-            [("seq", seq), ("hypothesis", hypothesis)],
+            {"seq": seq, "hypothesis": hypothesis},
             "Only one that ended in the previous step can continue: others lack the steps since. A branch can continue from its end:",
             f"run.from_step(..., lambda at: at.go_on({seq}))",
         )
@@ -101,7 +101,7 @@ def _which(
         if given is not None and not is_place(given, count):
             raise index_error(
                 f"{kind}: no {what} {given!r}.",
-                [("given", repr(given)), ("over", dims_text(dims))],
+                {"given": repr(given), "over": dims_text(dims)},
                 f"They are 0 to {count - 1}.",
             )
     places: dict[Dim, Any] = dict(zip(over, np.unravel_index(seq, sizes) if sizes else ()))

@@ -72,7 +72,7 @@ def _in_fork() -> None:
         run._turns.forked()
         run._error = runtime_error(
             f"{run.name}: it runs in another process.",
-            [("here", os.getpid()), ("there", os.getppid())],
+            {"here": os.getpid(), "there": os.getppid()},
             "This process was forked from it, and does not have its threads.",
         )
 

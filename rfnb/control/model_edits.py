@@ -56,7 +56,7 @@ class ModelEdits:
         if self._model is None:
             raise value_error(
                 "edit: this run records no model.",
-                [("places", ", ".join(edits))],
+                {"places": ", ".join(edits)},
                 "Places are paths of the recorded model:",
                 'rf.run(lambda: model.generate(ids), record={"model": model}, paused=True)',
             )

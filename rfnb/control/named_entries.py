@@ -57,7 +57,7 @@ class NamedEntries:
         if entries is not Ellipsis and not isinstance(entries, Mapping):
             raise type_error(
                 f"{what}: entries without dims.",
-                [("given", repr(entries)), ("dims", dims_text(dims))],
+                {"given": repr(entries), "dims": dims_text(dims)},
                 "Axes are selected by dim, not by number.",
                 f"{code}[{{{', '.join(f'{dim.name!r}: 0' for dim in dims)}}}]",
             )
@@ -109,7 +109,7 @@ class NamedEntries:
         if not whole or not -size <= at < size:
             raise index_error(
                 f"{self._what}: no such entry.",
-                [("given", f"{dim.name}: {at!r}"), ("dim", dim.short_repr())],
+                {"given": f"{dim.name}: {at!r}", "dim": dim},
                 f"Entries are 0 to {size - 1}." if size else "It has no entries.",
             )
         return int(at) % size
@@ -130,7 +130,7 @@ def axis_of(dims: Sequence[Dim], key: Key, what: str) -> int:
     if len(found) != 1:
         raise dim_error(
             f"{what}: {'which' if found else 'no'} dim {name.short_repr() if isinstance(name, Dim) else name}?",
-            [("dims", dims_text(dims))],
+            {"dims": dims_text(dims)},
             "Two of its dims have this name: give the Dim itself." if found else "It has these dims.",
         )
     return found[0]

@@ -146,7 +146,7 @@ class Numbers(Reductions):
             return bool(self.host.reshape(-1)[0])
         raise value_error(
             "numbers: several values have no truth value.",
-            [("numbers", f"{dims_text(self.dims)} {self.host.dtype}")],
+            {"numbers": f"{dims_text(self.dims)} {self.host.dtype}"},
             "Reduce them first, for example by any():",
             '(run.at.states["h"] > 5).any()',
         )
@@ -174,7 +174,7 @@ class Numbers(Reductions):
         if not set(self.dims) <= set(dims):
             raise dim_error(
                 "numbers: their dims do not fit together.",
-                [("left", dims_text(self.dims)), ("right", dims_text(other.dims))],
+                {"left": dims_text(self.dims), "right": dims_text(other.dims)},
                 "One of them must have all dims. Reduce the other first:",
                 'run.at.states["h"].max(axis="feat")',
             )

@@ -121,7 +121,7 @@ class Position(RunMember, NearNames):
         if not labels or (len(labels) > 1 and then):
             raise value_error(
                 "force: invalid labels.",
-                [("label", repr(label)), ("then", ", ".join(map(repr, then)) or "none")],
+                {"label": repr(label), "then": ", ".join(map(repr, then)) or "none"},
                 "Give one or several labels of this step, or one label followed by those of later steps.",
                 'run.at.force("AH", "L")',
             )
@@ -138,7 +138,7 @@ class Position(RunMember, NearNames):
         if not labels:
             raise value_error(
                 "ban: invalid labels.",
-                [("label", "[]")],
+                {"label": "[]"},
                 "Give one or several labels of this step.",
                 'run.at.ban("AH")',
             )
@@ -234,7 +234,7 @@ class PositionStates(PositionMember, Mapping[str, StateValue]):
         if len(found) != 1:
             raise missing_key_error(
                 f'run: {"several states end in" if found else "no state"} "{path}".',
-                [("states", ", ".join(found or tensors) or "none")],
+                {"states": ", ".join(found or tensors) or "none"},
                 "A state is addressed by its path, or by a unique end of it.",
                 f'run.at.states["{nearest(path, found or tensors)}"]'
                 if tensors
@@ -260,7 +260,7 @@ def gone_on(position: Position) -> RuntimeError:
     """The error for a position that the run has left."""
     return runtime_error(
         "run: it has continued from here.",
-        [("position", repr(position))],
+        {"position": repr(position)},
         "A position can be read and changed while the run is paused there.",
         f"branch = run.from_step({position.step})",
     )

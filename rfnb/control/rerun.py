@@ -85,7 +85,7 @@ class HeldPast:
         """Refuse the change."""
         raise value_error(
             f'look: state "{name}" belongs to a past step.',
-            [("step", self._step)],
+            {"step": self._step},
             "The past cannot be changed. A branch can continue differently from there:",
             f"branch = run.from_step({self._step})",
         )
@@ -116,6 +116,6 @@ def not_made_again(path: str, step: int, why: str) -> Exception:
     """The error for states that were not kept, if a rerun did not get there in the same way."""
     return runtime_error(
         f'look: the states before step {step} of "{path}" are gone.',
-        [("because", why)],
+        {"because": why},
         "They were not kept, so the function ran again, but with a different result. Steps that were kept can still be shown.",
     )

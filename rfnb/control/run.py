@@ -195,7 +195,7 @@ class Run(RunMember, NearNames):
         if (whole(steps) or 0) < 1:
             raise value_error(
                 f"step: invalid number of steps {steps!r}.",
-                [("steps", repr(steps))],
+                {"steps": repr(steps)},
                 "A run advances by one step or more.",
                 "run.step()",
             )
@@ -243,7 +243,7 @@ class Run(RunMember, NearNames):
         if not isinstance(poll, bool):
             raise type_error(
                 "wait: poll is not a bool.",
-                [("poll", repr(poll))],
+                {"poll": repr(poll)},
                 "poll determines whether buttons of pages work while waiting; the timeout is in seconds:",
                 f"run.wait({poll!r}, poll=True)" if isinstance(poll, (int, float)) else "run.wait(poll=True)",
             )
@@ -278,7 +278,7 @@ class Run(RunMember, NearNames):
         if isinstance(steps_per_second, bool) or not (isinstance(steps_per_second, Real) and steps_per_second >= 0):
             raise value_error(
                 "speed: not a number of steps per second.",
-                [("speed", repr(steps_per_second))],
+                {"speed": repr(steps_per_second)},
                 "0 is as fast as possible.",
             )
         self._gate.seconds = 1 / steps_per_second if steps_per_second else 0.0
@@ -386,7 +386,7 @@ class Run(RunMember, NearNames):
         if at is None:
             raise runtime_error(
                 f"{self.name}: it is not paused at a step.",
-                [("state", self.state)],
+                {"state": self.state},
                 "The values of a run can be read and changed only while it is paused.",
                 "run.pause()" if self.state == "running" else self._further()[1],
             )
@@ -408,7 +408,7 @@ class Run(RunMember, NearNames):
             if at is not None:
                 raise runtime_error(
                     f"{self.name}: it is paused, and has no result yet.",
-                    [("before", repr(at)), ("because", reason)],
+                    {"before": repr(at), "because": reason},
                     "It continues when it is resumed.",
                     "run.resume()\nrun.result",
                 )
@@ -506,7 +506,7 @@ class Run(RunMember, NearNames):
         if change is not None and not callable(change):
             raise type_error(
                 "from_step: the change is not a function.",
-                [("given", type(change).__name__)],
+                {"given": type(change).__name__},
                 "The function takes the position before the step.",
                 f'run.from_step({step}, lambda at: at.force("AH"))',
             )
@@ -554,7 +554,7 @@ class Run(RunMember, NearNames):
         if name not in found:
             raise missing_key_error(
                 f'run: no branch "{name}".',
-                [("branches", ", ".join(found))],
+                {"branches": ", ".join(found)},
                 "Branches keep the name they were created with; later ones with an equal name get a number.",
                 f'run.find("{self.root.name}")',
             )
@@ -595,7 +595,7 @@ class Run(RunMember, NearNames):
         if self._gate.is_worker and self._gate.mode != "over":
             raise runtime_error(
                 f"{what}: called inside {self.name}.",
-                [("thread", threading.current_thread().name)],
+                {"thread": threading.current_thread().name},
                 "The run would wait for itself forever. Call it in another cell or thread.",
             )
 
@@ -603,6 +603,6 @@ class Run(RunMember, NearNames):
         if self._gate.mode == "over":
             raise runtime_error(
                 f"{what}: {self.name} is over.",
-                [("state", self.state)],
+                {"state": self.state},
                 *self._further(),
             )

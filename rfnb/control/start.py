@@ -52,13 +52,13 @@ def run(
     if isinstance(fn, Run):
         raise type_error(
             f"run: {fn.name} was started already.",
-            [("state", fn.state)],
+            {"state": fn.state},
             "A run starts once. To start from the beginning, make a new run:",
             "again = run.from_step(0, paused=False)",
         )
     if not callable(fn):
         raise type_error(
-            "run: not a function.", [("given", type(fn).__name__)], "A run calls a function.", "rf.run(model.search, x)"
+            "run: not a function.", {"given": type(fn).__name__}, "A run calls a function.", "rf.run(model.search, x)"
         )
     kind = runs_later(fn)
     if kind is not None:
@@ -66,7 +66,7 @@ def run(
     if holding() is not None:
         raise runtime_error(
             "run: called inside a run.",
-            [("fn", getattr(fn, "__name__", type(fn).__name__))],
+            {"fn": getattr(fn, "__name__", type(fn).__name__)},
             "The outer run holds the loops of the functions called here.",
             "fn(...)",
         )
@@ -95,7 +95,7 @@ def _check_keywords(fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
         if keyword not in takes and near:
             raise type_error(
                 f'run: there is no argument "{keyword}".',
-                [("fn", getattr(fn, "__name__", type(fn).__name__)), ("takes", ", ".join(takes) or "nothing")],
+                {"fn": getattr(fn, "__name__", type(fn).__name__), "takes": ", ".join(takes) or "nothing"},
                 "Keywords that run does not have are passed to the function, which has none with this name either.",
                 f"rf.run(fn, {near[0]}={kwargs[keyword]!r})",
             )
@@ -132,7 +132,7 @@ def gate(step: int, **values: Any) -> None:
     if isinstance(step, bool) or not isinstance(step, Integral) or step < 0:
         raise value_error(
             "gate: not a step number.",
-            [("step", repr(step))],
+            {"step": repr(step)},
             "Steps are counted from 0.",
             "rf.gate(step, loss=loss)",
         )

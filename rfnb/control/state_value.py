@@ -87,7 +87,7 @@ class StateValue(PositionMember, Reductions):
         if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not math.isfinite(factor):
             raise type_error(
                 f'state "{self.name}": invalid factor {factor!r}.',
-                [("factor", repr(factor))],
+                {"factor": repr(factor)},
                 "A factor is a finite number.",
             )
         entries = by_name(entries, self.dims)
@@ -98,14 +98,14 @@ class StateValue(PositionMember, Reductions):
         if isinstance(std, bool) or not isinstance(std, (int, float)) or not 0 <= std < math.inf:
             raise value_error(
                 f'state "{self.name}": invalid standard deviation {std!r}.',
-                [("std", repr(std))],
+                {"std": repr(std)},
                 "A standard deviation is a number of at least 0.",
             )
         number = whole(seed)
         if number is None or number < 0:
             raise value_error(
                 f'state "{self.name}": invalid seed {seed!r}.',
-                [("seed", repr(seed))],
+                {"seed": repr(seed)},
                 "A seed is an integer of at least 0; equal seeds give equal noise.",
             )
         entries = by_name(entries, self.dims)
@@ -156,7 +156,7 @@ class StateValue(PositionMember, Reductions):
         if "float" not in self.tensor.dtype:
             raise type_error(
                 f'state "{self.name}": its values are not numbers to compute with.',
-                [("state", f"{shape_of(self.tensor)} {self.tensor.dtype}")],
+                {"state": f"{shape_of(self.tensor)} {self.tensor.dtype}"},
                 "Labels, flags and counts can be set, but not scaled or perturbed.",
             )
         return self.changed(entries, fn(self[entries].astype(np.float64)))
@@ -170,10 +170,10 @@ class StateValue(PositionMember, Reductions):
         if source.dtype != self.tensor.dtype or not same or [sizes[name] for name in wanted] != list(target.shape):
             raise dim_error(
                 f'state "{self.name}": the pasted values do not fit.',
-                [
-                    ("entries", f"{_sized(target)} {self.tensor.dtype}"),
-                    ("pasted", f"{_sized(chosen)} {source.dtype}"),
-                ],
+                {
+                    "entries": f"{_sized(target)} {self.tensor.dtype}",
+                    "pasted": f"{_sized(chosen)} {source.dtype}",
+                },
                 "Both need dims of the same names and sizes, and the same dtype. Select an entry of a dim that only one of them has.",
             )
         host = chosen.of(source.numpy())
@@ -206,7 +206,7 @@ class StateValue(PositionMember, Reductions):
         if real is not None and not chosen.of(real).any():
             raise index_error(
                 f"{self._what}: these entries are padding.",
-                [("state", shape_of(self.tensor))],
+                {"state": self.tensor},
                 "Padding has no effect: a sequence has as many frames as its length.",
             )
 
@@ -222,7 +222,7 @@ class StateValue(PositionMember, Reductions):
         except ValueError:
             raise shape_error(
                 f'state "{self.name}": the values do not fit.',
-                [("entries", chosen.shape), ("values", value.shape)],
+                {"entries": chosen.shape, "values": value.shape},
                 "An array has one value per entry, in the order of the state's dims; a number applies to all entries.",
             ) from None
         host = np.zeros([dim.extent for dim in self.dims], value.dtype)
@@ -245,7 +245,7 @@ class StateValue(PositionMember, Reductions):
         ):
             raise type_error(
                 f'state "{self.name}": the values have the wrong dtype.',
-                [("state", dtype), ("values", value.dtype)],
+                {"state": dtype, "values": value.dtype},
                 "A state keeps its dtype.",
             )
         numbers = value[np.isfinite(value)] if value.dtype.kind == "f" else value
@@ -253,7 +253,7 @@ class StateValue(PositionMember, Reductions):
         if numbers.size and not least <= numbers.min() <= numbers.max() <= most:
             raise value_error(
                 f'state "{self.name}": the values exceed the range of its dtype.',
-                [("state", dtype), ("values", f"{numbers.min()} to {numbers.max()}")],
+                {"state": dtype, "values": f"{numbers.min()} to {numbers.max()}"},
                 f"A {dtype} is {least} to {most}.",
             )
         if self.tensor.sparse_dim is not None and value.size:
@@ -261,7 +261,7 @@ class StateValue(PositionMember, Reductions):
             if not 0 <= value.min() <= value.max() < labels.extent:
                 raise index_error(
                     f'state "{self.name}": no such label.',
-                    [("values", f"{value.min()} to {value.max()}"), ("labels", labels.short_repr())],
+                    {"values": f"{value.min()} to {value.max()}", "labels": labels},
                     f"Labels are 0 to {labels.extent - 1}.",
                 )
 
@@ -270,7 +270,7 @@ class StateValue(PositionMember, Reductions):
         if set(new.dims) - set(old.dims) or new.dtype != old.dtype:
             raise dim_error(
                 f'state "{self.name}": the value has the wrong dims or dtype.',
-                [("state", f"{shape_of(old)} {old.dtype}"), ("given", f"{shape_of(new)} {new.dtype}")],
+                {"state": f"{shape_of(old)} {old.dtype}", "given": f"{shape_of(new)} {new.dtype}"},
                 "The new Tensor needs the dtype of the state, and the same dims or fewer.",
             )
 

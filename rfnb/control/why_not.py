@@ -137,7 +137,7 @@ class WhyNot:
         if not 0 <= number < len(self.repairs):
             raise index_error(
                 f"why_not: no repair {number}.",
-                [("repairs", len(self.repairs))],
+                {"repairs": len(self.repairs)},
                 "Indices begin at 0.",
                 "why.repairs",
             )
@@ -145,7 +145,7 @@ class WhyNot:
         if repair._change is None:
             raise value_error(
                 "why_not: this repair is an option of the search.",
-                [("repair", repair.words)],
+                {"repair": repair.words},
                 "A branch changes a step; the call of the search sets its options.",
             )
         assert repair.step is not None and self._tries is not None
@@ -170,7 +170,7 @@ class WhyNot:
         if self._tries is None or self.expected_score is None or self.kind == "found":
             raise value_error(
                 "why_not: there is no margin to decompose.",
-                [("kind", self.kind), ("of", "a recording" if self._tries is None else self._tries.run.name)],
+                {"kind": self.kind, "of": "a recording" if self._tries is None else self._tries.run.name},
                 "A margin needs two outputs with scores, which a rerun computes.",
                 "rf.why_not(rf.run(fn), expected).parts",
             )
@@ -360,14 +360,14 @@ def searched(run: Run, what: str) -> tuple[BeamHistory, StepPlace]:
         error = base.run.error
         raise value_error(
             f"{what}: the run failed.",
-            [("run", run.name), ("error", f"{type(error).__name__}: {error}".splitlines()[0])],
+            {"run": run.name, "error": f"{type(error).__name__}: {error}".splitlines()[0]},
             "Only the result of a search can be explained. The full error:",
             "run.result",
         ) from error
     if history is None or place is None:
         raise value_error(
             f"{what}: there is no search in the last loop of this run.",
-            [("run", run.name), ("steps", len(base.run.steps))],
+            {"run": run.name, "steps": len(base.run.steps)},
             "Candidates are only known if the run records:",
             'run = rf.run(fn, record={"model": model})',
         )
@@ -384,14 +384,14 @@ def found_in(history: BeamHistory, seq: int, what: str) -> Hypothesis:
     if not 0 <= seq < history.num_seqs:
         raise index_error(
             f"{what}: no sequence {seq}.",
-            [("sequences", history.num_seqs)],
+            {"sequences": history.num_seqs},
             "Indices begin at 0.",
             f"rf.{what}(run, {'expected, ' if what == 'why_not' else ''}seq=0)",
         )
     found = result_of(history, seq)
     if found is None:
         raise value_error(
-            f"{what}: the search found nothing.", [("sequence", seq)], "There is no result to compare with."
+            f"{what}: the search found nothing.", {"sequence": seq}, "There is no result to compare with."
         )
     return found
 
@@ -402,7 +402,7 @@ def _history_of(source: Any) -> BeamHistory:
         if len(found) != 1:
             raise value_error(
                 f"why_not: {'no search' if not found else 'several searches'} in this recording.",
-                [("searches", ", ".join(found) or "none")],
+                {"searches": ", ".join(found) or "none"},
                 "Choose one of them:",
                 f'rf.why_not(trace.beams["{found[0] if found else "search"}"], expected)',
             )
@@ -411,7 +411,7 @@ def _history_of(source: Any) -> BeamHistory:
     if not isinstance(source, BeamHistory):
         raise type_error(
             "why_not: not a search.",
-            [("given", type(source).__name__)],
+            {"given": type(source).__name__},
             "why_not takes a run, whose search it repeats with changes, or a recording.",
             "run = rf.run(fn); rf.why_not(run, expected)",
         )
@@ -427,7 +427,7 @@ def _tokens(history: BeamHistory, seq: int, expected: str | Sequence[Any], found
     if not out or (end in out and out.index(end) != len(out) - 1):
         raise value_error(
             "why_not: the expected output is not valid.",
-            [("expected", repr(expected)), ("end", "none" if end is None else history.label(end, 0))],
+            {"expected": repr(expected), "end": "none" if end is None else history.label(end, 0)},
             "It has at least one label, and no label after the end label.",
             f"rf.why_not(run, {' '.join(found.labels)!r})",
         )
@@ -447,7 +447,7 @@ def labels_in(history: BeamHistory, given: str | Sequence[Any], found: Hypothesi
         count or None,
         lambda part: value_error(
             f"{what}: no such label.",
-            [("label", repr(part)), ("labels", ", ".join(sorted(known, key=known.__getitem__)[:12]) or count)],
+            {"label": repr(part), "labels": ", ".join(sorted(known, key=known.__getitem__)[:12]) or count},
             "Give labels of the search, by text or index.",
             f"rf.{what}(run, {' '.join(found.labels)!r})" if what == "why_not" else None,
         ),
@@ -510,7 +510,7 @@ class Tries:
             made._gate.until_over()
         if self._stopped:
             raise runtime_error(
-                "why_not: the analysis was stopped.", [("run", self.run.name)], "A newer question replaced it."
+                "why_not: the analysis was stopped.", {"run": self.run.name}, "A newer question replaced it."
             )
         return made
 
@@ -583,7 +583,7 @@ def _end_of(history: BeamHistory, seq: int, expected: Any, found: Hypothesis) ->
     if end is None:
         raise value_error(
             "why_not: the expected output is incomplete.",
-            [("expected", repr(expected)), ("found", f"{len(found.tokens)} labels")],
+            {"expected": repr(expected), "found": f"{len(found.tokens)} labels"},
             "No hypothesis ends there. Give as many labels as the result has, or append the end label.",
             f"rf.why_not(run, {' '.join(found.labels)!r})",
         )

@@ -86,7 +86,7 @@ def fitted(entries: Sequence[Entry | EllipsisType], shape: Sequence[int], where:
             fix[-2:] = ["target", "source"]  # who attends, and what is attended over
         raise shape_error(
             f"{where}: the names do not fit the array.",
-            [("array", tuple(shape)), ("names", " ".join(own) or "none")],
+            {"array": tuple(shape), "names": " ".join(own) or "none"},
             'There is one name per axis; "..." stands for any further ones, "(heads dim)" for one axis that is both.',
             call.format(f'"{" ".join(fix)}"') if fix else None,
         )
@@ -119,7 +119,7 @@ def simple_names(names: Any, shape: Sequence[int], where: str, call: str) -> lis
     if composed is not None:
         raise value_error(
             f"{where}: {text_of(composed)} is an axis of several dims.",
-            [("array", tuple(shape)), ("names", " ".join(map(text_of, entries)))],
+            {"array": tuple(shape), "names": " ".join(map(text_of, entries))},
             "To take it apart, their sizes are needed:",
             f'rf.named(x, "{" ".join(map(text_of, entries))}", dims={{"{name_of(composed[0])}": ...}})',
         )
@@ -204,7 +204,7 @@ def _of_text(text: str, where: str) -> list[Entry | EllipsisType]:
 
 def _unread(names: Any, where: str, rule: str, fix: str = _EXAMPLE) -> ValueError:
     shown = repr(names) if isinstance(names, str) else type(names).__name__
-    return value_error(f"{where}: these names cannot be read.", [("names", shown)], rule, fix)
+    return value_error(f"{where}: these names cannot be read.", {"names": shown}, rule, fix)
 
 
 def _no_names(item: Any, names: Any, where: str) -> TypeError:

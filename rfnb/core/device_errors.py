@@ -152,7 +152,7 @@ def device_name(device: Any) -> str:
     number = isinstance(device, int) and not isinstance(device, bool)
     raise type_error(
         "device: this is no name of a device.",
-        [("got", repr(device) if number else type(device).__name__)],
+        {"got": repr(device) if number else type(device).__name__},
         "A device has a name, with a number if there are several of its kind:",
         f'device="cuda:{device if number else 0}"    # or "cpu", "mps", ...',
     )

@@ -126,7 +126,7 @@ class Dim(DimOperators, OldDimNames):
             dimension = dyn_size_ext
         if isinstance(dimension, (int, np.integer)) and not isinstance(dimension, bool):
             if dimension < 0:
-                raise dim_error(f'Dim "{self.name}": negative size.', [("size", dimension)], "Sizes are 0 or more.")
+                raise dim_error(f'Dim "{self.name}": negative size.', {"size": dimension}, "Sizes are 0 or more.")
             self.size = int(dimension)
         elif dimension is not None:
             self.dyn_size_ext = dimension
@@ -227,7 +227,7 @@ class Dim(DimOperators, OldDimNames):
             )
         return dim_error(
             f'Dim "{self.name}" has no size yet.',
-            [("created", self.created)],
+            {"created": self.created},
             "A dim made without size gets it from the op that it is passed to as out_dim, or by hand.",
             f"{self.name}.dyn_size_ext = lengths",
         )
@@ -248,7 +248,7 @@ class Dim(DimOperators, OldDimNames):
         if self.expr is not None or self.twin_of is not None:
             raise dim_error(
                 f'{what}: the lengths of "{self.name}" are computed from those of other dims.',
-                [("dim", self.short_repr())],
+                {"dim": self},
                 "Change the dims that it is made of.",
             )
 
@@ -371,7 +371,7 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
     if not isinstance(over, Dim):
         raise dim_error(
             f'ragged_dim "{name}": over is not a Dim.',
-            [("over", "not given" if type(over).__name__ == "MissingDim" else type(over).__name__)],
+            {"over": "not given" if type(over).__name__ == "MissingDim" else type(over).__name__},
             "Lengths are one per entry of another dim, usually the batch:",
             'batch = Dim(3, name="batch")',
         )
@@ -381,7 +381,7 @@ def ragged_dim(lengths: Any, *, over: Dim, name: str | None = None) -> Dim:
     if array.shape != (over.extent,):
         raise dim_error(
             f'ragged_dim "{name}": as many lengths as {over.short_repr()} has entries are needed.',
-            [("lengths", f"array {array.shape}"), ("over", over.short_repr())],
+            {"lengths": f"array {array.shape}", "over": over},
             "Each entry of `over` has one length.",
             f'batch = Dim({len(array)}, name="batch")' if array.ndim == 1 else None,
         )

@@ -118,7 +118,7 @@ class DimOperators:
             return _derive(exact)
         number = algebra.as_int(divisor)
         if number == 0:
-            raise dim_error("Division of a dim by 0.", [("dim", self.short_repr())], "The divisor is 1 or more.")
+            raise dim_error("Division of a dim by 0.", {"dim": self}, "The divisor is 1 or more.")
         inner = expr[0][1][0] if len(expr) == 1 and expr[0][0] == 1 and len(expr[0][1]) == 1 else None
         if (
             number is not None
@@ -183,7 +183,7 @@ def _expr(value: DimOperators | int) -> algebra.Sum:
     if isinstance(value, (int, np.integer)):
         return algebra.constant(int(value))
     raise dim_error(
-        "Arithmetic of dims takes dims and ints.", [("got", type(value).__name__)], "Sizes are whole numbers."
+        "Arithmetic of dims takes dims and ints.", {"got": type(value).__name__}, "Sizes are whole numbers."
     )
 
 

@@ -87,7 +87,7 @@ def declare_same_as(self: Dim, other: Dim) -> None:
     if first.expr is not None or first.twin_of is not None or depends_on(second, first):
         raise dim_error(
             "declare_same_as: neither dim has a size that the other could take.",
-            [("dim", self.short_repr()), ("other", other.short_repr())],
+            {"dim": self, "other": other},
             "Both are computed from other dims. Declare those the same, or wait until they have sizes.",
         )
     if second.size is not None:

@@ -34,7 +34,7 @@ def sizes(self: Dim) -> Tensor | None:
 def assign_sizes(self: Dim, value: Any) -> None:
     """Set the lengths of a dim that is not static: from a Tensor, a template, or one number for all sequences."""
     if self.size is not None:
-        raise dim_error(f'Dim "{self.name}" is static.', [("size", self.size)], "A static dim has no lengths.")
+        raise dim_error(f'Dim "{self.name}" is static.', {"size": self.size}, "A static dim has no lengths.")
     if hasattr(value, "dims"):
         self.declared_length_dims = tuple(value.dims)
         if value.raw_tensor is None:  # a template says over which dims the lengths will be
@@ -46,7 +46,7 @@ def assign_sizes(self: Dim, value: Any) -> None:
         if array.ndim:
             raise dim_error(
                 f'Dim "{self.name}": these lengths do not say over which dim they are.',
-                [("lengths", f"array {array.shape}")],
+                {"lengths": f"array {array.shape}"},
                 "Lengths are a Tensor, whose dims tell.",
                 f'{self.name} = rf.ragged_dim(lengths, over=batch, name="{self.name}")',
             )

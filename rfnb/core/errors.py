@@ -6,11 +6,13 @@ A message says what failed, shows all operands aligned, states the rule, and giv
 from __future__ import annotations
 
 import difflib
+import functools
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 E = TypeVar("E", bound=Exception)
+Operands = Mapping[str, object] | Iterable[tuple[str, object]]
 
 
 class NoPlanError(KeyError):
@@ -38,9 +40,28 @@ class MissingKeyError(KeyError):
         return str(self.args[0]) if self.args else ""
 
 
-def message(what: str, operands: Iterable[tuple[str, object]], rule: str, fix: str | None = None) -> str:
-    """Compose an error message: `what`, the aligned `operands`, the `rule`, and the line(s) to type."""
-    rows = [(label, str(value)) for label, value in operands]
+@functools.singledispatch
+def operand_text(value: object) -> str:
+    """How a message shows an operand; where Dim and Tensor are defined, their text is registered."""
+    return str(value)
+
+
+def _rows(operands: Operands) -> list[tuple[str, str]]:
+    pairs = operands.items() if isinstance(operands, Mapping) else operands
+    return [(label, operand_text(value)) for label, value in pairs]
+
+
+def message(what: str, operands: Operands, rule: str, fix: str | None = None) -> str:
+    """Compose an error message.
+
+    Args:
+        what: What failed.
+        operands: What it was called with, by label: `{"x": x, "axis": axis}`. They are aligned; a Tensor is shown by its dims, a Dim by
+            its name and size, other values by `str`.
+        rule: What the operation requires.
+        fix: The line(s) to type.
+    """
+    rows = _rows(operands)
     width = max((len(label) for label, _ in rows), default=0)
     lines = [what]
     lines += [f"  {label:<{width}}  {value}" for label, value in rows]
@@ -56,8 +77,8 @@ class ErrorOf(Generic[E]):
     def __init__(self, kind: type[E]):
         self.kind = kind
 
-    def __call__(self, what: str, operands: Iterable[tuple[str, object]], rule: str, fix: str | None = None) -> E:
-        rows = [(label, str(value)) for label, value in operands]
+    def __call__(self, what: str, operands: Operands, rule: str, fix: str | None = None) -> E:
+        rows = _rows(operands)
         error = self.kind(message(what, rows, rule, fix))
         error.__dict__["parts"] = what, rows, rule, fix
         return error

@@ -124,7 +124,7 @@ def host_array(value: Any, where: str) -> np.ndarray:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise type_error(
             f"{where}: some entries of the array are masked.",
-            [("given", _described(value)), ("masked", int(np.ma.getmaskarray(value).sum()))],
+            {"given": _described(value), "masked": int(np.ma.getmaskarray(value).sum())},
             "What is under a mask is no value. Say what is there:",
             "x.filled(numpy.nan)    # or mask=~numpy.ma.getmaskarray(x) of rf.viz.attention",
         )
@@ -144,7 +144,7 @@ def host_array(value: Any, where: str) -> np.ndarray:
     if array.dtype.kind not in "biufc":
         raise type_error(
             f"{where}: this is no array of numbers.",
-            [("given", _described(value))],
+            {"given": _described(value)},
             "Arrays are those of torch, NumPy and others (`__array__`, `__dlpack__`), and nested lists of numbers;\n"
             "the lists of one level are equally long.",
             _as_numbers(value),
@@ -201,7 +201,7 @@ def _refuse(reason: tuple[str, str] | None, value: Any, where: str) -> None:
         what, fix = reason
         raise type_error(
             f"{where}: the tensor {what}.",
-            [("given", _described(value))],
+            {"given": _described(value)},
             "What is named and drawn are plain arrays of numbers.",
             fix,
         )

@@ -365,7 +365,7 @@ def _warn_of_padding(what: str, dims: Dims, dim: Dim) -> None:
     parts = ", ".join(part.split("=")[0].removesuffix("<") for part in dim.padded_parts)
     text = message(
         f"{what}: there is padding among the frames of {dim.short_repr()}.",
-        [("tensor", dims_text(dims)), ("merged", f"{', '.join(dim.padded_parts)}, in {dim.created}")],
+        {"tensor": dims_text(dims), "merged": f"{', '.join(dim.padded_parts)}, in {dim.created}"},
         "A dim merged of a ragged one has a plain size, and what was padding counts as data. Work on the dims as they were before, "
         "or\njoin the real frames only:",
         f"y, frames = rf.masked_select(x, mask=rf.sequence_mask([{parts}]), dims=[{parts}])    # instead of merge_dims",

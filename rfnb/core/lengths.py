@@ -66,7 +66,7 @@ def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True
     if not is_tensor and array.ndim == 0 and not integers:
         fix = f"Dim({int(array)})" if array.dtype.kind == "f" and np.isfinite(array) else f'Dim(3, name="{name}")'
         rule = "A size is an int; lengths are a Tensor of ints; None is a size that comes later."
-        raise dim_error(f'Dim "{name}": this is no size.', [("got", array.dtype.type.__name__)], rule, fix)
+        raise dim_error(f'Dim "{name}": this is no size.', {"got": array.dtype.type.__name__}, rule, fix)
     found = str(array.dtype)
     fix = 'rf.cast(lengths, "int32")' if is_tensor else "[int(length) for length in lengths]"
     if array.dtype.kind == "f" and np.isnan(array).any():
@@ -83,7 +83,7 @@ def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True
             else f"[min(max(length, 0), {most}) for length in lengths]"
         )
     rule = f"A length counts frames; {_LONGEST} is the most." if integers else "A length counts frames."
-    raise dim_error(f'Dim "{name}": lengths must be integers, 0 or more.', [("lengths", found)], rule, fix)
+    raise dim_error(f'Dim "{name}": lengths must be integers, 0 or more.', {"lengths": found}, rule, fix)
 
 
 def valid_lengths(lengths: np.ndarray, dims: tuple[Dim, ...]) -> np.ndarray:

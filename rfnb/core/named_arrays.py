@@ -24,7 +24,7 @@ from rfnb.core.errors import dim_error, shape_error, type_error
 from rfnb.core.named_lengths import Ragged, RawAxis, check_same, ragged_axes, ragged_axis
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import labels_of, shape_of
+from rfnb.core.tensor_text import labels_of
 
 _CALL = "rf.named(x, {})"
 
@@ -71,7 +71,7 @@ def _named(x: Any, names: Any, lengths: Any, given: dict[str, Any], sparse_dim: 
     if isinstance(x, Tensor):
         raise type_error(
             "named: x has dims already.",
-            [("x", shape_of(x))],
+            {"x": x},
             "Names are for arrays without dims. To replace a dim by another:",
             "x, _ = rf.replace_dim(x, in_dim=x.dims[0], out_dim=...)",
         )
@@ -185,7 +185,7 @@ def _dim(
         if axis.size != axes[before[0]].size:
             raise dim_error(
                 f'named: two axes of different sizes are called "{axis.name}".',
-                [("x", f"[{', '.join(f'{each.name}={each.size}' for each in axes)}]")],
+                {"x": f"[{', '.join(f'{each.name}={each.size}' for each in axes)}]"},
                 "A name that comes twice is a dim and its twin, as in self-attention. Of other dims the names differ:",
                 'rf.named(x, "batch head target source")',
             )
@@ -219,9 +219,7 @@ def _check_fit(axis: RawAxis, axes: list[RawAxis]) -> None:
     if dim.length_dims and dim.extent < axis.size:
         rule = "A Dim fits an axis as long as its longest sequence. If what lies beyond is padding, cut it off:"
         fix = f"x = x[{''.join(':, ' * axes.index(axis))}:{dim.extent}]"
-    raise dim_error(
-        f'named: the Dim "{dim.name}" does not fit its axis.', [("x", shape), ("Dim", dim.short_repr())], rule, fix
-    )
+    raise dim_error(f'named: the Dim "{dim.name}" does not fit its axis.', {"x": shape, "Dim": dim}, rule, fix)
 
 
 def _check_used(given: dict[str, Any], dims: Mapping[str, Any], entries: list[Any]) -> None:
@@ -232,7 +230,7 @@ def _check_used(given: dict[str, Any], dims: Mapping[str, Any], entries: list[An
     if unused and ... not in entries:
         raise dim_error(
             f'named: dims has "{unused[0]}", which is none of the names.',
-            [("names", " ".join(map(text_of, entries))), ("dims", ", ".join(map(str, given)))],
+            {"names": " ".join(map(text_of, entries)), "dims": ", ".join(map(str, given))},
             "Dims are used for the axes of their name.",
             f'dims={{"{names[0]}": ...}}' if names else None,
         )
@@ -253,7 +251,7 @@ def unnamed(x: Tensor, names: Any, *extra: Never, **unknown: Never) -> Any:
     if not isinstance(x, Tensor):
         raise type_error(
             "unnamed: this operand is not a Tensor.",
-            [("got", f"{type(x).__module__}.{type(x).__name__} {tuple(getattr(x, 'shape', ()))}")],
+            {"got": f"{type(x).__module__}.{type(x).__name__} {tuple(getattr(x, 'shape', ()))}"},
             "A Tensor is made an array here; an array gets names by",
             'rf.named(x, "batch time feature")',
         )
@@ -270,7 +268,7 @@ def unnamed(x: Tensor, names: Any, *extra: Never, **unknown: Never) -> Any:
         labels = labels_of(x.dims)
         raise dim_error(
             f"unnamed: {labels[rest[0]]} is not named.",
-            [("x", shape_of(x)), ("names", " ".join(map(text_of, entries)))],
+            {"x": x, "names": " ".join(map(text_of, entries))},
             'All dims are axes of the array; "..." stands for all further ones.',
             f'rf.unnamed(x, "{" ".join([*map(text_of, entries), *(dim.name for dim in rest)])}")',
         )
@@ -302,7 +300,7 @@ def _given_dims(dims: Any) -> dict[str, Any]:
     if wrong is not None:
         raise type_error(
             "named: dims holds something that is no Dim.",
-            [("with", type(wrong).__name__)],
+            {"with": type(wrong).__name__},
             "Dims are used for the axes of their name; an int is the size of a dim that is a part of an axis.",
             'dims={"time": time, "heads": 8}    # or dims=x.dims',
         )
@@ -345,7 +343,7 @@ def _of_name(item: Any, items: list[Any], left: list[Dim], x: Tensor) -> Dim:
     fix = ", ".join(f"x.dims[{at}]" for at in range(len(x.dims)))
     raise dim_error(
         f'unnamed: "{name_of(item)}" is {"the name of several dims" if several else "no dim"} of x.',
-        [("x", shape_of(x)), ("names", " ".join(map(name_of, items)))],
+        {"x": x, "names": " ".join(map(name_of, items))},
         rule,
         f"rf.unnamed(x, [{fix}])" if several else f'rf.unnamed(x, "{" ".join(dim.name for dim in x.dims)}")',
     )

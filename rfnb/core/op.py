@@ -70,7 +70,7 @@ def op(
         if not isinstance(fn, FunctionType):
             raise type_error(
                 "op: this is no function that `def` has made.",
-                [("got", f"a {type(fn).__name__}")],
+                {"got": f"a {type(fn).__name__}"},
                 "Calls of an op are seen wherever it is referred to, which Python allows for such functions only.\n"
                 "Below other decorators, directly above the `def`:",
                 "@op",

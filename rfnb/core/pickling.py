@@ -62,7 +62,7 @@ def special_dim(name: str, length: np.ndarray | None) -> Dim:
     elif dim.extent != int(length):
         raise dim_error(
             f"Loading a pickle: rf.{name} has another size here.",
-            [("here", dim.extent), ("pickle", int(length))],
+            {"here": dim.extent, "pickle": int(length)},
             f"There is one {name} in a process, and it has one size. Let it forget that of the last batch:",
             f"rf.{name}.reset_eager()",
         )
@@ -97,4 +97,4 @@ class NotPicklable:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         what, rule, fix = self._not_pickled
-        raise type_error(f"{what} cannot be pickled or copied.", [("object", type(self).__name__)], rule, fix)
+        raise type_error(f"{what} cannot be pickled or copied.", {"object": type(self).__name__}, rule, fix)

@@ -135,7 +135,7 @@ def tensor_dict_dims_random_seq_len_min_max(
         if low > high:
             raise value_error(
                 "tensor_dict_dims_random_seq_len_min_max: the bounds are the wrong way round.",
-                [("dim", dim.short_repr()), ("shortest", low), ("longest", high)],
+                {"dim": dim, "shortest": low, "longest": high},
                 "The shortest comes first.",
             )
         out.append((dim, low, high))

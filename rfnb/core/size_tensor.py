@@ -59,7 +59,7 @@ class SizeTensor(Tensor):
         name = name if name.isidentifier() else "dim"
         return type_error(
             f'Dim "{name}": its lengths are written in place.',
-            [("lengths", f"{shape_of(self)} {self.dtype}")],
+            {"lengths": f"{shape_of(self)} {self.dtype}"},
             "Masks and plans are made of lengths once, and would not hear of it. Assign others:",
             f"{name}.dyn_size_ext = rf.minimum({name}.dyn_size_ext, 5)    # any op makes others",
         )

@@ -20,7 +20,7 @@ from rfnb.core import marked_dim, tensor_copies, tensor_mask
 from rfnb.core.compat.attribute_hints import old_options_error, put_all_absent
 from rfnb.core.compat.old_tensor_names import OldTensorNames
 from rfnb.core.dim import Dim
-from rfnb.core.errors import DimError, dim_error, message, shape_error, value_error
+from rfnb.core.errors import DimError, dim_error, message, operand_text, shape_error, value_error
 from rfnb.core.not_specified import NotSpecified, is_specified
 from rfnb.core.tensor_checks import check_shape, check_unique
 from rfnb.core.tensor_operators import TensorOperators
@@ -126,7 +126,7 @@ class Tensor(TensorOperators, OldTensorNames):
             if self._dtype is not None and (got := backend.get_dtype_name_raw(raw)) != self._dtype:
                 raise shape_error(
                     f'Tensor "{self.name}": dtype differs.',
-                    [("tensor", self._dtype), ("array", got)],
+                    {"tensor": self._dtype, "array": got},
                     "A tensor keeps the dtype it was declared with. Declare the one of the array:",
                     f'Tensor("{self.name}", dims=[...], dtype="{got}")',
                 )
@@ -144,7 +144,7 @@ class Tensor(TensorOperators, OldTensorNames):
         if dim is not None and dim not in self.dims:
             raise dim_error(
                 "feature_dim is not a dim of the tensor.",
-                [("tensor", shape_of(self)), ("feature_dim", dim.short_repr())],
+                {"tensor": self, "feature_dim": dim},
                 "The feature dim is one of the dims.",
             )
         self._feature_dim = dim
@@ -179,9 +179,7 @@ class Tensor(TensorOperators, OldTensorNames):
             ValueError: For a template.
         """
         if self._raw is None:
-            raise value_error(
-                "numpy: a template has no values.", [("tensor", repr(self))], "Assign x.raw_tensor first."
-            )
+            raise value_error("numpy: a template has no values.", {"tensor": repr(self)}, "Assign x.raw_tensor first.")
         return self.backend.raw_to_numpy(self._raw)
 
     @property
@@ -214,7 +212,7 @@ class Tensor(TensorOperators, OldTensorNames):
     def _no_sparse_dim(self, what: str) -> DimError:
         return dim_error(
             f"{what}: the tensor has no sparse_dim.",
-            [("tensor", dims_text(self.dims))],
+            {"tensor": dims_text(self.dims)},
             "Into what the values are indices is a Dim:",
             'x.sparse_dim = Dim(n, name="vocab")',
         )
@@ -239,7 +237,7 @@ class Tensor(TensorOperators, OldTensorNames):
         if labels is not None and (len(given) != (size or len(given)) or list(own or given) != list(given)):
             raise value_error(
                 "vocab: the labels do not fit.",
-                [("sparse_dim", self.sparse_dim), ("its labels", own and len(own)), ("labels", len(given))],
+                {"sparse_dim": repr(self.sparse_dim), "its labels": own and len(own), "labels": len(given)},
                 "Each class of a dim has one label, in all Tensors.",
             )
         self.sparse_dim.vocab = labels
@@ -276,7 +274,7 @@ class Tensor(TensorOperators, OldTensorNames):
         if isinstance(axis, int):
             if not -len(self.dims) <= axis < len(self.dims):
                 raise dim_error(
-                    f"{what}: no axis {axis}.", [("tensor", dims_text(self.dims))], "Axes are counted from 0."
+                    f"{what}: no axis {axis}.", {"tensor": dims_text(self.dims)}, "Axes are counted from 0."
                 )
             return axis % len(self.dims)
         return self.axis_of(axis, what)
@@ -364,6 +362,7 @@ class Tensor(TensorOperators, OldTensorNames):
 
 
 put_all_absent(Tensor)
+operand_text.register(Tensor, shape_of)
 
 
 class VerifyOutShapeException(DimError):

@@ -74,14 +74,14 @@ def check_unique(dims: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
     if single_step_dim in dims:
         raise dim_error(
             f"{what}: single_step_dim is no axis.",
-            [("dims", dims_text(dims))],
+            {"dims": dims_text(dims)},
             "It means a single step without an axis. Leave it out.",
         )
     if len(set(dims)) != len(dims):
         twice = next(dim for dim in dims if dims.count(dim) > 1)
         raise dim_error(
             f"{what}: the same dim twice.",
-            [("dims", dims_text(dims)), ("twice", twice.short_repr())],
+            {"dims": dims_text(dims), "twice": twice},
             "A tensor holds a dim once. A square weight uses the dim and its twin:",
             f"{twice.name}.copy(match_priority=1)",
         )

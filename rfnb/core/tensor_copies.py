@@ -51,7 +51,7 @@ def copy_transpose(self: Tensor, perm: Sequence[Dim | int], *, allow_int: bool =
         places += [axis for axis in range(len(self.dims)) if axis not in places]
         raise dim_error(
             "copy_transpose: the order must name each dim once.",
-            [("tensor", dims_text(self.dims)), ("order", ", ".join(map(_show, perm)))],
+            {"tensor": dims_text(self.dims), "order": ", ".join(map(_show, perm))},
             "A transposition keeps all dims. Those that are missing last:",
             f"x.copy_transpose([{', '.join(f'x.dims[{axis}]' for axis in places)}])",
         )
@@ -110,7 +110,7 @@ def check_superset(own: tuple[Dim, ...], dims: Sequence[Dim]) -> None:
         labels = labels_of([*own, *dims])
         raise dim_error(
             f"copy_compatible_to_dims: the given dims lack {labels[lacking[0]]}.",
-            [("tensor", dims_text(own, labels)), ("dims", dims_text(tuple(dims), labels))],
+            {"tensor": dims_text(own, labels), "dims": dims_text(tuple(dims), labels)},
             "The given dims are all dims of the tensor and any further ones.",
         )
 

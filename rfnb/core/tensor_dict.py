@@ -66,7 +66,7 @@ class TensorDict:
             near = difflib.get_close_matches(str(name), self.data, n=1)
             raise missing_key_error(
                 f'TensorDict: no "{name}".',
-                [("has", ", ".join(self.data) or "nothing")],
+                {"has": ", ".join(self.data) or "nothing"},
                 "An entry is found by the name of its Tensor.",
                 f'data["{near[0]}"]' if near else None,
             ) from None
@@ -113,7 +113,7 @@ class TensorDict:
         if batch is None or batch not in self.all_dims():
             raise value_error(
                 "TensorDict.sequence: which dim is the batch?",
-                [("has", dims_text(self.all_dims())), ("batch", "not given" if batch is None else batch.short_repr())],
+                {"has": dims_text(self.all_dims()), "batch": "not given" if batch is None else batch},
                 "A sequence is one entry of the batch dim; without `batch` that is the only dim of this kind.",
                 "outputs.sequence(0, batch=dim)",
             )
@@ -121,7 +121,7 @@ class TensorDict:
         if not -size <= index < size:
             raise index_error(
                 f"TensorDict.sequence: no sequence {index}.",
-                [("batch", batch.short_repr()), ("index", index)],
+                {"batch": batch, "index": index},
                 f"A batch of {size} has the sequences 0 to {size - 1}.",
             )
         one = _Sequence(batch, index % size)
@@ -164,7 +164,7 @@ class TensorDict:
             if tensor.raw_tensor is None:
                 raise value_error(
                     "as_raw_tensor_dict: a template has no values.",
-                    [(name, repr(tensor))],
+                    {name: repr(tensor)},
                     "Every Tensor needs its array:",
                     f'data["{name}"].raw_tensor = ...',
                 )
@@ -207,7 +207,7 @@ class TensorDict:
         if missing:
             raise missing_key_error(
                 f"assign_from_raw_tensor_dict_: no {', '.join(missing)}.",
-                [("needs", ", ".join(self.data)), ("given", ", ".join(raw_tensor_dict) or "nothing")],
+                {"needs": ", ".join(self.data), "given": ", ".join(raw_tensor_dict) or "nothing"},
                 "There is an array for each entry of the TensorDict, under its name.",
             )
         self.reset_content()
@@ -235,7 +235,7 @@ class _Sequence:
         if tensor.raw_tensor is None:
             raise value_error(
                 "TensorDict.sequence: a template has no values.",
-                [(name, repr(tensor))],
+                {name: repr(tensor)},
                 "Sequences are cut out of arrays. Mark the outputs of a batch, or put its arrays in:",
                 "data.assign_from_raw_tensor_dict_({...})",
             )
@@ -272,7 +272,7 @@ def _other_type(name: str, value: Any, expected: Any) -> TypeError:
     names = [kind.__name__ for kind in (expected if isinstance(expected, tuple) else (expected,))]
     return type_error(
         "as_raw_tensor_dict: a value of another type.",
-        [("name", name), ("got", type(value).__name__), ("expected", ", ".join(names))],
+        {"name": name, "got": type(value).__name__, "expected": ", ".join(names)},
         "Raw arrays are those of the backend. For NumPy:",
         "data[name].numpy()",
     )
@@ -282,7 +282,7 @@ def _name_of(tensor: Any) -> str:
     if not isinstance(tensor, Tensor) or not tensor.name:
         raise value_error(
             "TensorDict: an entry without name.",
-            [("entry", repr(tensor))],
+            {"entry": repr(tensor)},
             "In a sequence every entry is a Tensor with a name. Name it here:",
             'TensorDict({"x": tensor})',
         )
@@ -295,7 +295,7 @@ def _from_options(name: str, options: Any, auto_convert: bool) -> Tensor:
         fix = "data.update({...}, auto_convert=True)" if isinstance(options, Mapping) else None
         raise type_error(
             f'TensorDict: "{name}" is no Tensor.',
-            [("got", got), ("options", ", ".join(_OPTIONS))],
+            {"got": got, "options": ", ".join(_OPTIONS)},
             "An entry is a Tensor, or with auto_convert a dict of these options.",
             fix,
         )
@@ -333,7 +333,7 @@ def _guess_over(tensor: Tensor, dim: Dim, count: int) -> tuple[Dim, ...]:
 def _wrong_size(name: str, dim: Dim, got: str) -> ShapeError:
     return shape_error(
         f'TensorDict: the sizes given with "{name}" do not fit.',
-        [("dim", dim.short_repr()), ("got", got)],
+        {"dim": dim, "got": got},
         "A dim has one size, in all Tensors.",
     )
 

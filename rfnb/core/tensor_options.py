@@ -125,7 +125,7 @@ def _feature_axis(options: Mapping[str, Any], axes: list[Any], size: int | None,
 def _misfit(name: str, options: Mapping[str, Any], what: str) -> Exception:
     return value_error(
         f'TensorDict: the options of "{name}" do not fit: {what}.',
-        [("options", str(dict(options)))],
+        {"options": dict(options)},
         "In the old form dim is the size of the features, or with sparse the number of classes, and shape has the sizes without batch.\n"
         "What says all is the dims:",
         f'{{"{name}": {{"dims": [batch_dim, time, feat], "feature_dim": feat}}}}',

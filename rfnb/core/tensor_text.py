@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rfnb.core.dim import Dim
 from rfnb.core.dim_relations import representative, sizes_text
-from rfnb.core.errors import DimError, dim_error
+from rfnb.core.errors import DimError, dim_error, operand_text
 from rfnb.core.place import user_frame
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ class MissingDim:
             raise AttributeError(attribute)
         _, called = user_frame(1)
         raise no_dim("call" if called is None else called.f_code.co_name, self)
+
+
+for _kind in (Dim, MissingDim):
+    operand_text.register(_kind, lambda dim: dim.short_repr())
 
 
 def no_dim(what: str, value: Any, tensor: Any = None) -> DimError:

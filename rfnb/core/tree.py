@@ -35,7 +35,7 @@ def register_nested(kind: Kind) -> Kind:
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise type_error(
             "register_nested: this is no dataclass.",
-            [("got", kind.__name__ if isinstance(kind, type) else repr(kind))],
+            {"got": kind.__name__ if isinstance(kind, type) else repr(kind)},
             "What is inside of a value are the fields of its dataclass; dicts, lists, tuples and rf.State are known anyway.",
             "@rf.register_nested\n@dataclass\nclass Memory: ...",
         )

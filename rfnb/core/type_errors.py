@@ -176,13 +176,13 @@ def not_a_tensor(kind: str, value: Any) -> TypeError:
         names = ["x" if place == 0 else "_" for place in range(len(value))]
         return type_error(
             f"{kind}: this operand is several values.",
-            [("got", f"{type(value).__name__}: {', '.join(_kind(each) for each in value)}")],
+            {"got": f"{type(value).__name__}: {', '.join(_kind(each) for each in value)}"},
             "What gives back several values, as a layer with a state or with a new dim does, is taken apart first:",
             f"{', '.join(names)} = value",
         )
     return type_error(
         f"{kind}: this operand is not a Tensor.",
-        [("got", type(value).__name__ if type(value).__module__ == "builtins" else _full_name(type(value)))],
+        {"got": type(value).__name__ if type(value).__module__ == "builtins" else _full_name(type(value))},
         "Raw arrays and lists do not say which axis is which.",
         "rf.convert_to_tensor(value, dims=[...])",
     )

@@ -78,7 +78,7 @@ class Vocabulary(Sequence[str]):
         if kind != "Vocabulary":
             raise value_error(
                 f"create_vocab: no {kind} here.",
-                [("here", "Vocabulary")],
+                {"here": "Vocabulary"},
                 "Subwords are made by the tokenizer of their own package; its labels are enough here:",
                 "Vocabulary(labels=[...])",
             )
@@ -86,7 +86,7 @@ class Vocabulary(Sequence[str]):
         if unknown:
             raise value_error(
                 "create_vocab: unknown options.",
-                [("got", ", ".join(sorted(unknown))), ("known", ", ".join(signature(cls).parameters))],
+                {"got": ", ".join(sorted(unknown)), "known": ", ".join(signature(cls).parameters)},
                 "Subwords are made by the tokenizer of their own package; its labels are enough here:",
                 "Vocabulary(labels=[...])",
             )
@@ -119,7 +119,7 @@ class Vocabulary(Sequence[str]):
         if index is None:
             raise missing_key_error(
                 f'Vocabulary: no label "{label}".',
-                [("labels", self.num_labels)],
+                {"labels": self.num_labels},
                 "Words that are not there need a label for them:",
                 'Vocabulary(..., unknown_label="<unk>")',
             )
@@ -163,7 +163,7 @@ def _read(path: str | None) -> list[str]:
     if sorted(by_index) != list(range(len(mapping))):
         raise value_error(
             "Vocabulary: the indices of a file have gaps.",
-            [("file", path), ("labels", len(mapping)), ("indices", len(by_index))],
+            {"file": path, "labels": len(mapping), "indices": len(by_index)},
             "The indices are 0 to n - 1, each once.",
         )
     return [by_index[index] for index in range(len(by_index))]
@@ -263,7 +263,7 @@ def count_of(given: Any, what: str, option: str, example: str) -> int:
         return int(getattr(given, "vocab_size", 0) or getattr(given, "n_vocab", 0))
     raise type_error(
         f"{what}: these are no labels.",
-        [(option, type(given).__name__)],
+        {option: type(given).__name__},
         "Labels are a list of text, a dict {text: index}, or a tokenizer; for several vocabularies a dict of these by path.",
         example,
     )

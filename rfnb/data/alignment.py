@@ -165,7 +165,7 @@ def _summed(what: str, references: Iterable[str], hypotheses: Iterable[str], spl
         if isinstance(texts, str):
             raise type_error(
                 f"{what}: a single text.",
-                [(name, repr(texts[:40]))],
+                {name: repr(texts[:40])},
                 "There is one text per sequence.",
                 f"{name} = [{name}]",
             )
@@ -173,7 +173,7 @@ def _summed(what: str, references: Iterable[str], hypotheses: Iterable[str], spl
     if len(left) != len(right):
         raise value_error(
             f"{what}: not as many hypotheses as references.",
-            [("references", len(left)), ("hypotheses", len(right))],
+            {"references": len(left), "hypotheses": len(right)},
             "The n-th hypothesis belongs to the n-th reference.",
         )
     return sum((align(split(one), split(other)).errors for one, other in zip(left, right)), Errors())

@@ -59,7 +59,7 @@ class Debug:
             if poison.switched_on():
                 raise runtime_error(
                     "debug: the padding is filled already.",
-                    [("padding", "another rf.debug(padding=...) is on")],
+                    {"padding": "another rf.debug(padding=...) is on"},
                     "There is one value for all padding. Switch the other one off first:",
                     "switch.off()",
                 )
@@ -114,7 +114,7 @@ def debug(*, padding: str | float | None = None, indices: bool = False, beams: b
         if padding != "nan" and (isinstance(padding, (str, bool)) or not isinstance(padding, (int, float))):
             raise value_error(
                 f"debug: padding={padding!r}.",
-                [("known", '"nan", or a number')],
+                {"known": '"nan", or a number'},
                 "It is what the padding is filled with.",
                 'rf.debug(padding="nan")',
             )

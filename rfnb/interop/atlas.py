@@ -281,14 +281,14 @@ def atlas(
     if not isinstance(run, Run):
         raise type_error(
             "atlas: not a run.",
-            [("given", type(run).__name__)],
+            {"given": type(run).__name__},
             "Each cell needs a rerun of a function:",
             "run = rf.run(fn); rf.atlas(run)",
         )
     if over not in _COMPANIONS:
         raise value_error(
             f'atlas: unknown value of over: "{over}".',
-            [("known", ", ".join(_COMPANIONS))],
+            {"known": ", ".join(_COMPANIONS)},
             "over is the kind of value that each column changes.",
             'rf.atlas(run, "position")',
         )

@@ -53,7 +53,7 @@ def chosen(what: str, given: Sequence[Any] | None, count: int) -> list[int]:
     if wrong or not numbers:
         raise index_error(
             f"atlas: no {what} {wrong[0]!r}." if wrong else f"atlas: no {what}s.",
-            [(f"{what}s", count)],
+            {f"{what}s": count},
             "They are counted from 0, and there is one or more.",
             f"rf.atlas(run, {'steps' if what == 'step' else 'columns'}=range({count}))",
         )
@@ -87,7 +87,7 @@ def _attended(tries: Tries, path: str | None) -> dict[str, Any]:
     if len(axes) != 1:
         raise value_error(
             f"atlas: {'attention over several dims' if axes else 'no attention'}{'' if path is None else f' at {path!r}'}.",
-            [("attention", ", ".join(found or known) or "none")],
+            {"attention": ", ".join(found or known) or "none"},
             "Columns are the positions or heads of one attention that rf computes, or several over the same positions.",
             f'rf.atlas(run, path="{next(iter(found or known))}")' if known else 'rf.atlas(run, "label")',
         )
@@ -155,7 +155,7 @@ def _heads(tries: Tries, rows: list[int], path: str | None, columns: Any) -> Atl
     if not every:
         raise value_error(
             "atlas: this attention has no heads.",
-            [("path", path or "all")],
+            {"path": path or "all"},
             "The columns are the heads of a dim named heads. For one head, use positions:",
             "rf.atlas(run)",
         )
@@ -187,7 +187,7 @@ def _units(tries: Tries, rows: list[int], path: str | None, columns: Any) -> Atl
     if len(found) != 1:
         raise value_error(
             f"atlas: {'several states' if found else 'no state'} of one dim{'' if path is None else f' at {path!r}'}.",
-            [("states", ", ".join(found or states) or "none")],
+            {"states": ", ".join(found or states) or "none"},
             "Columns are the units of one state of the loop.",
             f'rf.atlas(run, "unit", path="{next(iter(found or states), "h")}")',
         )

@@ -64,7 +64,7 @@ def attribute(
     if method not in ("integrated", "gradient"):
         raise value_error(
             f'attribute: unknown method "{method}".',
-            [("known", "integrated, gradient")],
+            {"known": "integrated, gradient"},
             "method determines the points at which gradients are computed.",
             'rf.attribute(..., method="integrated")',
         )
@@ -139,7 +139,7 @@ def _embedding_path(model: torch.nn.Module, given: str | None, inputs: Any) -> s
     if not found:
         raise value_error(
             "attribute: the module of the embeddings is unknown.",
-            [("model", type(model).__name__), ("looked at", given or ", ".join(may) or "no nn.Embedding")],
+            {"model": type(model).__name__, "looked at": given or ", ".join(may) or "no nn.Embedding"},
             "embedding is the path of a module that returns (batch, position, feature):",
             'rf.attribute(..., embedding="embed")',
         )
@@ -157,7 +157,7 @@ def _way(kept: torch.Tensor, baseline: Any) -> tuple[torch.Tensor, torch.Tensor]
             "attribute: the baseline does not fit."
             if kept.ndim == 3
             else "attribute: these are not embeddings of positions.",
-            [("embeddings", tuple(kept.shape)), ("baseline", getattr(baseline, "shape", baseline))],
+            {"embeddings": tuple(kept.shape), "baseline": getattr(baseline, "shape", baseline)},
             "Embeddings are (batch, position, feature), and a baseline is a number or an array that broadcasts against them.",
             "rf.attribute(..., baseline=model.get_input_embeddings().weight[pad])",
         )

@@ -71,7 +71,7 @@ def check_batch(
     if dtype not in _TOLERANCE:
         raise value_error(
             "check_batch: this dtype does not distinguish rounding from a leak.",
-            [("dtype", str(dtype)), ("known", "torch.float64, torch.float32")],
+            {"dtype": dtype, "known": "torch.float64, torch.float32"},
             "The dtype of the comparison is finer than that of the model.",
             "rf.check_batch(model, inputs, dtype=torch.float64)",
         )
@@ -111,7 +111,7 @@ class _Check:
         if not scalars and not compared:
             raise value_error(
                 "check_batch: the results of the model cannot be compared.",
-                [("returned", type(given).__name__), ("shapes", [tuple(each.shape) for each in tensors_in(given)])],
+                {"returned": type(given).__name__, "shapes": [tuple(each.shape) for each in tensors_in(given)]},
                 "The result of a sequence is a part of the result of its batch: results need a batch axis.",
             )
         single: dict[int, tuple[Tape, Any]] = {}  # the tapes of sequences alone
@@ -158,7 +158,7 @@ class _Check:
                 raise
             raise runtime_error(
                 f"check_batch: the model cannot run in {str(self.dtype)[6:]}.",
-                [("error", str(error).splitlines()[0][:100])],
+                {"error": str(error).splitlines()[0][:100]},
                 "A finer dtype distinguishes rounding from a leak; a fused kernel may lack it. Use the plain code "
                 'of the model (attn_implementation="eager"), or float32:',
                 "rf.check_batch(model, inputs, dtype=torch.float32)",
@@ -201,10 +201,10 @@ class _Check:
             training = [name for name, each in leaves if each.training]
             raise runtime_error(
                 "check_batch: the model is not deterministic.",
-                [
-                    ("apart", f"{far:.2g} between two passes of the same batch"),
-                    ("training", ", ".join(training[:4]) or "nothing"),
-                ],
+                {
+                    "apart": f"{far:.2g} between two passes of the same batch",
+                    "training": ", ".join(training[:4]) or "nothing",
+                },
                 "A difference between two equal runs cannot be distinguished from a leak.",
                 "model.eval()" if training else "torch.manual_seed(0)    # in the model, where it draws",
             )

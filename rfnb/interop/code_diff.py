@@ -208,7 +208,7 @@ class _Codes:
         if not equal(expected, again, self.tolerance):
             raise runtime_error(
                 f"diff: {self.names[1]} is not deterministic.",
-                [(self.names[1], f"{type(self.theirs).__name__}, two passes of it differ")],
+                {self.names[1]: f"{type(self.theirs).__name__}, two passes of it differ"},
                 "The reference must be deterministic:",
                 "theirs.eval()",
             )

@@ -81,7 +81,7 @@ def edited(model: Any, edits: Mapping[str, Any], options: AttachOptions) -> Iter
         warn_user(
             message(
                 "edit: nothing was edited at some of the places.",
-                [("places", ", ".join(never))],
+                {"places": ", ".join(never)},
                 "A module that is not called in the block (or not in that step) computes no value that could be replaced.",
             )
         )
@@ -108,7 +108,7 @@ def _items(edits: Any) -> list[tuple[str, Any]]:
     if not isinstance(edits, Mapping) or not edits or not all(isinstance(key, str) for key in edits):
         raise type_error(
             "edit: no places are given.",
-            [("given", repr(edits)[:60])],
+            {"given": repr(edits)[:60]},
             "Give values by their places, as text:",
             'with rf.edit(model, {"h.1.attn.weights[head=3]": 0}): model(x)',
         )
@@ -128,13 +128,13 @@ def _all_made(text: str, value: Any, modules: Mapping[str, Any]) -> list[ValueEd
     if not all(isinstance(each, int) and -count <= each < count for each in chosen):
         raise index_error(
             f'edit: "{text}" has no such entry.',
-            [("given", f"head={at}"), ("heads", f"{path}.0 to {path}.{count - 1}")],
+            {"given": f"head={at}", "heads": f"{path}.0 to {path}.{count - 1}"},
             f"Entries are 0 to {count - 1}; -1 is the last one.",
         )
     if not (callable(value) or np.ndim(value) == 0 or len(chosen) == 1) or isinstance(value, (Trace, tuple)):
         raise value_error(
             f'edit: "{text}" belongs to several modules.',
-            [("modules", ", ".join(f"{path}.{each % count}" for each in chosen)), ("given", type(value).__name__)],
+            {"modules": ", ".join(f"{path}.{each % count}" for each in chosen), "given": type(value).__name__},
             "Each head is a module of its own here: a number or a function goes to all of them, other values to each one by its path.",
             f'{{"{path}.0.weights": ...}}',
         )
@@ -187,7 +187,7 @@ def _found(text: str, path: str, modules: Mapping[str, Any]) -> tuple[str, str]:
     known = [each for each in modules if each]
     raise missing_key_error(
         f'edit: {"several modules end in" if several else "no module"} "{path}".',
-        [("modules", ", ".join(several or known[:12]) + (", ..." if not several and len(known) > 12 else ""))],
+        {"modules": ", ".join(several or known[:12]) + (", ..." if not several and len(known) > 12 else "")},
         "A place begins with the path of a module, or a unique end of it.",
         f'with rf.edit(model, {{"{nearest(path, several or known)}": ...}}): model(x)',
     )
@@ -210,8 +210,8 @@ def _recorded(to: ValueEdit, trace: Trace, place: Any) -> Any:
     if value is None:
         raise value_error(
             f'edit: "{to.text}" is not in this recording.',
-            [("wanted", f"{part or 'what is returned'} at {path or 'the model'}" + ("" if own.step is None else f", step {own.step}")),
-             ("recorded", f"{trace.model or 'no model'}, {len(trace.events)} events")],
+            {"wanted": f"{part or 'what is returned'} at {path or 'the model'}" + ("" if own.step is None else f", step {own.step}"),
+             "recorded": f"{trace.model or 'no model'}, {len(trace.events)} events"},
             "The recording needs a run of the same model with the values of its modules; of an attention it has the weights.",
             "with rf.record(model=model, values=True) as trace: model(x)",
         )  # fmt: skip

@@ -82,7 +82,7 @@ class GeneratedScores:
         if not max(gaps) <= _SAME * (1 + max(float(each.abs().max()) for each in scores)):
             raise value_error(
                 "why_not: the scores of this generate are not those of its model alone.",
-                [("apart", f"{max(gaps):.3g} nats"), ("in training", self.model.training)],
+                {"apart": f"{max(gaps):.3g} nats", "in training": self.model.training},
                 "The margin can be attributed if no processor changes scores, as repetition_penalty does, and dropout is off.",
                 "rf.atlas(run)    # changes one after the other",
             )

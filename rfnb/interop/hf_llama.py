@@ -144,7 +144,7 @@ def _rope_base(config: Any) -> float:
     if kind != "default":
         raise value_error(
             "import_params_hf_llama: the rotation has a different kind.",
-            [("transformers", kind), ("rfnb", "default")],
+            {"transformers": kind, "rfnb": "default"},
             "Angles here are position * base ** (-2m / size), without scaling.",
         )
     return rotation["rope_theta"] if "rope_theta" in rotation else getattr(config, "rope_theta", 1e4)
@@ -154,7 +154,7 @@ def _same(what: str, theirs: Any, ours: Any, fix: str) -> None:
     if theirs != ours:
         raise value_error(
             f"import_params_hf_llama: {what} differs.",
-            [("transformers", theirs), ("rfnb", getattr(ours, "__name__", ours))],
+            {"transformers": theirs, "rfnb": getattr(ours, "__name__", ours)},
             "The model of rfnb is made with the sizes and options of the other one:",
             fix.format(theirs),
         )

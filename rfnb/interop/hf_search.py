@@ -213,7 +213,7 @@ def _prompts(inputs: dict[str, Any]) -> Any:
     if prompts is None or not prompts.shape[1]:
         raise value_error(
             "hf_search_options: a decoder-only model needs input_ids.",
-            [("given", ", ".join(inputs))],
+            {"given": ", ".join(inputs)},
             "It continues its prompts, which need at least the first label.",
             "rf.hf_search_options(model, input_ids=ids, attention_mask=mask)",
         )
@@ -235,7 +235,7 @@ def _end(end: Any) -> int:
     if len(ends) != 1 or ends[0] is None:
         raise value_error(
             "hf_search_options: the end label is not unique.",
-            [("eos_token_id", end)],
+            {"eos_token_id": end},
             "A search ends hypotheses with one label.",
             "rf.hf_search_options(model, end_token_id=2, ...)",
         )

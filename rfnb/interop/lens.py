@@ -142,7 +142,7 @@ class _Given:
             if self._results[number] is not None:
                 raise value_error(
                     "logit_lens: a layer is called more than once.",
-                    [("layer", number)],
+                    {"layer": number},
                     "Only its last result would be known. Choose layers that run once:",
                     'rf.logit_lens(model, inputs, layers=["h.0", "h.1"])',
                 )

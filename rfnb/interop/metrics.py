@@ -28,7 +28,7 @@ def check_model(what: str, model: Any, *, whole: bool = True) -> None:
     if not isinstance(model, torch.nn.Module):
         raise type_error(
             f"{what}: the model is not a torch.nn.Module.",
-            [("model", type(model).__name__)],
+            {"model": type(model).__name__},
             "For a Module of rfnb, make each run with rf.edit, or wrap it as a torch module:",
             f'rf.{what}(rf.as_torch(module, inputs="batch time feat"), ...)',
         )
@@ -52,7 +52,7 @@ def measured(what: str, metric: Metric, output: Any) -> torch.Tensor:
     if value.ndim > 1:
         raise value_error(
             f"{what}: the metric returns more than one number per sequence.",
-            [("given", tuple(value.shape))],
+            {"given": tuple(value.shape)},
             "A metric returns one number, or one per sequence; a pair of labels stands for the margin between them at the last position.",
             f"rf.{what}(..., metric=lambda output: output.logits[:, -1, 3])",
         )
@@ -65,7 +65,7 @@ def logits_of(what: str, output: Any) -> torch.Tensor:
     if not isinstance(scores, torch.Tensor) or scores.ndim not in (2, 3):
         raise value_error(
             f"{what}: the result of the model has no logits.",
-            [("returned", type(output).__name__)],
+            {"returned": type(output).__name__},
             "Logits are a tensor {batch, time, vocab} or {batch, label}, or a field of this name. Otherwise pass a metric:",
             f"rf.{what}(..., metric=lambda output: ...)",
         )
@@ -84,7 +84,7 @@ def layers_of(what: str, model: torch.nn.Module, layers: Sequence[str] | None) -
         if missing or not layers:
             raise value_error(
                 f"{what}: no such layers.",
-                [("given", ", ".join(layers) or "none"), ("missing", ", ".join(missing) or "all")],
+                {"given": ", ".join(layers) or "none", "missing": ", ".join(missing) or "all"},
                 "Layers are given by their whole paths, in the order in which they run.",
                 f'rf.{what}(..., layers=["{next((path for path in modules if path), "")}"])',
             )
@@ -100,7 +100,7 @@ def layers_of(what: str, model: torch.nn.Module, layers: Sequence[str] | None) -
     if not lists:
         raise value_error(
             f"{what}: the layers are unknown.",
-            [("model", type(model).__name__)],
+            {"model": type(model).__name__},
             "The model has no list of modules of one class. Pass the paths of its layers, in the order in which they run:",
             f'rf.{what}(..., layers=["block1", "block2"])',
         )

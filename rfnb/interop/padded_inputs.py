@@ -182,7 +182,7 @@ def padded_inputs(what: str, inputs: Any, lengths: Sequence[int] | torch.Tensor 
         if isinstance(value, torch.nn.utils.rnn.PackedSequence):
             raise value_error(
                 f"{what}: a packed sequence has no padding.",
-                [("given", "PackedSequence")],
+                {"given": "PackedSequence"},
                 "A packed sequence cannot leak. Check the model with padded inputs and their lengths:",
                 f"rf.{what}(model, padded, lengths=lengths)",
             )

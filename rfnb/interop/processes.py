@@ -32,7 +32,7 @@ def mean_over_processes(loss: Tensor) -> Tensor:
     if not isinstance(loss, Tensor):
         raise type_error(
             "mean_over_processes: this operand is not a Tensor.",
-            [("got", f"{type(loss).__module__}.{type(loss).__name__}")],
+            {"got": f"{type(loss).__module__}.{type(loss).__name__}"},
             "The dims of a loss determine its padding.",
             'rf.mean_over_processes(rf.named(loss, "batch time", lengths=lengths))',
         )

@@ -65,7 +65,7 @@ def patch_sweep(
     if over not in ("position", "head", "layer"):
         raise value_error(
             f'patch_sweep: unknown value of over: "{over}".',
-            [("known", "position, head, layer")],
+            {"known": "position, head, layer"},
             "over is the kind of value in each column of the map.",
             'rf.patch_sweep(..., over="position")',
         )
@@ -129,7 +129,7 @@ def _states(
         if over == "position" and (not places or tensor.raw_tensor.ndim < 2):
             raise value_error(
                 "patch_sweep: the result of this module has no positions.",
-                [("module", path), ("returns", ", ".join(dim.name for dim in tensor.dims))],
+                {"module": path, "returns": ", ".join(dim.name for dim in tensor.dims)},
                 "Patch all of it at once:",
                 'rf.patch_sweep(..., over="layer")',
             )
@@ -151,11 +151,11 @@ def _changed(path: str, value: torch.Tensor, axis: int, place: int | None) -> Ca
         if raw is None or raw.shape != value.shape:
             raise shape_error(
                 "patch_sweep: the runs have different sizes.",
-                [
-                    ("layer", path),
-                    ("clean", tuple(value.shape)),
-                    ("corrupted", None if raw is None else tuple(raw.shape)),
-                ],
+                {
+                    "layer": path,
+                    "clean": tuple(value.shape),
+                    "corrupted": None if raw is None else tuple(raw.shape),
+                },
                 "Both inputs have the same numbers of sequences and positions.",
             )
         if place is None:
@@ -262,7 +262,7 @@ class _HeadPatch:
 def _not_called(path: str, what: str = "") -> Exception:
     return value_error(
         f"patch_sweep: {'no attention was seen in' if what else 'no result came out of'} this module.",
-        [("module", path)],
+        {"module": path},
         "The clean run must call the modules of a sweep. Choose others:",
         'rf.patch_sweep(..., layers=["h.0", "h.1"])',
     )

@@ -130,7 +130,7 @@ class Arrays:
             what = f"no {missing[0]}" if missing else f"{twice[0]} twice" if twice else "too many arguments"
             raise type_error(
                 f"{type(module).__name__}[rf]: {what}.",
-                [("got", ", ".join([*(_kind(arg) for arg in args), *(f"{k}={_kind(v)}" for k, v in kwargs.items())]))],
+                {"got": ", ".join([*(_kind(arg) for arg in args), *(f"{k}={_kind(v)}" for k, v in kwargs.items())])},
                 "Call it with the arrays, then with their lengths, if any:",
                 f"module({', '.join(positional)})",
             )
@@ -229,7 +229,7 @@ def axes_of(module: Module, axes: Any) -> tuple[Axis, ...]:
         if not isinstance(item, (str, Dim)):
             raise type_error(
                 "as_torch: an axis is a name or a Dim.",
-                [("got", _kind(item))],
+                {"got": _kind(item)},
                 "Axes are named in their order. A name that is a Dim of the module by attribute is this one:",
                 'rf.as_torch(module, inputs="batch time in_dim")',
             )
@@ -277,7 +277,7 @@ def _read(text: str) -> tuple[str, ...]:
         if isinstance(entry, type(...)) or len(entry) != 1:
             raise value_error(
                 f'as_torch: "{text_of(entry)}" is not one dim.',
-                [("axes", text)],
+                {"axes": text},
                 "Each axis of an array is one dim and has a name. Reshape the array before:",
                 "net(x.unflatten(-1, (heads, size)))    # or x.flatten(...), x.squeeze(...)",
             )
@@ -327,7 +327,7 @@ def _like(axis: Axis, size: int) -> Dim:
 def _dynamic(axis: Axis) -> Exception:
     return value_error(
         f"as_torch: {name_of(axis)} of an exported program has no size.",
-        [("axis", f"{name_of(axis)}, marked as dynamic")],
+        {"axis": f"{name_of(axis)}, marked as dynamic"},
         "The sizes of dims are numbers of the program, so a program is for the sizes that it was exported with. Export one for each:",
         "torch.export.export(module, (x,), strict=False)    # without dynamic_shapes",
     )
@@ -338,7 +338,7 @@ def _ragged(axis: Axis, lengths: Any, batch: Dim | None, size: int, batch_axis: 
     if torch.jit._trace.is_tracing() or not has_values(lengths):
         raise value_error(
             "as_torch: lengths in an exported or traced program.",
-            [("lengths", f"of {name_of(axis)}")],
+            {"lengths": f"of {name_of(axis)}"},
             "Lengths are numbers that the model reads on the host; the program would always have those of this call. Export it for\n"
             "whole arrays:",
             "torch.export.export(module, (x,), strict=False)",
@@ -351,7 +351,7 @@ def _ragged(axis: Axis, lengths: Any, batch: Dim | None, size: int, batch_axis: 
             sizes = f"{name_of(batch_axis)}={batch.extent}, {sizes}"
         raise shape_error(
             f"as_torch: the lengths of {name_of(axis)} do not fit.",
-            [("lengths", array.shape), ("longest", longest), ("array", sizes)],
+            {"lengths": array.shape, "longest": longest, "array": sizes},
             "There is one length for each entry of the batch, and none beyond the end of the array.",
         )
     like = _like(axis, 0)
@@ -374,7 +374,7 @@ def _order(value: Tensor, dims: tuple[Dim, ...], made: Collection[Dim], told: Co
     if len(new) - len(spatial) > 1 or len(spatial) > 1:
         raise dim_error(
             "as_torch: the order of the axes of the result is ambiguous.",
-            [("result", dims_text(value.dims)), ("input", dims_text(dims))],
+            {"result": dims_text(value.dims), "input": dims_text(dims)},
             "The order is only clear for the dims of the input and one new dim. Declare it:",
             f'rf.as_torch(module, inputs=..., outputs="{" ".join(dim.name for dim in value.dims)}")',
         )
@@ -399,7 +399,7 @@ def _as_said(value: Tensor, wanted: list[Axis]) -> list[Dim]:
     if left or len(order) != len(wanted):
         raise dim_error(
             "as_torch: outputs are not the axes of the result.",
-            [("result", dims_text(value.dims)), ("outputs", " ".join(map(name_of, wanted)))],
+            {"result": dims_text(value.dims), "outputs": " ".join(map(name_of, wanted))},
             "Each dim of the result is named once:",
             f'outputs="{" ".join(dim.name for dim in value.dims)}"',
         )

@@ -58,7 +58,7 @@ class TorchModule(PTModuleAsRFModule):
             if dim is not None and (size is None or dim.size != size):
                 raise dim_error(
                     f"from_torch: {name} does not fit {_kind(self.pt_module)}.",
-                    [(name, dim.short_repr()), ("needs", "no such dim" if size is None else size)],
+                    [(name, dim), ("needs", "no such dim" if size is None else size)],
                     "The features have the size that the module was made with. Name the other axes in their order:",
                     "rf.from_torch(module, inputs=[..., in_dim], outputs=[..., out_dim])",
                 )
@@ -138,7 +138,7 @@ class TorchModule(PTModuleAsRFModule):
             known = [("in_dim", dim.short_repr())] if dim is not None else []
             raise dim_error(
                 f"from_torch: several dims could have the {size} features of {kind}.",
-                [("source", shape_of(x)), *known],
+                [("source", x), *known],
                 "It is in_dim, or else the dim that the Tensor has marked as feature_dim. Other axes have this size by chance.",
                 f"rf.from_torch({kind}(...), in_dim=...)",
             )
@@ -178,10 +178,10 @@ def _embedding(self: TorchModule, x: Tensor) -> Tensor:
     if x.sparse_dim is None or x.sparse_dim.size != module.num_embeddings:
         raise dim_error(
             f"from_torch: {_kind(module)} of other labels.",
-            [
-                ("source", f"{shape_of(x)}, sparse_dim {'none' if x.sparse_dim is None else x.sparse_dim.short_repr()}"),
-                ("needs", f"a sparse_dim of size {module.num_embeddings}"),
-            ],
+            {
+                "source": f"{shape_of(x)}, sparse_dim {'none' if x.sparse_dim is None else x.sparse_dim.short_repr()}",
+                "needs": f"a sparse_dim of size {module.num_embeddings}",
+            },
             "The integers are indices into a dim of the size that the module was made with.",
             "rf.set_sparse_dim(source, vocab)",
         )  # fmt: skip
@@ -353,14 +353,14 @@ def _as_said(
     if len(order) != len(x.dims) or len(set(order)) != len(order):
         raise dim_error(
             f"from_torch: inputs are not the axes of the argument of {_kind(self.pt_module)}.",
-            [("source", shape_of(x)), ("inputs", _axes_text(inputs))],
+            {"source": x, "inputs": _axes_text(inputs)},
             'Each dim is named once; "..." stands for all others.',
             "rf.from_torch(module, inputs=[..., in_dim], outputs=[..., out_dim])",
         )
     if ragged is not None:
         raise dim_error(
             f"from_torch: {_kind(self.pt_module)} would see the padding of {ragged.short_repr()}.",
-            [("source", shape_of(x)), ("inputs", _axes_text(inputs))],
+            {"source": x, "inputs": _axes_text(inputs)},
             "A module of torch does not know where sequences end, and `...` is for dims that it goes through entry by entry. Call it with\n"
             "raw arrays, and with the mask that it wants:",
             "module(x.raw_tensor, mask=rf.sequence_mask([batch, time]).raw_tensor)",
@@ -379,7 +379,7 @@ def _find(self: TorchModule, x: Tensor, item: Any, axes: Axes, new: bool = False
     if len(found) != 1:
         raise dim_error(
             f"from_torch: no dim {item.short_repr() if isinstance(item, Dim) else repr(item)} for {_kind(self.pt_module)}.",
-            [("source", shape_of(x)), ("axes", _axes_text(axes))],
+            {"source": x, "axes": _axes_text(axes)},
             "A name stands for the one dim of the source that has it; a new dim of the result is a Dim.",
             'rf.from_torch(module, inputs=[..., in_dim], outputs=[..., rf.Dim(5, name="out")])',
         )

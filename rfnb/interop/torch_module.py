@@ -74,7 +74,7 @@ def to_torch(module: Module) -> torch.nn.Module:
         foreign = isinstance(module, torch.nn.Module)
         raise type_error(
             "as_torch: this is not a Module of rfnb.",
-            [("got", f"{type(module).__module__}.{type(module).__name__}")],
+            {"got": f"{type(module).__module__}.{type(module).__name__}"},
             "It is already a torch module." if foreign else "A Module has parameters and a __call__.",
             "module(x)" if foreign else "rf.as_torch(rf.Functional(fn))",
         )
@@ -82,7 +82,7 @@ def to_torch(module: Module) -> torch.nn.Module:
         if not isinstance(parameter.raw_tensor, torch.Tensor):
             raise type_error(
                 "as_torch: a parameter is not a torch parameter.",
-                [(name, f"{dims_text(parameter.dims)}, backend {parameter.backend.name}")],
+                {name: f"{dims_text(parameter.dims)}, backend {parameter.backend.name}"},
                 "A torch module holds torch parameters. Make the model while torch is the backend:",
                 "rf.select_backend_torch()",
             )
@@ -116,7 +116,7 @@ class RFModuleAsPTModule(torch.nn.Module):
         """Raises, when `torch.jit.script` asks for a module to compile."""
         raise type_error(
             "torch.jit.script: a module of rfnb.",
-            [("module", self._get_name())],
+            {"module": self._get_name()},
             "It compiles the source of a module, which has to be a subset of Python. Programs are made by watching a call:",
             "torch.export.export(module, (x,), strict=False)",
         )
@@ -125,7 +125,7 @@ class RFModuleAsPTModule(torch.nn.Module):
         """Raises: DataParallel runs copies with other parameters in threads, which would all set those of one Module."""
         raise type_error(
             "torch.nn.DataParallel: a module of rfnb.",
-            [("module", self._get_name())],
+            {"module": self._get_name()},
             "It has one set of parameters at a time, and the threads of DataParallel need one each. With a process for each device:",
             "torch.nn.parallel.DistributedDataParallel(module)",
         )
@@ -182,7 +182,7 @@ class RFModuleAsPTModule(torch.nn.Module):
             (self._parameters if name in self._parameters else self._buffers)[name] = parameter._raw
             raise shape_error(
                 f"{self._get_name()}.{name}: a parameter of another shape.",
-                [("parameter", dims_text(parameter.dims)), ("given", tuple(raw.shape))],
+                {"parameter": dims_text(parameter.dims), "given": tuple(raw.shape)},
                 "The dims of a parameter are those that its module was made with. For other ones make another module.",
             )
         if name in self._buffers and not isinstance(raw, torch.nn.Parameter):
@@ -253,7 +253,7 @@ class Bridge:
         if changed:
             raise runtime_error(
                 f"{type(module).__name__}[rf]: {changed[0]} was set after this torch module was made.",
-                [("module", type(module).__name__), ("has now", ", ".join(_held(module)) or "nothing")],
+                {"module": type(module).__name__, "has now": ", ".join(_held(module)) or "nothing"},
                 "An optimizer of torch, or a state_dict, would not have it. Make the torch module when the model is complete:",
                 "module = rf.as_torch(model)",
             )

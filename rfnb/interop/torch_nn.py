@@ -64,7 +64,7 @@ def _copy(what: str, model_pt: Any, model_rf: Module, parameter: Parameter, dims
     if (bias_pt is None) != (bias_rf is None):
         raise value_error(
             f"import_params_torch: only one {what} has a bias.",
-            [("torch", "no bias" if bias_pt is None else "bias"), ("rfnb", "no bias" if bias_rf is None else "bias")],
+            {"torch": "no bias" if bias_pt is None else "bias", "rfnb": "no bias" if bias_rf is None else "bias"},
             "Both need the same parameters.",
             f"rf.{what}(..., with_bias={bias_pt is not None})",
         )
@@ -79,7 +79,7 @@ def _fitting(what: str, raw: Any, parameter: Parameter, dims: tuple[Dim, ...]) -
     if raw is None or tuple(raw.shape) != tuple(dim.extent for dim in dims):
         raise value_error(
             f"import_params_torch: the sizes of {what} differ.",
-            [("torch", "no weight" if raw is None else tuple(raw.shape)), ("rfnb", shape_of(parameter))],
+            {"torch": "no weight" if raw is None else tuple(raw.shape), "rfnb": parameter},
             "Both layers need parameters of the same sizes.",
         )
     return Tensor(what, dims, raw_tensor=raw.detach())
@@ -98,7 +98,7 @@ def reorder_gates(values: np.ndarray, *, source: str, target: str, axis: int = -
     if sorted(source) != sorted(target) or values.shape[axis] % len(source):
         raise value_error(
             "reorder_gates: invalid order.",
-            [("values", values.shape), ("source", source), ("target", target)],
+            {"values": values.shape, "source": source, "target": target},
             "Both orders have the same letters, and the axis has a block for each.",
             'reorder_gates(W, source="jifo", target="ifjo")',
         )
@@ -123,7 +123,7 @@ def lstm_matrices(model: LstmUnit, *, order: str = "jifo") -> tuple[np.ndarray, 
         if model.W is None or model.b is None:
             raise value_error(
                 "lstm_matrices: no input projection.",
-                [("model", type(model).__name__)],
+                {"model": type(model).__name__},
                 "Its input is the product already; it has no matrix of the frames.",
             )
         parts, own = [model.W.numpy(), model.W_re.numpy(), model.b.numpy()], model.order
@@ -230,7 +230,7 @@ def import_params_torch_rnn_to_rf(
     if model_pt.nonlinearity != "tanh":
         raise value_error(
             "import_params_torch: the activation differs.",
-            [("torch", model_pt.nonlinearity), ("rfnb", "tanh")],
+            {"torch": model_pt.nonlinearity, "rfnb": "tanh"},
             "BasicRNNCell uses tanh.",
             'torch.nn.RNN(..., nonlinearity="tanh")',
         )
@@ -253,7 +253,7 @@ def _of_torch(model: Any, layer: int, reverse: bool) -> tuple[np.ndarray, np.nda
     if getattr(model, "proj_size", 0):
         raise value_error(
             "import_params_torch: projections are not supported.",
-            [("proj_size", model.proj_size)],
+            {"proj_size": model.proj_size},
             "The units of rfnb have no projection.",
             "torch.nn.LSTM(..., proj_size=0)",
         )
@@ -261,7 +261,7 @@ def _of_torch(model: Any, layer: int, reverse: bool) -> tuple[np.ndarray, np.nda
     if found[0] is None:
         raise value_error(
             "import_params_torch: there is no such layer.",
-            [("layer", layer), ("reverse", reverse), ("torch", repr(model))],
+            {"layer": layer, "reverse": reverse, "torch": repr(model)},
             "Layers count from 0; reverse needs bidirectional=True.",
         )
     weight, recurrent, *bias = (raw.detach().cpu().numpy() for raw in found if raw is not None)
@@ -288,6 +288,6 @@ def _assign(what: str, pairs: Any) -> None:
 def _other_size(what: str, needed: list[Any], given: list[Any]) -> ValueError:
     return value_error(
         f"{what}: the parameters have different sizes.",
-        [("needed", ", ".join(map(str, needed))), ("given", ", ".join(map(str, given)))],
+        {"needed": ", ".join(map(str, needed)), "given": ", ".join(map(str, given))},
         "Both layers need parameters of the same sizes.",
     )

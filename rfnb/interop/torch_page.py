@@ -401,7 +401,7 @@ def _is_of_user() -> bool:
 def _not_there(what: str, instead: str) -> TypeError:
     return type_error(
         f"A page cannot run {what}.",
-        [("called in", place_text(place_of_user(1, but=(_TORCH,))))],
+        {"called in": place_text(place_of_user(1, but=(_TORCH,)))},
         f"{instead}A page runs these calls of torch, as functions and methods: {_LIST}.",
     )
 

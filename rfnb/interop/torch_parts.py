@@ -78,7 +78,7 @@ def _missing(wrapper: Any, name: str, parameter: Parameter) -> RuntimeError:
     kind = type(wrapper.rf_module).__name__
     return runtime_error(
         f"{kind}[rf]: {name} is None.",
-        [("parameter", dims_text(parameter.dims))],
+        {"parameter": dims_text(parameter.dims)},
         f"{kind} computes with it. Give it values, or make the model without it.",
         f"module.{name} = torch.nn.Parameter(...)",
     )
@@ -90,7 +90,7 @@ def _check_device(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wrap
     if not any(getattr(_raw(value), "is_meta", False) for _, value in leaves((args, kwargs))):
         raise runtime_error(
             f"{type(root.rf_module).__name__}[rf]: its parameters are on the meta device.",
-            [("parameter", next(name for name, raw in root.named_parameters() if raw.is_meta))],
+            {"parameter": next(name for name, raw in root.named_parameters() if raw.is_meta)},
             "They have shapes, and no values to compute with. Give them some:",
             'module.to_empty(device="cpu")\nmodule.load_state_dict(...)',
         )
@@ -111,7 +111,7 @@ def _training(root: Any) -> Any:
         step = f"init_{'train' if root.training else 'forward'}_step_run_ctx"
         raise runtime_error(
             f"{type(root.rf_module).__name__}[rf]: training mode is ambiguous.",
-            [("module", "train()" if root.training else "eval()"), ("step", repr(ctx))],
+            {"module": "train()" if root.training else "eval()", "step": repr(ctx)},
             "The module and the running step are in different modes, but dropout needs one mode. Set both:",
             f"{fix}\nwith rf.{step}():",
         )
@@ -148,7 +148,7 @@ def _with_hooks(wrapper: Any, itself: Callable[..., Any], args: tuple[Any, ...],
     if any(isinstance(value, StepTensor) for _, value in leaves((args, kwargs))):
         raise runtime_error(
             f"{type(wrapper.rf_module).__name__}[rf]: a hook in a recorded loop.",
-            [("module", wrapper.rf_module.module_path), ("hooks", "of torch")],
+            {"module": wrapper.rf_module.module_path, "hooks": "of torch"},
             "The body of `with loop:` runs once for all steps, so a hook would see the first one only. Let Python run each step:",
             "for _ in loop:",
         )
@@ -189,7 +189,7 @@ def _check_hooks(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
     ):
         raise type_error(
             f"{type(root.rf_module).__name__}[rf]: a backward hook of a module that is called with Tensors.",
-            [("hooks", len(root._backward_hooks) + len(root._backward_pre_hooks))],
+            {"hooks": len(root._backward_hooks) + len(root._backward_pre_hooks)},
             "torch calls these hooks for raw arrays among arguments and results only. Name the axes of the arrays:",
             'rf.as_torch(model, inputs="batch time in_dim")',
         )
@@ -204,7 +204,7 @@ def _check_result(root: Any, result: Any) -> None:
     if tensor is not None:
         raise type_error(
             f"{type(root.rf_module).__name__}[rf]: the result contains Tensors.",
-            [("result", f"Tensor {dims_text(tensor.dims)}")],
+            {"result": f"Tensor {dims_text(tensor.dims)}"},
             "DistributedDataParallel with find_unused_parameters=True looks for raw arrays in the result, and takes all parameters for\n"
             "unused. Let the module return raw arrays, or the loss:",
             'rf.as_torch(model, inputs="batch time in_dim")',

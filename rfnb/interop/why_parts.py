@@ -193,7 +193,7 @@ class Both:
         if not sums.requires_grad:
             raise value_error(
                 "why_not: no gradients pass through the search.",
-                [("columns", scaled.shape[1]), ("margin", f"{float(sums[0].sum()):.3f}")],
+                {"columns": scaled.shape[1], "margin": f"{float(sums[0].sum()):.3f}"},
                 "The parts of a margin need a torch model that looks up its tokens and labels in embedding tables.",
                 "rf.atlas(run)    # hides one after the other",
             )
@@ -306,7 +306,7 @@ class _Forced(BatchedCalls):
         if again.state != "done" or history is None or history.num_steps < len(self._tokens):
             raise value_error(
                 "why_not: this output cannot be forced.",
-                [("labels", " ".join(tries.history.texts(self._tokens))), ("run", again.state)],
+                {"labels": " ".join(tries.history.texts(self._tokens)), "run": again.state},
                 "A margin is attributed between two outputs that the search can give.",
             ) from again.error
         return self.of_results([raw[None] for raw in self.results])[0]

@@ -47,7 +47,7 @@ def to_xarray(x: Tensor) -> Any:
     need_tensors("to_xarray", x)
     if x.raw_tensor is None:
         raise value_error(
-            "to_xarray: a template has no values.", [("x", repr(x))], "A DataArray holds values.", "x.raw_tensor = ..."
+            "to_xarray: a template has no values.", {"x": repr(x)}, "A DataArray holds values.", "x.raw_tensor = ..."
         )
     names = _names(x.dims)
     coordinates: dict[str, Any] = {}

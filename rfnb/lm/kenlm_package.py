@@ -29,7 +29,7 @@ class KenLmTable:
             import kenlm
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
-                message("NGramLM: the package kenlm is not installed.", [("file", path)],
+                message("NGramLM: the package kenlm is not installed.", {"file": path},
                         "KenLM's binary files are read through it; ARPA files (also .gz) need no package.",
                         "pip install kenlm")
             ) from error  # fmt: skip
@@ -41,7 +41,7 @@ class KenLmTable:
         except OSError as error:
             raise value_error(
                 "NGramLM: the package kenlm cannot read this model.",
-                [("file", path), ("reason", _reason(error))],
+                {"file": path, "reason": _reason(error)},
                 "It reads models of order 2 or higher. ARPA files are also read without it:",
                 "rf.NGramLM(..., package=False)",
             ) from error
@@ -75,7 +75,7 @@ class KenLmTable:
         if not self._lacks_unknown:
             raise value_error(
                 "NGramLM: the package kenlm knows one word for what is unknown.",
-                [("file", self._path), ("unknown", text)],
+                {"file": self._path, "unknown": text},
                 f"The model has a score for it, as {_UNKNOWN}.",
                 f'rf.NGramLM(..., unknown="{_UNKNOWN}")',
             )

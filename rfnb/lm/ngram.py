@@ -22,7 +22,6 @@ from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.lm.arpa import is_kenlm_binary, read_arpa
 from rfnb.lm.kenlm_package import KenLmTable
 from rfnb.lm.ngram_table import LN10, Columns, NGramTable, Table
@@ -298,7 +297,7 @@ def tensor_of(values: np.ndarray, like: Tensor, dims: tuple[Dim, ...]) -> Tensor
 def _needs_start_state(label: Tensor) -> ValueError:
     return value_error(
         "NGramLM.step: no state.",
-        [("label", shape_of(label))],
+        {"label": label},
         "Of Tensors the state has to be there before the first step.",
         "start = lm.default_initial_state(batch_dims=[batch], start_label=True)\n"
         'rf.beam_search(step, ..., fusion={"lm": (lm.step, start, 0.3)})',
@@ -309,7 +308,7 @@ def needs_state(what: str, label: Tensor) -> RuntimeError:
     """The error for a single step without state."""
     return runtime_error(
         f"{what}: a single step without state.",
-        [("label", shape_of(label))],
+        {"label": label},
         "The score of a label depends on those before it, which are the state of a loop.",
         "loop.state.lm = lm.default_initial_state(batch_dims=[batch])\n"
         "score, loop.state.lm = lm(label, state=loop.state.lm, spatial_dim=rf.single_step_dim)",

@@ -60,7 +60,7 @@ class DateModel(Module):
         if start not in ("zeros", "encoder"):
             raise value_error(
                 f'DateModel: start="{start}".',
-                [("start", start)],
+                {"start": start},
                 'The decoder starts from "zeros", or from the "encoder".',
                 'DateModel(start="zeros")',
             )

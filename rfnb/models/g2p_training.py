@@ -322,7 +322,7 @@ def _read(path: Path) -> dict[str, Any]:
         found = "cut off or changed: its checksum differs" if version else "another kind of file"
         raise checkpoint_error(
             "Trainer.load: this is not a whole training state.",
-            [("path", path), ("found", found if data else "an empty file"), ("bytes", f"{len(data):,}")],
+            {"path": path, "found": found if data else "an empty file", "bytes": f"{len(data):,}"},
             "A state is read as it was written or not at all. Delete it to start again:",
             f'Path("{path}").unlink()',
         )
@@ -345,7 +345,7 @@ def _plain(value: Any) -> Any:
 def _no_state(path: Path, found: str) -> CheckpointError:
     return checkpoint_error(
         "Trainer.load: this is no training state.",
-        [("path", path), ("found", found)],
+        {"path": path, "found": found},
         "A state is what Trainer.save writes. Delete it to start again:",
         f'Path("{path}").unlink()',
     )

@@ -112,7 +112,7 @@ class NumberModel(Module):
         if start not in ("encoder", "zeros") or (start == "zeros" and not attention):
             raise value_error(
                 f'NumberModel: start="{start}".',
-                [("start", start), ("attention", attention)],
+                {"start": start, "attention": attention},
                 'The decoder starts from the "encoder", or from "zeros" if it has attention.',
                 'NumberModel(attention=True, start="zeros")',
             )
@@ -334,7 +334,7 @@ def _prefix(begin: Sequence[str], part: NumberBatch) -> Tensor | None:
     if unknown or len(begin) >= MOST_WORDS:
         raise value_error(
             f'say: begin="{" ".join(begin)}".',
-            [("unknown", ", ".join(unknown) or "none"), ("words", f"{len(begin)}, at most {MOST_WORDS - 1}")],
+            {"unknown": ", ".join(unknown) or "none", "words": f"{len(begin)}, at most {MOST_WORDS - 1}"},
             "It begins with words of numbers, with blanks between them.",
             'say(model, [4217], begin="four thousand nine")',
         )

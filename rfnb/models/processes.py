@@ -89,7 +89,7 @@ def device_of_process(device: str) -> str:
     if own >= there:
         raise value_error(
             "train_g2p: more processes than devices.",
-            [("processes", f"{os.environ['LOCAL_WORLD_SIZE']} on this machine"), ("devices", f'{there} of "{device}"')],
+            {"processes": f"{os.environ['LOCAL_WORLD_SIZE']} on this machine", "devices": f'{there} of "{device}"'},
             "Each process trains on a device of its own.",
             f"torchrun --nproc-per-node {there} -m rfnb.models.train_g2p --device {device}",
         )

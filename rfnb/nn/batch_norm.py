@@ -7,7 +7,6 @@ from typing import Never
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, not_implemented_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.normalization import affine, check_dims, wide_moments
@@ -54,7 +53,7 @@ class BatchNorm(Module):
         if batch_norm_distributed_default() if distributed is None else distributed:
             raise not_implemented_error(
                 "BatchNorm: distributed statistics.",
-                [("in_dim", in_dim.short_repr()), ("distributed", distributed)],
+                {"in_dim": in_dim, "distributed": distributed},
                 "The statistics are those of the batch of this process.",
                 "rf.BatchNorm(in_dim)",
             )
@@ -93,7 +92,7 @@ class BatchNorm(Module):
         if not axes:
             raise dim_error(
                 "BatchNorm: nothing to take statistics over.",
-                [("source", shape_of(source)), ("in_dim", self.in_dim.short_repr())],
+                {"source": source, "in_dim": self.in_dim},
                 "In training the mean is over all dims but in_dim, so source needs another one.",
             )
         return wide_moments(source, axes, use_mask=self.use_mask)

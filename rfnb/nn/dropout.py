@@ -8,7 +8,6 @@ from typing import Never
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.core.type_errors import not_a_tensor
 from rfnb.nn.run import run_ctx
 from rfnb.ops.random import drop
@@ -44,7 +43,7 @@ def dropout(
     if is_number and not 0 <= drop_prob < 1:
         raise value_error(
             "dropout: drop_prob is no probability.",
-            [("source", shape_of(source)), ("drop_prob", drop_prob)],
+            {"source": source, "drop_prob": drop_prob},
             "A probability from 0 up to, not including, 1:",
             f"rf.dropout(source, {drop_prob / 100 if 1 < drop_prob < 100 else 0.1})",
         )
@@ -56,7 +55,7 @@ def dropout(
         if axis:
             raise type_error(
                 "dropout: axis is True.",
-                [("source", shape_of(source)), ("axis", axis)],
+                {"source": source, "axis": axis},
                 "The axis is the dim or dims with independent choices.",
                 "rf.dropout(x, 0.1, axis=feature_dim)",
             )

@@ -79,7 +79,7 @@ class EditDistanceTable(Module):
             if state is None:
                 raise runtime_error(
                     "EditDistanceTable: a single step without state.",
-                    [("source", shape_of(source))],
+                    {"source": source},
                     "Each row is computed from the previous one, which is the state of a loop.",
                     "loop.state.table = table.default_initial_state(batch_dims=[batch])\n"
                     "row, loop.state.table = table(label, state=loop.state.table, spatial_dim=rf.single_step_dim)",
@@ -131,11 +131,11 @@ class EditDistanceTable(Module):
         if given.extent != needed:
             raise dim_error(
                 "EditDistanceTable: source and target are over other labels.",
-                [
-                    ("source", f"{shape_of(source)} over {given.short_repr()}"),
-                    ("target", f"{shape_of(self.target)} over {labels.short_repr()}"),
-                    ("blank_idx", self.blank_idx),
-                ],
+                {
+                    "source": f"{shape_of(source)} over {given.short_repr()}",
+                    "target": f"{shape_of(self.target)} over {labels.short_repr()}",
+                    "blank_idx": self.blank_idx,
+                },
                 f"Source needs the labels of the target{'' if self.blank_idx is None else ' and the blank'}: {needed}.",
                 "source = rf.set_sparse_dim(source, labels)",
             )

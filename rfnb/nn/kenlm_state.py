@@ -210,7 +210,7 @@ def read_labels(source: str | Path | Sequence[str]) -> list[str]:
         cause = str(error).splitlines()[0]
     raise value_error(
         "KenLmState: these are no labels.",
-        [("vocab_file", source), ("cause", cause)],
+        {"vocab_file": source, "cause": cause},
         "A file has one label per line, or a dict of each label's index, all from 0 on:",
         "{'a': 0, 'b': 1}",
     )
@@ -237,13 +237,13 @@ def _check_labels(texts: Sequence[str], unknown: str | None) -> None:
     if bad:
         raise value_error(
             "KenLmState: a label is empty or has a blank in it.",
-            [("label", f"{bad[0]}: {texts[bad[0]]!r}")],
+            {"label": f"{bad[0]}: {texts[bad[0]]!r}"},
             "Labels are joined by blanks, which separate the words.",
         )
     if unknown is not None and unknown not in texts:
         raise value_error(
             f'KenLmState: the label "{unknown}" is not in the vocabulary.',
-            [("labels", len(texts))],
+            {"labels": len(texts)},
             "vocab_unknown_label is the label for unknown words. Name it, or pass None:",
             "rf.KenLmState(..., vocab_unknown_label=None)",
         )

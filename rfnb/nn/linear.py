@@ -7,7 +7,7 @@ from rfnb.core.errors import DimError, dim_error
 from rfnb.core.layout import PlanCache
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import missing_dim, shape_of
+from rfnb.core.tensor_text import missing_dim
 from rfnb.nn.init import Glorot
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
@@ -96,7 +96,7 @@ class Embedding(Module):
             sparse = source.sparse_dim.short_repr() if source.sparse_dim is not None else "none"
             raise dim_error(
                 "Embedding: the indices are into another dim.",
-                [("source", shape_of(source)), ("sparse_dim", sparse), ("in_dim", self.in_dim.short_repr())],
+                {"source": source, "sparse_dim": sparse, "in_dim": self.in_dim},
                 "The sparse dim of the source says what its integers index.",
                 f"source = rf.set_sparse_dim(source, {self.in_dim.name})",
             )

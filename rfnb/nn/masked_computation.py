@@ -130,7 +130,7 @@ class MaskedComputation(Module):
         if output is None and self.out_dim is None:
             raise value_error(
                 "MaskedComputation: what is the output before the first frame?",
-                [("unit", type(self.unit).__name__)],
+                {"unit": type(self.unit).__name__},
                 "The unit has no out_dim that would tell the features of its output.",
                 "rf.MaskedComputation(unit, out_dim=out_dim)",
             )
@@ -147,7 +147,7 @@ class MaskedComputation(Module):
         if state is None:
             raise value_error(
                 "MaskedComputation: a single step without state.",
-                [("sources", ", ".join(map(shape_of, sources)))],
+                {"sources": ", ".join(map(shape_of, sources))},
                 "A skipped step repeats the output of the previous one.",
                 "state = masked.default_initial_state(batch_dims=[batch])",
             )
@@ -173,18 +173,18 @@ class MaskedComputation(Module):
         if in_spatial_dim is None or out_spatial_dim is None:
             raise value_error(
                 "MaskedComputation: over which dim?",
-                [
-                    ("in_spatial_dim", _short(in_spatial_dim)),
-                    ("out_spatial_dim", _short(out_spatial_dim)),
-                    ("mask", shape_of(mask)),
-                ],
+                {
+                    "in_spatial_dim": _short(in_spatial_dim),
+                    "out_spatial_dim": _short(out_spatial_dim),
+                    "mask": mask,
+                },
                 "The frames of one dim become those of another one, which has the lengths of the mask. Name both:",
                 'masked(x, mask=mask, in_spatial_dim=time, out_spatial_dim=Dim(None, name="packed"))',
             )
         if in_spatial_dim not in mask.dims:
             raise dim_error(
                 f"MaskedComputation: the mask has no dim {in_spatial_dim.short_repr()}.",
-                [("mask", shape_of(mask)), ("in_spatial_dim", in_spatial_dim.short_repr())],
+                {"mask": mask, "in_spatial_dim": in_spatial_dim},
                 "The mask says for each frame whether it is there. In a step of a loop there is no such dim:",
                 "masked(x, mask=mask, in_spatial_dim=rf.single_step_dim, state=state)",
             )
@@ -220,7 +220,7 @@ def _check_bool(what: str, mask: Tensor) -> None:
     if mask.dtype != "bool":
         raise value_error(
             f"{what}: the mask is not bool.",
-            [("mask", f"{shape_of(mask)} {mask.dtype}")],
+            {"mask": f"{shape_of(mask)} {mask.dtype}"},
             "It is True for the frames that are computed.",
             "mask = labels != blank",
         )
@@ -229,7 +229,7 @@ def _check_bool(what: str, mask: Tensor) -> None:
 def _packed_in_a_step(masked_from: Tensor) -> ValueError:
     return value_error(
         "MaskedComputation: masked_from in a single step.",
-        [("masked_from", shape_of(masked_from))],
+        {"masked_from": masked_from},
         "Frames that are packed before the loop are computed before it, too; each step takes its frame of the result:",
         "out, loop.state.u = rf.unmask(packed_out, mask=mask, axis=rf.single_step_dim, in_spatial_dim=packed, state=loop.state.u)",
     )
@@ -242,7 +242,7 @@ def _check_lengths(mask: Tensor, in_spatial_dim: Dim, out_spatial_dim: Dim, mask
     if (counts != lengths).numpy().any():
         raise value_error(
             "MaskedComputation: masked_from has other lengths than the mask.",
-            [("masked_from", shape_of(masked_from)), ("mask", shape_of(mask))],
+            {"masked_from": masked_from, "mask": mask},
             f"Each sequence of {out_spatial_dim.name} has as many frames as its mask is True.",
         )
 

@@ -105,7 +105,7 @@ def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int, wh
     if len(sizes) != num_spatial:
         raise dim_error(
             f"{what}: filter_size has another number of dims.",
-            [("filter_size", ", ".join(s.short_repr() if isinstance(s, Dim) else str(s) for s in sizes))],
+            {"filter_size": ", ".join(s.short_repr() if isinstance(s, Dim) else str(s) for s in sizes)},
             f"There is one size for all spatial dims, or {num_spatial} of them.",
         )
     names = ["filter"] if num_spatial == 1 else [f"filter_{axis}" for axis in range(num_spatial)]

@@ -237,7 +237,7 @@ def _one_dim(what: str, in_dim: Dim | Sequence[Dim]) -> Dim:
     if len(dims) != 1:
         raise dim_error(
             f"{what}: groups of one dim.",
-            [("in_dim", dims_text(dims))],
+            {"in_dim": dims_text(dims)},
             "The order within one dim determines which features are a group. Merge the dims first:",
             "x, in_dim = rf.merge_dims(x, dims=[...])",
         )
@@ -250,7 +250,7 @@ def group_dims(what: str, in_dim: Dim, num_groups: int | Dim) -> tuple[Dim, Dim]
     if group.extent < 1 or in_dim.extent % group.extent:
         raise dim_error(
             f"{what}: the features do not split into equal groups.",
-            [("in_dim", in_dim.short_repr()), ("num_groups", str(group.extent))],
+            {"in_dim": in_dim, "num_groups": group.extent},
             "num_groups divides the size of in_dim.",
         )
     return group, Dim(in_dim.extent // group.extent, name=f"{in_dim.name}_of_group")

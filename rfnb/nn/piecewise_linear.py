@@ -32,7 +32,7 @@ class PiecewiseLinear(Module):
         if not self.points or not np.isfinite([*self.points, *self.points.values()]).all():
             raise value_error(
                 f"{type(self).__name__}: points are needed, all finite.",
-                [("points", dict(points))],
+                {"points": dict(points)},
                 "Points map positions to values.",
                 "rf.PiecewiseLinear({0: 1e-5, 1000: 1e-3})",
             )

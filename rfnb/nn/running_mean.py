@@ -10,7 +10,6 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.nn.normalization import check_dims
@@ -49,7 +48,7 @@ class RunningMean(Module):
     ):
         if not 0 <= alpha <= 1:
             raise value_error(
-                "RunningMean: alpha is not a weight.", [("alpha", alpha)], "The new batch has a weight from 0 to 1."
+                "RunningMean: alpha is not a weight.", {"alpha": alpha}, "The new batch has a weight from 0 to 1."
             )
         self.in_dim, self.alpha, self.update_only_in_train = in_dim, alpha, update_only_in_train
         self.is_prob_distribution = bool(is_prob_distribution)
@@ -71,7 +70,7 @@ class RunningMean(Module):
         if not axes:
             raise dim_error(
                 "RunningMean: nothing to take the mean over.",
-                [("x", shape_of(x))],
+                {"x": x},
                 "The mean is over all dims but in_dim, so x needs another one.",
             )
         training = run_ctx.get_run_ctx().is_train_flag_enabled(func=RunningMean)

@@ -12,7 +12,6 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.run import run_ctx
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.random_mask import random_mask
@@ -66,7 +65,7 @@ def specaugment(
     if feature_dim is None:
         raise dim_error(
             "specaugment: which dim is that of the features?",
-            [("x", shape_of(x)), ("spatial_dim", spatial_dim.short_repr())],
+            {"x": x, "spatial_dim": spatial_dim},
             "x has no feature_dim.",
             "rf.specaugment(..., feature_dim=...)",
         )

@@ -92,7 +92,7 @@ def _check(source: Tensor, mask: Tensor, axis: Dim, in_spatial_dim: Dim, state: 
     if mask.dtype != "bool":
         raise value_error(
             "unmask: the mask is not bool.",
-            [("mask", f"{shape_of(mask)} {mask.dtype}")],
+            {"mask": f"{shape_of(mask)} {mask.dtype}"},
             "It is True where the next frame begins.",
             "mask = labels != blank",
         )
@@ -101,7 +101,7 @@ def _check(source: Tensor, mask: Tensor, axis: Dim, in_spatial_dim: Dim, state: 
     elif state is None:
         raise value_error(
             "unmask: a single step without state.",
-            [("source", shape_of(source)), ("mask", shape_of(mask))],
+            {"source": source, "mask": mask},
             "Which frame it is depends on how many came before.",
             "state = rf.unmask_initial_state(batch_dims=[batch])",
         )

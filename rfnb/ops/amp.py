@@ -47,7 +47,7 @@ class AmpPolicy:
         if self.compute_dtype not in _DTYPES:
             raise value_error(
                 f'AmpPolicy: compute_dtype "{self.compute_dtype}".',
-                [("known", ", ".join(_DTYPES))],
+                {"known": ", ".join(_DTYPES)},
                 "Mixed precision is for a dtype of 16 bits; to compute all in another one, choose it for new tensors:",
                 f'rf.set_default_float_dtype("{self.compute_dtype}")',
             )

@@ -35,7 +35,7 @@ def cast(tensor: Tensor, dtype: str, *extra: Never, **unknown: Never) -> Tensor:
     if own[0] == "c" and not dtype.startswith(("complex", "bool")):
         raise type_error(
             f"cast: {own} to {dtype}.",
-            [("tensor", f"{dims_text(tensor.dims)} {own}"), ("dtype", dtype)],
+            {"tensor": f"{dims_text(tensor.dims)} {own}", "dtype": dtype},
             "The imaginary parts would be lost. Take absolute values, or the two parts:",
             "rf.abs(tensor)\nparts, pair = rf.complex_as_real(tensor)",
         )

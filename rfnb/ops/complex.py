@@ -77,7 +77,7 @@ def _like(tensor: Any, number: float) -> Tensor:
     if not isinstance(tensor, Tensor):
         raise type_error(
             "make_complex: no Tensor.",
-            [("got", f"{type(tensor).__name__}, {type(number).__name__}")],
+            {"got": f"{type(tensor).__name__}, {type(number).__name__}"},
             "One of the parts is a Tensor, which has the dims.",
             "rf.convert_to_tensor(1j)",
         )
@@ -116,7 +116,7 @@ def real_as_complex(x: Tensor, *extra: Never, pair_dim: Dim, **unknown: Never) -
     if pair_dim.extent != 2:
         raise dim_error(
             "real_as_complex: a pair has two entries.",
-            [("x", shape_of(x)), ("pair_dim", pair_dim.short_repr())],
+            {"x": x, "pair_dim": pair_dim},
             "The entries are the real and the imaginary part.",
         )
     rest = [index for index in range(len(x.dims)) if index != axis]
@@ -143,7 +143,7 @@ def complex_as_real(x: Tensor, *extra: Never, out_dim: Dim | None = None, **unkn
     if not x.dtype.startswith("complex"):
         raise type_error(
             "complex_as_real: x is not complex.",
-            [("x", f"{shape_of(x)} {x.dtype}")],
+            {"x": f"{shape_of(x)} {x.dtype}"},
             "Only complex numbers have two parts.",
             "rf.make_complex(x, 0.0)",
         )

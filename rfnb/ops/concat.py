@@ -125,7 +125,7 @@ def _part_text(part: Any) -> str:
 def _plan_concat(sources: Any, out_dim: Dim | None, allow_broadcast: bool, handle_dynamic_dims: bool) -> Any:
     if not sources:
         fix = "rf.concat((a, a_dim), (b, b_dim))"
-        raise value_error("concat: no sources.", [("sources", "none")], "It takes (tensor, dim) pairs.", fix)
+        raise value_error("concat: no sources.", {"sources": "none"}, "It takes (tensor, dim) pairs.", fix)
     backend = common_backend("concat", *(tensor for tensor, _ in sources))
     total = sources[0][1]
     for _, dim in sources[1:]:
@@ -207,7 +207,7 @@ def concat_features(*sources: Tensor, allow_broadcast: bool = False, **unknown: 
         if dim is None:
             raise dim_error(
                 f"concat_features: source {index} has no feature_dim.",
-                [(f"source {index}", shape_of(source))],
+                {f"source {index}": source},
                 "Mark the dim to join along, or name it:",
                 "rf.concat((a, a_dim), (b, b_dim))",
             )
@@ -254,7 +254,7 @@ def _plan_split(source: Tensor, axis: Dim, out_dims: tuple[Dim, ...]) -> Any:
         fitting = ", ".join(f'rf.Dim({size}, name="{name}")' for size, name in _pieces(out_dims, axis.extent - given))
         raise dim_error(
             "split: the pieces do not add up to the axis.",
-            [("axis", axis.short_repr()), ("out_dims", ", ".join(dim.short_repr() for dim in out_dims))],
+            {"axis": axis, "out_dims": ", ".join(dim.short_repr() for dim in out_dims)},
             "The pieces cover the axis exactly. As many entries as they have, and the rest:",
             f"rf.split(source, axis=axis, out_dims=[{fitting}])",
         )
@@ -310,7 +310,7 @@ def stack(sources: Sequence[Tensor], *extra: Never, out_dim: Dim | None = None, 
     """
     need_tensors("stack", *sources)
     if not sources:
-        raise value_error("stack: no tensors.", [("sources", "none")], "The dims come from the first tensor.")
+        raise value_error("stack: no tensors.", {"sources": "none"}, "The dims come from the first tensor.")
     first = sources[0]
     out_dim = out_dim or Dim(len(sources), name="stack")
     settle_size("stack", out_dim, len(sources))

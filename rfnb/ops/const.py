@@ -16,7 +16,7 @@ from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops.defaults import (
     copy_to_device,
     device_of_new,
@@ -60,7 +60,7 @@ def _spread(value: Tensor, dims: tuple[Dim, ...], dtype: str | None, device: str
     if not set(value.dims) <= set(dims):
         raise dim_error(
             "full: the value has other dims.",
-            [("fill_value", shape_of(value)), ("dims", dims_text(dims))],
+            {"fill_value": value, "dims": dims_text(dims)},
             "A value that is a Tensor has some of the dims of the result. To keep its own as well:",
             "rf.expand_dims(fill_value, dims)",
         )
@@ -182,7 +182,7 @@ def convert_to_tensor(
         if array.ndim == 0 and dims:
             raise shape_error(
                 "convert_to_tensor: one number for several entries.",
-                [("value", "()"), ("dims", dims_text(dims))],
+                {"value": "()", "dims": dims_text(dims)},
                 "A number has no dims. To fill a tensor with it:",
                 f"rf.full(dims=[{', '.join(dim.name for dim in dims)}], fill_value=...)",
             )
@@ -207,7 +207,7 @@ def _as_array(value: Any) -> np.ndarray:
     if array.dtype.kind not in "biufc":
         raise type_error(
             "convert_to_tensor: not a regular array of numbers.",
-            [("got", type(value).__name__)],
+            {"got": type(value).__name__},
             "All rows need the same length; a ragged batch is padded, and its dim has lengths.",
             'time = rf.ragged_dim([7, 5, 3], over=batch, name="time")',
         )

@@ -11,7 +11,6 @@ from rfnb.core.layout import Dims, PlanCache
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_unique
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.conv_dims import Padding, make_windows, settle_out_dims
 from rfnb.ops.conv_filter import apply_filter, check_bias, filter_in_dim, filter_order
 from rfnb.ops.conv_layout import check_spatial, from_kernel, to_kernel
@@ -101,6 +100,6 @@ def _check_groups(source: Tensor, in_dim: Dim, out_dim: Dim, groups: int) -> Non
     if groups < 1 or in_dim.extent % groups or out_dim.extent % groups:
         raise dim_error(
             f"conv: {groups} groups.",
-            [("source", shape_of(source)), ("in_dim", in_dim.short_repr()), ("out_dim", out_dim.short_repr())],
+            {"source": source, "in_dim": in_dim, "out_dim": out_dim},
             "The number of groups divides the sizes of in_dim and out_dim.",
         )

@@ -140,13 +140,13 @@ def check_window(what: str, window: Window, size_name: str = "filter_size") -> W
     if padding not in ("same", "valid") and (isinstance(padding, str) or padding < 0):
         raise value_error(
             f"{what}: padding {window.padding!r}.",
-            [("known", '"same", "valid", a number of frames')],
+            {"known": '"same", "valid", a number of frames'},
             "The padding is one of these.",
             'padding="same"',
         )
     for name, value in ((size_name, window.size), ("strides", window.stride), ("dilation_rate", window.dilation)):
         if value < 1:
-            raise value_error(f"{what}: {name} {value}.", [(name, value)], "It is 1 or more.", f"{name}=1")
+            raise value_error(f"{what}: {name} {value}.", {name: value}, "It is 1 or more.", f"{name}=1")
     return window._replace(padding=padding)
 
 
@@ -157,7 +157,7 @@ def settle_out_dims(what: str, computed: Dims, out_spatial_dims: Dims | None) ->
     if len(out_spatial_dims) != len(computed):
         raise dim_error(
             f"{what}: another number of out_spatial_dims.",
-            [("out_spatial_dims", dims_text(out_spatial_dims)), ("needed", dims_text(computed))],
+            {"out_spatial_dims": dims_text(out_spatial_dims), "needed": dims_text(computed)},
             "There is one for each of in_spatial_dims.",
         )
     for own, dim in zip(computed, out_spatial_dims):

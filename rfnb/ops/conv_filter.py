@@ -9,7 +9,6 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import Dims, PlanCache, to_order
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.operands import check_devices, check_dtypes
 
 
@@ -70,7 +69,7 @@ def filter_order(what: str, filter: Tensor, dims: Dims) -> Any:
     if set(filter.dims) != set(dims) or len(filter.dims) != len(dims):
         raise dim_error(
             f"{what}: the filter has other dims.",
-            [("filter", shape_of(filter)), ("needed", ", ".join(dim.short_repr() for dim in dims))],
+            {"filter": filter, "needed": ", ".join(dim.short_repr() for dim in dims)},
             "A filter is over the features that go out and in, and over its sizes along the spatial dims.",
         )
     return to_order(filter.dims, dims, filter.backend)
@@ -81,6 +80,6 @@ def check_bias(what: str, bias: Tensor | None, out_dim: Dim) -> None:
     if bias is not None and bias.dims != (out_dim,):
         raise dim_error(
             f"{what}: the bias is over out_dim.",
-            [("bias", shape_of(bias)), ("out_dim", out_dim.short_repr())],
+            {"bias": bias, "out_dim": out_dim},
             "There is one number for each output feature.",
         )

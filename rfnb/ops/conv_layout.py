@@ -12,7 +12,7 @@ from rfnb.core.plan_parts import Shape
 from rfnb.core.size_queries import asked
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops.operands import need_values
 from rfnb.ops.out_dim import check_movable
 
@@ -25,7 +25,7 @@ def check_spatial(what: str, source: Tensor, spatial: Dims, in_dim: Dim | None =
     if in_dim in spatial:
         raise dim_error(
             f"{what}: {spatial[spatial.index(in_dim)].short_repr()} is in_dim and spatial dim.",
-            [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
+            {"source": source, "in_spatial_dims": dims_text(spatial)},
             "A filter sees all features of a frame, and moves along other dims.",
         )
     for dim in spatial:
@@ -34,7 +34,7 @@ def check_spatial(what: str, source: Tensor, spatial: Dims, in_dim: Dim | None =
     if not 1 <= len(set(spatial)) == len(spatial) <= 3:
         raise dim_error(
             f"{what}: one, two or three different spatial dims are needed.",
-            [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
+            {"source": source, "in_spatial_dims": dims_text(spatial)},
             "The dims that it does not move along are batch dims, which need no mention.",
         )
 

@@ -167,7 +167,7 @@ def _warn_of_blanks(what: str, labels: Any, lengths: np.ndarray, blank: int, tar
     warn_user(
         message(
             f"{what}: {int(bad.sum())} of the targets {'is' if bad.sum() == 1 else 'are'} the blank.",
-            [("targets", shape_of(targets)), ("blank", blank), ("first", f"sequence {sequence}, {label.name} {place}")],
+            {"targets": targets, "blank": blank, "first": f"sequence {sequence}, {label.name} {place}"},
             "Targets are labels alone; blanks come between them in an alignment. Say which class is the blank, or take them out:",
             f"blank_index=...\ntargets, {name} = rf.masked_select(targets, mask=targets != {blank}, dims=[{name}])",
         )
@@ -227,7 +227,7 @@ def blank_of(what: str, classes: Dim, blank_index: int) -> int:
     if not -classes.extent <= blank_index < classes.extent:
         raise index_error(
             f"{what}: blank_index {blank_index} is not one of the classes.",
-            [("classes", classes.short_repr())],
+            {"classes": classes},
             "The blank is one of the classes; -1 is the last one.",
         )
     return blank_index % classes.extent
@@ -243,11 +243,11 @@ def _check_labels(what: str, targets: Tensor, classes: Dim, blank: int) -> None:
     if labels.extent > classes.extent or (labels.extent == classes.extent - 1 and blank < labels.extent):
         raise dim_error(
             f"{what}: the labels may not be indices into the classes.",
-            [
-                ("targets", f"{shape_of(targets)} over {labels.short_repr()}"),
-                ("classes", classes.short_repr()),
-                ("blank", blank),
-            ],
+            {
+                "targets": f"{shape_of(targets)} over {labels.short_repr()}",
+                "classes": classes,
+                "blank": blank,
+            },
             f"Labels without a blank are only the same in {classes.name} if the blank is the last of it.\n"
             "If the targets count the blank, say what they are over:",
             f"targets = rf.set_sparse_dim(targets, {classes.name})",

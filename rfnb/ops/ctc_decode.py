@@ -10,7 +10,6 @@ from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.assertion import assert_
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of, ctc_best_path
@@ -63,7 +62,7 @@ def ctc_greedy_decode(
     if classes is None:
         raise dim_error(
             "ctc_greedy_decode: which dim of logits has the classes?",
-            [("logits", shape_of(logits))],
+            {"logits": logits},
             "It has no feature_dim, so name the classes:",
             "rf.ctc_greedy_decode(..., wb_target_dim=...)",
         )
@@ -77,7 +76,7 @@ def ctc_greedy_decode(
     ):
         raise dim_error(
             "ctc_greedy_decode: target_dim does not fit the classes.",
-            [("target_dim", target_dim.short_repr()), ("classes", classes.short_repr()), ("blank", blank)],
+            {"target_dim": target_dim, "classes": classes, "blank": blank},
             "Without the blank there is one class less, and the others only keep their index if the blank is the last one.",
             f"rf.ctc_greedy_decode(..., target_dim={classes.name})",
         )
@@ -175,7 +174,7 @@ def _blank_in(what: str, path: Tensor, time: Dim, blank_index: int) -> int:
     if blank_index < 0:
         raise index_error(
             f"{what}: blank_index {blank_index} counts from the end.",
-            [("path", shape_of(path))],
+            {"path": path},
             "The path has no sparse_dim, so the number of classes is unknown:",
             "path = rf.set_sparse_dim(path, ...)",
         )
@@ -194,7 +193,7 @@ def _labels_dim(what: str, count: Tensor, time: Dim, dim: Dim | None, check: boo
         same = compare(total, "equal", sizes, allow_broadcast_all_sources=True)
         text = message(
             f"{what}: the paths have other numbers of labels than targets_spatial_dim.",
-            [("path", f"over {time.short_repr()}"), ("targets_spatial_dim", dim.short_repr())],
+            {"path": f"over {time.short_repr()}", "targets_spatial_dim": dim},
             "A path of these targets has each of them once.",
             f"rf.{what}(..., check_dims=False)",
         )
@@ -212,7 +211,7 @@ def _sum_at(
     elif out_dim.extent != needed.extent and 0 not in full_shape(needed.length_dims):  # any size fits no sequence
         raise dim_error(
             f"{what}: out_spatial_dim has another size.",
-            [("out_spatial_dim", out_dim.short_repr()), ("needed", needed.short_repr())],
+            {"out_spatial_dim": out_dim, "needed": needed},
             "An out_spatial_dim fits, or has no size yet and takes it over.",
             f'Dim(None, name="{out_dim.name}")',
         )

@@ -76,7 +76,7 @@ def set_default_float_dtype(dtype: str, *extra: Never, **unknown: Never) -> None
     if dtype not in FLOAT_DTYPES:
         raise type_error(
             "set_default_float_dtype: this is no dtype of floats.",
-            [("dtype", repr(dtype)), ("known", " ".join(FLOAT_DTYPES))],
+            {"dtype": repr(dtype), "known": " ".join(FLOAT_DTYPES)},
             "A dtype is the name that NumPy and torch have for it.",
             f'rf.set_default_float_dtype("{next((name for name in FLOAT_DTYPES if str(dtype).endswith(name)), "float32")}")',
         )

@@ -13,7 +13,7 @@ from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
-from rfnb.core.tensor_text import no_dim, shape_of
+from rfnb.core.tensor_text import no_dim
 from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops import math
 from rfnb.ops.defaults import device_of_new
@@ -72,7 +72,7 @@ def replace_dim(
     elif not _same_lengths(in_dim, out_dim):
         raise dim_error(
             "replace_dim: the sizes differ.",
-            [("source", shape_of(source)), ("in_dim", dim_and_lengths(in_dim)), ("out_dim", dim_and_lengths(out_dim))],
+            {"source": source, "in_dim": dim_and_lengths(in_dim), "out_dim": dim_and_lengths(out_dim)},
             "A replaced dim keeps its size. By a new dim of the same size:",
             "source, new = rf.replace_dim(source, in_dim=in_dim)",
         )
@@ -192,11 +192,11 @@ def replace_dim_v2(
         if happens and not allowed:
             raise dim_error(
                 f"replace_dim_v2: this would {what} the dim.",
-                [
-                    ("source", shape_of(source)),
-                    ("in_dim", dim_and_lengths(in_dim)),
-                    ("out_dim", dim_and_lengths(out_dim)),
-                ],
+                {
+                    "source": source,
+                    "in_dim": dim_and_lengths(in_dim),
+                    "out_dim": dim_and_lengths(out_dim),
+                },
                 f"Sizes differ, and allow_{what} is False.",
                 f"rf.replace_dim_v2(..., allow_{what}=True)",
             )

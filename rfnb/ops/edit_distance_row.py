@@ -149,7 +149,7 @@ def optimal_completions(
     if labels is None:
         raise dim_error(
             f"{what}: b is not sparse.",
-            [("b", shape_of(b))],
+            {"b": b},
             "The candidates are all labels of its sparse_dim.",
             "b = rf.set_sparse_dim(b, labels)",
         )
@@ -159,11 +159,11 @@ def optimal_completions(
     if out_dim.extent != size:
         raise dim_error(
             f"{what}: out_dim has another size than the labels.",
-            [
-                ("b", f"{shape_of(b)} over {labels.short_repr()}"),
-                ("blank_idx", blank_idx),
-                ("out_dim", out_dim.short_repr()),
-            ],
+            {
+                "b": f"{shape_of(b)} over {labels.short_repr()}",
+                "blank_idx": blank_idx,
+                "out_dim": out_dim,
+            },
             f"Labels and blank are {size} candidates.",
             f"rf.{what}(..., out_dim=Dim({size}, name=...))",
         )

@@ -10,7 +10,6 @@ from rfnb.core.errors import dim_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.core.type_errors import not_a_tensor
 
 
@@ -29,7 +28,7 @@ def expand_dim(source: Tensor, dim: Dim, *extra: Never, **unknown: Never) -> Ten
     if dim in source.dims:
         raise dim_error(
             "expand_dim: source already has the dim.",
-            [("source", shape_of(source)), ("dim", dim.short_repr())],
+            {"source": source, "dim": dim},
             "A dim occurs once. To repeat the values over another one, make it:",
             'rf.expand_dim(source, dim=rf.Dim(3, name="..."))',
         )
@@ -68,7 +67,7 @@ def squeeze(source: Tensor, axis: Dim, *extra: Never, **unknown: Never) -> Tenso
     if axis.size != 1:
         raise dim_error(
             "squeeze: the axis is not of size 1.",
-            [("source", shape_of(source)), ("axis", axis.short_repr())],
+            {"source": source, "axis": axis},
             "Only an axis of one entry can be removed without losing values.",
             f"rf.gather(x, indices=0, axis={axis.name})",
         )

@@ -65,7 +65,7 @@ def gather(
             need_tensors("gather", source)
             raise dim_error(
                 "gather: which axis?",
-                [("source", shape_of(source)), ("indices", shape_of(indices))],
+                {"source": source, "indices": indices},
                 "The indices have no sparse_dim, so name the axis:",
                 "rf.gather(x, indices=i, axis=...)",
             )
@@ -110,7 +110,7 @@ def _gather_one(source: Tensor, index: Any, axis: Dim | None, clip_to_valid: boo
     if isinstance(index, float):
         raise type_error(
             "gather: the index is a float.",
-            [("source", shape_of(source)), ("index", index)],
+            {"source": source, "index": index},
             "Indices are integers.",
             f"rf.gather(source, indices={int(index)}, axis=...)",
         )
@@ -181,7 +181,7 @@ def _past_the_end(source: Tensor, index: int, axis: Dim, shortest: int | None = 
         lines.append(f"rf.gather(source, indices={last}, axis={name})    # the last of each sequence")
     return index_error(
         f"gather: there is no index {index} of {axis.short_repr()}.",
-        [("source", shape_of(source)), ("axis", axis.short_repr()), ("allowed", allowed)],
+        {"source": source, "axis": axis, "allowed": allowed},
         f"Indices count from 0, or as -1, -2, ... from the end{longest}:",
         "\n".join(lines) or None,
     )

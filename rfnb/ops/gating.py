@@ -9,7 +9,6 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops import math
 from rfnb.ops.concat import split
 from rfnb.ops.operands import need_tensors
@@ -46,7 +45,7 @@ def gating(
     if axis is None:
         raise dim_error(
             "gating: which dim?",
-            [("x", shape_of(x))],
+            {"x": x},
             "It has no feature_dim, so name the dim to halve:",
             "rf.gating(x, axis=...)",
         )
@@ -54,7 +53,7 @@ def gating(
     if axis.size is None or axis.size % 2:
         raise dim_error(
             "gating: the dim has no halves.",
-            [("x", shape_of(x)), ("axis", axis.short_repr())],
+            {"x": x, "axis": axis},
             "Its size is static and even.",
             "rf.Linear(in_dim, 2 * out_dim)",
         )

@@ -12,7 +12,6 @@ from rfnb.core.errors import dim_error, index_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.gradient import shifted_gradient
 from rfnb.ops.math import combine_bc
@@ -53,7 +52,7 @@ def label_smoothed_log_prob_gradient(
     if axis is None:
         raise dim_error(
             "label_smoothed_log_prob_gradient: over which dim?",
-            [("log_prob", shape_of(log_prob))],
+            {"log_prob": log_prob},
             "It has no feature_dim, so name the labels:",
             "rf.label_smoothed_log_prob_gradient(..., axis=...)",
         )
@@ -63,7 +62,7 @@ def label_smoothed_log_prob_gradient(
         if not -axis.extent <= label < axis.extent:
             raise index_error(
                 f"label_smoothed_log_prob_gradient: no label {label} to exclude.",
-                [("axis", axis.short_repr())],
+                {"axis": axis},
                 "The excluded labels are indices into the axis.",
             )
         excluded[label] = True

@@ -65,7 +65,7 @@ def cross_entropy(
     if label_smoothing and not 0 <= label_smoothing <= 1:
         raise value_error(
             "cross_entropy: label_smoothing is no share.",
-            [("label_smoothing", label_smoothing)],
+            {"label_smoothing": label_smoothing},
             "It is the share of the target's mass that goes to all classes, from 0 to 1:",
             "rf.cross_entropy(..., label_smoothing=0.1)",
         )
@@ -95,11 +95,11 @@ def cross_entropy(
         labels = labels_of((*estimated.dims, *target.dims))
         raise dim_error(
             "cross_entropy: estimated and target have different dims beside the classes.",
-            [
-                ("estimated", dims_text(estimated.dims, labels)),
-                ("target", dims_text(target.dims, labels)),
-                ("axis", labels[axis]),
-            ],
+            {
+                "estimated": dims_text(estimated.dims, labels),
+                "target": dims_text(target.dims, labels),
+                "axis": labels[axis],
+            },
             "Each frame has one target. If two dims are the same axis, replace one first:",
             _same_axis_code(estimated, target, rest),
         )
@@ -138,11 +138,11 @@ def _check_labels(estimated: Tensor, target: Tensor, axis: Dim) -> None:
     if axis in target.dims and target.dtype.startswith(("int", "uint")):
         raise dim_error(
             "cross_entropy: the axis is a dim of labels.",
-            [
-                ("estimated", shape_of(estimated)),
-                ("target", f"{shape_of(target)} {target.dtype}"),
-                ("axis", axis.short_repr()),
-            ],
+            {
+                "estimated": estimated,
+                "target": f"{shape_of(target)} {target.dtype}",
+                "axis": axis,
+            },
             "The axis is that of the classes, which estimated has and labels do not:",
             "\n".join(
                 f"axis=estimated.dims[{place}]    # {dim.short_repr()}"
@@ -154,14 +154,14 @@ def _check_labels(estimated: Tensor, target: Tensor, axis: Dim) -> None:
     if axis.extent == 0:
         raise dim_error(
             "cross_entropy: there are no classes.",
-            [("target", shape_of(target)), ("axis", axis.short_repr())],
+            {"target": target, "axis": axis},
             "Each target is one of the classes.",
             'vocab = Dim(10, name="vocab")',
         )
     if labels_dim is not None and labels_dim is not axis and labels_dim.extent > axis.extent:
         raise dim_error(
             "cross_entropy: the targets may not be indices into the classes.",
-            [("target", f"{shape_of(target)} over {labels_dim.short_repr()}"), ("axis", axis.short_repr())],
+            {"target": f"{shape_of(target)} over {labels_dim.short_repr()}", "axis": axis},
             "There are more labels than classes. If the targets are indices into the classes, say so:",
             f"target = rf.set_sparse_dim(target, {axis.name if axis.name.isidentifier() else '...'})",
         )
@@ -241,7 +241,7 @@ def label_smoothing(prob: Tensor, smoothing: float, *extra: Never, axis: Dim | N
     if axis is None:
         raise dim_error(
             "label_smoothing: over which dim?",
-            [("prob", shape_of(prob))],
+            {"prob": prob},
             "It has neither a sparse_dim nor a feature_dim, so name the classes:",
             "rf.label_smoothing(prob, 0.1, axis=...)",
         )

@@ -116,7 +116,7 @@ def _check_mask(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
     if mask.dtype != "bool":
         raise type_error(
             f"{what}: the mask is not bool.",
-            [("mask", f"{shape_of(mask)} {mask.dtype}")],
+            {"mask": f"{shape_of(mask)} {mask.dtype}"},
             "True selects an entry.",
             "mask = x > 0",
         )
@@ -124,7 +124,7 @@ def _check_mask(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
     if missing or not dims:
         raise dim_error(
             f"{what}: the mask needs the dims that are packed.",
-            [("mask", shape_of(mask)), ("dims", dims_text(dims))],
+            {"mask": mask, "dims": dims_text(dims)},
             "The packed dims are some or all of those of the mask.",
             f"mask = rf.expand_dim(mask, {missing[0].name})" if missing else None,
         )
@@ -142,7 +142,7 @@ def _check_frames(source: Tensor, backup: Tensor, in_dim: Dim, dims: tuple[Dim, 
         return
     raise dim_error(
         "masked_scatter: source and backup have different ragged dims.",
-        [*operand_rows(operands), ("in_dim", in_dim.short_repr())],
+        [*operand_rows(operands), ("in_dim", in_dim)],
         f"{ours[0].name} and {theirs[0].name} would make an outer product. Where the two have frames of their own, the dim that "
         "stands for\nboth has the lengths of source or of backup for each sequence:",
         f"rf.masked_scatter_nested((source, {ours[0].name}), (backup, {theirs[0].name}), mask=..., dims=[...], ...)",
@@ -180,7 +180,7 @@ def pack_padded(
     if enforce_sorted:
         raise value_error(
             "pack_padded: enforce_sorted.",
-            [("source", shape_of(source)), ("dims", dims_text(tuple(dims)))],
+            {"source": source, "dims": dims_text(tuple(dims))},
             "Frames are packed in the order of the dims, whatever their lengths are.",
             "rf.pack_padded(source, dims=[...])",
         )

@@ -249,7 +249,7 @@ def _kind(kind: str, kinds: Sequence[str], what: str) -> str:
     name = kind_of(kind)
     if name not in kinds:
         raise value_error(
-            f'{what}: unknown kind "{kind}".', [("known", ", ".join(kinds))], "A kind is a word or a symbol."
+            f'{what}: unknown kind "{kind}".', {"known": ", ".join(kinds)}, "A kind is a word or a symbol."
         )
     return name
 

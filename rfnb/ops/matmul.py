@@ -77,7 +77,7 @@ def _other_dtype(a: Tensor, b: Tensor) -> TypeError | None:
         return None
     return type_error(
         "matmul: the operands have different dtypes.",
-        [("a", f"{shape_of(a)} {a.dtype}"), ("b", f"{shape_of(b)} {b.dtype}")],
+        {"a": f"{shape_of(a)} {a.dtype}", "b": f"{shape_of(b)} {b.dtype}"},
         "A product-sum is computed in one dtype. Choose it:",
         "rf.matmul(a, rf.cast(b, a.dtype), reduce=...)",
     )

@@ -58,7 +58,7 @@ def mel_filterbank(
     if x.dtype.startswith("complex"):
         raise type_error(
             "mel_filterbank: x is complex.",
-            [("x", f"{shape_of(x)} {x.dtype}")],
+            {"x": f"{shape_of(x)} {x.dtype}"},
             "Triangles are over the power or magnitude of frequencies.",
             "x = rf.square(rf.abs(x))",
         )
@@ -67,7 +67,7 @@ def mel_filterbank(
     if in_dim.extent != fft_length // 2 + 1:
         raise dim_error(
             "mel_filterbank: in_dim has another number of frequencies.",
-            [("x", shape_of(x)), ("in_dim", in_dim.short_repr()), ("fft_length", fft_length)],
+            {"x": x, "in_dim": in_dim, "fft_length": fft_length},
             f"A transform of {fft_length} samples has {fft_length // 2 + 1} frequencies.",
             "fft_length=None",
         )
@@ -75,7 +75,7 @@ def mel_filterbank(
     if not f_min < f_max:
         raise value_error(
             "mel_filterbank: no frequencies between the bounds.",
-            [("f_min", f_min), ("f_max", f_max)],
+            {"f_min": f_min, "f_max": f_max},
             "f_min is below f_max, both in Hz.",
             "f_min=None, f_max=None",
         )

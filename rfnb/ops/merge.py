@@ -14,7 +14,6 @@ from rfnb.core.plan_parts import Shape
 from rfnb.core.size_queries import asked
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique
-from rfnb.core.tensor_text import shape_of
 from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.expand import expand_dim
@@ -109,7 +108,7 @@ def split_dims(
         need_tensors("split_dims", source)
         raise not_implemented_error(
             "split_dims: padding to a multiple of the sizes.",
-            [("source", shape_of(source)), ("axis", axis.short_repr()), ("pad_value", pad_value)],
+            {"source": source, "axis": axis, "pad_value": pad_value},
             "It splits an axis as it is. Pad it first:",
             "source, (axis,) = rf.pad(source, axes=[axis], padding=[(0, missing)], value=pad_value)",
         )
@@ -137,11 +136,11 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
     elif unknown or known != axis.extent:
         raise dim_error(
             "split_dims: the sizes do not multiply to the size of the axis.",
-            [
-                ("source", shape_of(source)),
-                ("axis", axis.short_repr()),
-                ("dims", " * ".join(d.short_repr() for d in dims)),
-            ],
+            {
+                "source": source,
+                "axis": axis,
+                "dims": " * ".join(d.short_repr() for d in dims),
+            },
             "A split keeps the number of entries. Make the first dim as long as the others require, and pad the axis to that:",
             _fitting_split(axis, dims, unknown),
         )
@@ -154,7 +153,7 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
         raise dim_error(
             "split_dims: the sizes do not multiply to the lengths of the axis.",
             [
-                ("source", shape_of(source)),
+                ("source", source),
                 ("axis", dim_and_lengths(axis)),
                 *((f"dim {place}", dim_and_lengths(dim)) for place, dim in enumerate(dims)),
             ],

@@ -10,7 +10,6 @@ from rfnb.core.fill_values import plain_number
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.const import convert_to_tensor
 from rfnb.ops.defaults import get_default_float_dtype
@@ -54,7 +53,7 @@ def sparse_to_dense(
     if axis is None:
         raise dim_error(
             "sparse_to_dense: into which dim?",
-            [("labels", shape_of(labels))],
+            {"labels": labels},
             "The labels have no sparse_dim.",
             "rf.set_sparse_dim(labels, vocab)",
         )

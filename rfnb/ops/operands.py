@@ -23,7 +23,7 @@ def need_values(kind: str, *tensors: Tensor) -> None:
             raise not_a_tensor(kind, tensor)
         if tensor._raw is None:
             raise value_error(
-                f"{kind}: a template has no values.", [("tensor", repr(tensor))], "Assign x.raw_tensor first."
+                f"{kind}: a template has no values.", {"tensor": repr(tensor)}, "Assign x.raw_tensor first."
             )
 
 

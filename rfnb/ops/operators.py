@@ -30,7 +30,7 @@ def _invert(self: Tensor) -> Tensor:
     if self.dtype != "bool":
         raise type_error(
             f"~ of {self.dtype}.",
-            [("tensor", f"{shape_of(self)} {self.dtype}")],
+            {"tensor": f"{shape_of(self)} {self.dtype}"},
             "Only bools can be inverted. Say when a value counts as True:",
             "~(x != 0)    # or x == 0",
         )

@@ -10,7 +10,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.size_queries import asked
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import dims_text
 
 
 def define_size(dim: Dim, size: int | Dim) -> None:
@@ -70,7 +70,7 @@ def check_movable(what: str, tensor: Tensor, axis: Dim) -> None:
         if axis in dim.length_dims:
             raise dim_error(
                 f"{what}: the lengths of {dim.short_repr()} are over {axis.short_repr()}.",
-                [("tensor", shape_of(tensor)), ("axis", axis.short_repr()), ("lengths", dims_text(dim.length_dims))],
+                {"tensor": tensor, "axis": axis, "lengths": dims_text(dim.length_dims)},
                 "Frames that move would lose their lengths. Work on a copy of the axis with its own lengths, or "
                 f"without {dim.name}.",
             )

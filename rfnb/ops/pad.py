@@ -126,7 +126,7 @@ def _plan(
     if isinstance(left, Dim) and left.need_masking():
         raise dim_error(
             "pad: a different number of frames on the left of each sequence.",
-            [("source", shape_of(source)), ("axis", axis.short_repr()), ("left", left.short_repr())],
+            {"source": source, "axis": axis, "left": left},
             "Padding on the left has one size for all sequences. To put other frames before each of them, concatenate:",
             "rf.concat((frames, frames_dim), (source, axis))",
         )
@@ -171,7 +171,7 @@ def _repeat_frames(
     if axis.need_masking() or any(isinstance(width, Dim) and width.need_masking() for width in (left, right)):
         raise dim_error(
             f'pad: mode "{mode}" of a ragged axis.',
-            [("source", shape_of(source)), ("axis", axis.short_repr())],
+            {"source": source, "axis": axis},
             "Frames of the sequence itself are repeated only where all sequences have the same length.",
             'rf.pad(..., mode="constant")',
         )

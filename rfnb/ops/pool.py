@@ -13,7 +13,7 @@ from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops.amp import HALF, in_float32
 from rfnb.ops.conv_dims import IntOrDim, Padding, Window, make_windows, settle_out_dims
 from rfnb.ops.conv_filter import hashable
@@ -83,7 +83,7 @@ def _plan(source: Tensor, key: tuple[Any, ...]) -> tuple[Any, Dims, Dims]:
     if nd is not None and nd != len(spatial):
         raise dim_error(
             f"pool{nd}d: {nd} spatial dims are needed.",
-            [("source", shape_of(source)), ("in_spatial_dims", dims_text(spatial))],
+            {"source": source, "in_spatial_dims": dims_text(spatial)},
             "The number is that of the dims along which the window moves.",
         )
     check_spatial("pool", source, spatial)

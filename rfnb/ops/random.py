@@ -76,7 +76,7 @@ def random(
     if wrong:
         raise value_error(
             f'random: "{distribution}" has no {wrong[0]}.',
-            [("parameters", ", ".join(_PARAMETERS[distribution]))],
+            {"parameters": ", ".join(_PARAMETERS[distribution])},
             "Each distribution has its own parameters.",
         )
     options: dict[str, Any] = {
@@ -87,7 +87,7 @@ def random(
             if minval is not None or maxval is not None:
                 raise value_error(
                     "random: bound and minval or maxval.",
-                    [("bound", _text(bound)), ("minval", _text(minval)), ("maxval", _text(maxval))],
+                    {"bound": _text(bound), "minval": _text(minval), "maxval": _text(maxval)},
                     "The bound determines both: from -bound to bound.",
                 )
             minval, maxval = -bound, bound
@@ -126,7 +126,7 @@ def random_uniform(
     if minval > maxval or (whole and minval >= maxval and draw.size):
         raise value_error(
             "random_uniform: there is nothing between the bounds.",
-            [("minval", minval), ("maxval", maxval)],
+            {"minval": minval, "maxval": maxval},
             "Numbers are at least minval and below maxval.",
         )
     return draw.finish(draw("uniform", minval, maxval))
@@ -186,7 +186,7 @@ def random_truncated_normal(
     if low > high:
         raise value_error(
             f"{what}: there is nothing between the bounds.",
-            [("minval", low), ("maxval", high)],
+            {"minval": low, "maxval": high},
             "Numbers are at least minval and at most maxval.",
         )
     standard = [(value - mean) / stddev if stddev else sign * numbers.inf for value, sign in ((low, -1), (high, 1))]
@@ -234,7 +234,7 @@ class _Draw:
         if not set(value.dims) <= set(self.dims):
             raise dim_error(
                 f"{self.what}: a parameter has other dims.",
-                [("dims", dims_text(self.dims)), ("parameter", shape_of(value))],
+                {"dims": dims_text(self.dims), "parameter": value},
                 "A parameter has some of the dims of the result.",
             )
         return cast(stop_gradient(value), dtype)
@@ -254,7 +254,7 @@ class _Draw:
         if not is_float_dtype(self.dtype):
             raise type_error(
                 f"{self.what}: numbers of this distribution are floats.",
-                [("dtype", self.dtype)],
+                {"dtype": self.dtype},
                 "Integers come from the uniform distribution.",
                 f'rf.random_uniform(..., dtype="{self.dtype}")',
             )
@@ -263,20 +263,20 @@ class _Draw:
         if set(out.dims) != set(self.dims):
             raise dim_error(
                 f"{self.what}: out has other dims.",
-                [("dims", dims_text(self.dims)), ("out", shape_of(out))],
+                {"dims": dims_text(self.dims), "out": out},
                 "The numbers are written to out, which has the same dims, in any order.",
             )
         if out.dtype != self.dtype:
             raise type_error(
                 f"{self.what}: out has another dtype.",
-                [("dtype", self.dtype), ("out", out.dtype)],
+                {"dtype": self.dtype, "out": out.dtype},
                 "The dtype is that of out. Leave it out.",
             )
 
 
 def _check_stddev(what: str, stddev: Any) -> None:
     if stddev < 0:
-        raise value_error(f"{what}: a negative standard deviation.", [("stddev", stddev)], "It is 0 or more.")
+        raise value_error(f"{what}: a negative standard deviation.", {"stddev": stddev}, "It is 0 or more.")
 
 
 def _scalar(value: Any) -> Any:

@@ -11,7 +11,7 @@ from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim, check_unique
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops.cast import cast
 from rfnb.ops.math import clip_by_value, log
 from rfnb.ops.operands import need_tensors
@@ -83,14 +83,14 @@ def random_choice_with_replacement(
     if not set(batch) <= set(dims) or axis in dims:
         raise dim_error(
             f"{what}: dims are not those of the result.",
-            [("dims", dims_text(dims)), ("probs", shape_of(probs)), ("axis", axis.short_repr())],
+            {"dims": dims_text(dims), "probs": probs, "axis": axis},
             "The result has all dims of probs but the axis, which it is sparse over, and any further ones.",
             f"dims={dims_text((*batch, *(dim for dim in dims if dim not in batch and dim is not axis)))}",
         )
     if axis.extent == 0 and volume(dims):
         raise dim_error(
             f"{what}: nothing to choose from.",
-            [("probs", shape_of(probs)), ("axis", axis.short_repr())],
+            {"probs": probs, "axis": axis},
             "The axis has one entry or more.",
         )
     own = tuple(dim for dim in dims if dim not in batch)

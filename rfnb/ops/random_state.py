@@ -95,7 +95,7 @@ def put_back(state: dict[str, bytes]) -> None:
         backend.set_random_state({name: each for name, each in before.items() if name != _STATIC})
         raise value_error(
             "set_random_state: this is no state of the generators.",
-            [("fails", f"{type(error).__name__}: {error}".splitlines()[0][:200]), ("backend", backend.name)],
+            {"fails": f"{type(error).__name__}: {error}".splitlines()[0][:200], "backend": backend.name},
             "A state is a result of get_random_state for the same backend: bytes by the name of a device. Nothing was set.",
             "state = rf.get_random_state()",
         ) from error
@@ -131,14 +131,14 @@ def generator_for(
     if algorithm is not None:
         raise value_error(
             f'{what}: algorithm "{algorithm}".',
-            [("backend", backend.name), ("algorithm", algorithm)],
+            {"backend": backend.name, "algorithm": algorithm},
             "The algorithm is that of the backend's generator and cannot be chosen. Leave it out.",
         )
     if explicit_state is None:
         if auto_update_state:
             raise value_error(
                 f"{what}: auto_update_state without a state.",
-                [("explicit_state", None)],
+                {"explicit_state": None},
                 "Only a given state can be updated.",
                 f"rf.{what}(..., explicit_state=state, auto_update_state=True)",
             )
@@ -148,13 +148,13 @@ def generator_for(
     if seed is not None or static:
         raise value_error(
             f"{what}: a state and a seed.",
-            [("explicit_state", shape_of(explicit_state)), ("seed", seed), ("static", static)],
+            {"explicit_state": explicit_state, "seed": seed, "static": static},
             "A state determines all following numbers. Leave out the seed (and static).",
         )
     if explicit_state.dtype != "uint8" or len(explicit_state.dims) != 1:
         raise type_error(
             f"{what}: explicit_state is no state of a generator.",
-            [("explicit_state", f"{shape_of(explicit_state)} {explicit_state.dtype}")],
+            {"explicit_state": f"{shape_of(explicit_state)} {explicit_state.dtype}"},
             "It is uint8 over one dim: bytes of `get_random_state`.",
             'state = np.frombuffer(bytearray(rf.get_random_state()["cpu"]), np.uint8)\n'
             "state = rf.convert_to_tensor(state, dims=[Dim(len(state))])",

@@ -57,7 +57,7 @@ def range_over_merged_dims(
     if not dims:
         raise value_error(
             "range_over_merged_dims: no dims.",
-            [("dims", "none")],
+            {"dims": "none"},
             "An index needs at least one dim.",
             "rf.range_over_merged_dims([a, b])",
         )

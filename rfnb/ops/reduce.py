@@ -81,7 +81,7 @@ def refuse_distributed(what: str, source: Tensor) -> None:
     """Raise the NotImplementedError for a reduction over several processes."""
     raise not_implemented_error(
         f"{what}: over all processes of a distributed training.",
-        [("source", shape_of(source)), ("distributed", True)],
+        {"source": source, "distributed": True},
         "The frames are those of this process. Add the results of all processes:",
         "torch.distributed.all_reduce(total.raw_tensor)",
     )
@@ -139,7 +139,7 @@ def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask
     if mode.startswith("arg") and len(axes) != 1:
         raise dim_error(
             f"reduce_{mode}: one axis at a time.",
-            [("source", shape_of(source)), ("axis", dims_text(axes))],
+            {"source": source, "axis": dims_text(axes)},
             "An index is into one dim; merge the dims first:",
             f"source, axis = rf.merge_dims(source, dims=[{', '.join(dim.name for dim in axes)}])",
         )
@@ -307,7 +307,7 @@ def reduce_out(
     if feature is None:
         raise dim_error(
             "reduce_out: source has no feature_dim.",
-            [("source", shape_of(source))],
+            {"source": source},
             "It reduces the features. Mark them:",
             "source.feature_dim = ...",
         )
@@ -374,7 +374,7 @@ def top_k(
         if k > total:
             raise dim_error(
                 f"top_k: k={k} of only {total} entries.",
-                [("source", shape_of(source)), ("axis", ", ".join(dim.short_repr() for dim in axes))],
+                {"source": source, "axis": ", ".join(dim.short_repr() for dim in axes)},
                 "There are not that many entries.",
                 f"rf.top_k(source, k={total}, axis={axes[0].name if len(axes) == 1 else [dim.name for dim in axes]})",
             ) from None

@@ -12,7 +12,6 @@ from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import full
 from rfnb.ops.expand import expand_dims
 from rfnb.ops.gather import gather
@@ -57,7 +56,7 @@ def repeat(
     if (counts < 0).any():
         raise value_error(
             "repeat: a negative count.",
-            [("repeats", shape_of(repeats))],
+            {"repeats": repeats},
             "A frame is repeated 0 times or more.",
             "rf.maximum(repeats, 0)",
         )

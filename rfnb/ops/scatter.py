@@ -16,7 +16,7 @@ from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_unique, dims_of
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops import math
 from rfnb.ops.amp import narrowed, widened
 from rfnb.ops.cast import cast
@@ -177,7 +177,7 @@ def _out_dim(what: str, source: Tensor, indices: Tensor, out_dim: Dim | Sequence
         if len(dims) != 1:
             raise dim_error(
                 f"{what}: an index is into one dim.",
-                [("indices", shape_of(indices)), ("out_dim", dims_text(dims))],
+                {"indices": indices, "out_dim": dims_text(dims)},
                 "Indices into several dims count in the order of the merged one, which is split afterwards:",
                 f"out = rf.{what}(..., out_dim={' * '.join(dim.name for dim in dims)})\n"
                 f"rf.split_dims(out, axis=..., dims=[{', '.join(dim.name for dim in dims)}])",
@@ -187,7 +187,7 @@ def _out_dim(what: str, source: Tensor, indices: Tensor, out_dim: Dim | Sequence
     if out_dim is None:
         raise dim_error(
             f"{what}: into which dim?",
-            [("indices", shape_of(indices))],
+            {"indices": indices},
             "The indices have no sparse_dim, so name the dim:",
             f"rf.{what}(..., out_dim=...)",
         )
@@ -238,7 +238,7 @@ def _argmax(source: Tensor, indices: Tensor, indices_dim: Any, out_dim: Dim, inv
     if len(dims_of("scatter", indices_dim)) != 1:
         raise dim_error(
             "scatter_argmax: one dim at a time.",
-            [("source", shape_of(source)), ("indices", shape_of(indices))],
+            {"source": source, "indices": indices},
             "An index is into one dim.",
             "rf.merge_dims(...)",
         )
@@ -282,7 +282,7 @@ def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out
         if dim not in source.dims and dim not in indices.dims:
             raise dim_error(
                 f"scatter: no dim {dim.short_repr()}.",
-                [("source", shape_of(source)), ("indices", shape_of(indices))],
+                {"source": source, "indices": indices},
                 "The scattered dim is in source, in indices, or in both.",
             )
     check_integers("scatter", "indices", indices, ("source", source))

@@ -125,7 +125,7 @@ def _check_enough(axis: Dim, start: int, size: Dim) -> None:
         return
     raise dim_error(
         "slice: size has frames that axis lacks.",
-        [("axis", dim_and_lengths(axis)), ("start", start), ("size", dim_and_lengths(size))],
+        {"axis": dim_and_lengths(axis), "start": start, "size": dim_and_lengths(size)},
         "Each sequence has as many frames from start on.",
         f'size = Dim(rf.minimum({size.name}.get_size_tensor(), rest), name="{size.name}")',
     )
@@ -186,7 +186,7 @@ def _per_entry(source: Tensor, axis: Dim, start: Any, end: Any, size: Any, out_d
     if out_dim in source.dims:
         raise dim_error(
             "slice: out_dim is a dim of source already.",
-            [("source", shape_of(source)), ("out_dim", out_dim.short_repr())],
+            {"source": source, "out_dim": out_dim},
             "The selected frames need a dim of their own.",
             f'size = Dim({out_dim.extent}, name="{out_dim.name}")',
         )

@@ -67,7 +67,7 @@ def _check_floats(kind: str, a: Tensor, axis: Dim) -> None:
     if not is_float_dtype(a.dtype):
         raise type_error(
             f"{kind}: of {a.dtype}.",
-            [("a", f"{shape_of(a)} {a.dtype}"), ("axis", axis.short_repr())],
+            {"a": f"{shape_of(a)} {a.dtype}", "axis": axis},
             "Probabilities are floats.",
             f'rf.{kind}(rf.cast(a, "float32"), axis=...)',
         )

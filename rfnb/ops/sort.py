@@ -10,7 +10,6 @@ from rfnb.core.errors import dim_error, not_one_of
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.cast import cast
 from rfnb.ops.defaults import is_float_dtype
 from rfnb.ops.expand import expand_dims
@@ -81,7 +80,7 @@ def search_sorted(
     if axis in values.dims:
         raise dim_error(
             "search_sorted: values have the sorted dim.",
-            [("sorted_seq", shape_of(sorted_seq)), ("values", shape_of(values))],
+            {"sorted_seq": sorted_seq, "values": values},
             "Each value is compared with all of axis. Replace its dim first:",
             f"values, _ = rf.replace_dim(values, in_dim={axis.name})",
         )
@@ -112,7 +111,7 @@ def _check_full(what: str, label: str, tensor: Tensor, axis: Dim) -> None:
     if axis.has_padding():
         raise dim_error(
             f"{what}: the axis is ragged.",
-            [(label, shape_of(tensor)), ("axis", axis.short_repr())],
+            [(label, tensor), ("axis", axis)],
             "Sorting would mix the padding with the frames. Give the padding a value that is sorted to the end:",
             f'x, axis = rf.replace_dim(x.copy_masked(float("inf")), in_dim={axis.name}, out_dim=rf.Dim({axis.extent}))',
         )

@@ -91,7 +91,7 @@ def _plan(
     if step < 1 or length < 2 or fft_length < length:
         raise value_error(
             "stft: these sizes make no frames.",
-            [("frame_step", step), ("frame_length", length), ("fft_length", fft_length)],
+            {"frame_step": step, "frame_length": length, "fft_length": fft_length},
             "A frame has 2 samples or more, is not longer than the transform, and starts 1 sample or more after the previous one.",
             "fft_length=None",
         )

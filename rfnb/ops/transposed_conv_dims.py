@@ -127,5 +127,5 @@ def make_expansions(
     for name, values in (("output_padding", more), ("remove_padding", removed)):
         for value in values:
             if value is not None and value < 0:
-                raise value_error(f"{what}: {name} {value}.", [(name, value)], "It is 0 or more.", f"{name}=0")
+                raise value_error(f"{what}: {name} {value}.", {name: value}, "It is 0 or more.", f"{name}=0")
     return tuple(Expansion(*row) for row in zip(windows, more, removed))

@@ -87,7 +87,7 @@ def _left(width: int, left: int | None, right: int | None, padding: str) -> int:
     if left < 0 or (right is not None and left + 1 + right != width):
         raise value_error(
             "window: left and right do not make up the width.",
-            [("left", left), ("right", right), ("width", width)],
+            {"left": left, "right": right, "width": width},
             "The width is left + 1 + right. Give one of them:",
             "rf.window(..., window_left=...)",
         )

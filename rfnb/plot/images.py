@@ -297,7 +297,7 @@ def check(fault: str | None, entries: Sequence[Any] | None, where: str, what: st
     if fault or not entries:
         raise value_error(
             f"plot.{where}: there is nothing to draw.",
-            [("given", fault or f"no {what}")],
+            {"given": fault or f"no {what}"},
             "A plot shows one array.",
             f"rf.viz.{where}(...)",
         )

@@ -73,7 +73,7 @@ class CarriedByFor:
             file, line = frame.f_code.co_filename, self._names.carried[name]
             text = message(
                 f'Loop "{self._loop_name}": {name}, assigned in {os.path.basename(file)}:{line}, is carried by Python.',
-                [("before", _text(old)), ("after step 0", _text(new))],
+                {"before": _text(old), "after step 0": _text(new)},
                 "It keeps changing after a sequence has ended, and does not follow the hypotheses of a search; `with loop:` refuses it.\n"
                 "A value that a step passes to the next one is a state of the loop:",
                 _fix(name, old),
@@ -213,7 +213,7 @@ class CarriedByWith:
         step, _, what = found.partition(": ")
         return recording_error(
             f'Loop "{self._loop.name}", recorded step: the body acts differently in its next steps.',
-            [(step, what)],
+            {step: what},
             "The body of `with loop:` runs once, so every step would be like the first. Let Python run every step:",
             "for _ in loop:",
         )

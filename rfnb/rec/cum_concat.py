@@ -19,7 +19,6 @@ from rfnb.core.layout import PlanCache
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops import dims as dim_ops
 from rfnb.ops.concat import concat, cum_concat_step
 from rfnb.ops.const import zeros
@@ -149,7 +148,7 @@ def _step(source: Tensor, out_spatial_dim: Dim | None, state: State | None) -> t
     if state is None:
         raise runtime_error(
             "cum_concat: a single step without state.",
-            [("source", shape_of(source))],
+            {"source": source},
             "It appends to the frames of the previous steps, so use it in a loop that carries them:",
             "loop.state.keys = rf.cum_concat_initial_state([batch, feat])\n"
             "for _ in loop:\n"
@@ -159,7 +158,7 @@ def _step(source: Tensor, out_spatial_dim: Dim | None, state: State | None) -> t
     if state.axis not in state.accum.dims:
         raise dim_error(
             "cum_concat: the state is inconsistent.",
-            [("state.accum", shape_of(state.accum)), ("state.axis", state.axis.short_repr())],
+            {"state.accum": state.accum, "state.axis": state.axis},
             "axis is the dim of the frames in accum.",
         )
     both = history_and(state.axis, single_step_dim) if out_spatial_dim is None else out_spatial_dim

@@ -89,14 +89,14 @@ class Loop(NotPicklable, NearNames):
         if axis is not None and not isinstance(axis, Dim):
             raise type_error(
                 f'Loop "{name}": the axis is no Dim.',
-                [("axis", repr(axis) if isinstance(axis, str) else type(axis).__name__)],
+                {"axis": repr(axis) if isinstance(axis, str) else type(axis).__name__},
                 "A loop has no tensor yet in which a name could be looked up; it takes the Dim itself.",
                 "rf.Loop(axis=x.dims[1])",
             )
         if isinstance(max_seq_len, int) and max_seq_len < 0:
             raise value_error(
                 f'Loop "{name}": max_seq_len is below zero.',
-                [("max_seq_len", max_seq_len)],
+                {"max_seq_len": max_seq_len},
                 "It is the largest number of steps, 0 or more.",
                 f"rf.Loop(max_seq_len={-max_seq_len})",
             )
@@ -192,7 +192,7 @@ class Loop(NotPicklable, NearNames):
         if self.given_axis is None:
             raise value_error(
                 f'Loop "{self.name}": unstack without axis.',
-                [("source", shape_of(source))],
+                {"source": source},
                 "A loop that unstacks needs its axis.",
                 "rf.Loop(axis=time)",
             )
@@ -222,7 +222,7 @@ class Loop(NotPicklable, NearNames):
         if self.step.end is not None:
             raise value_error(
                 f'Loop "{self.name}", step {self._index}: end was called twice.',
-                [("first", shape_of(self.step.end[0])), ("now", shape_of(source))],
+                {"first": self.step.end[0], "now": source},
                 "A step has one condition. If either of two ends a sequence:",
                 "loop.end(rf.logical_or(first, second), include_eos=True)",
             )
@@ -231,7 +231,7 @@ class Loop(NotPicklable, NearNames):
         if source.dtype != "bool":
             raise type_error(
                 f'Loop "{self.name}": end needs a bool.',
-                [("cond", f"{shape_of(source)} {source.dtype}")],
+                {"cond": f"{shape_of(source)} {source.dtype}"},
                 "It says for each sequence whether it has ended.",
                 "loop.end(labels == eos, include_eos=True)",
             )
@@ -409,7 +409,7 @@ class Loop(NotPicklable, NearNames):
         if self._phase != "before":
             raise runtime_error(
                 f'Loop "{self.name}" has run already.',
-                [("over", dims_text([self.axis, *self.axis.length_dims]))],
+                {"over": dims_text([self.axis, *self.axis.length_dims])},
                 "A loop runs once. To run it again, make a new one, with its own initial states:",
                 self._again(),
             )
@@ -492,7 +492,7 @@ class Loop(NotPicklable, NearNames):
     def _not_a_frame(self, what: str, source: Tensor) -> DimError:
         return dim_error(
             f'Loop "{self.name}", step {self._index}: {what} of all frames.',
-            [("source", shape_of(source)), ("axis", self.axis.short_repr())],
+            {"source": source, "axis": self.axis},
             "A step works on one frame, and the loop collects those of all steps. Unstack values that have the axis of the loop:",
             f"x_t = loop.unstack(x)      # of each x with {self.axis.name}",
         )
@@ -501,7 +501,7 @@ class Loop(NotPicklable, NearNames):
         limit = 50 if self.max_seq_len is None else self.max_seq_len if isinstance(self.max_seq_len, int) else "limit"
         return value_error(
             f'Loop "{self.name}", step {self._index}: {what}.',
-            [("axis", "None"), ("max_seq_len", self.max_seq_len)],
+            {"axis": "None", "max_seq_len": self.max_seq_len},
             rule,
             f"loop = rf.Loop(max_seq_len={limit})\nfor _ in loop:\n    loop.end(ended, include_eos=True)",
         )
@@ -515,7 +515,7 @@ class Loop(NotPicklable, NearNames):
         }
         return runtime_error(
             f'Loop "{self.name}": {what} is used inside of the loop.',
-            [("loop", repr(self))],
+            {"loop": repr(self)},
             "A step reads and writes its values while it runs"
             + (". This loop is over, and runs once; a new one:" if over else ":"),
             f"{self._again() + chr(10) if over else ''}for _ in loop:\n    {lines.get(what, f'out = loop.{what}(value)')}",

@@ -57,10 +57,10 @@ def check_frames(what: str, axis: Dim | None) -> None:
             frames, outer = (dim.name if dim.name.isidentifier() else "..." for dim in (axis, loop.axis))
             raise dim_error(
                 f"{what}: the lengths of {axis.short_repr()} are over {outer}.",
-                [
-                    ("around", f'Loop "{loop.name}" over {loop.axis.short_repr()}'),
-                    ("lengths", dims_text(axis.length_dims)),
-                ],
+                {
+                    "around": f'Loop "{loop.name}" over {loop.axis.short_repr()}',
+                    "lengths": dims_text(axis.length_dims),
+                },
                 f"A step of the loop around has one frame of {outer}, with frames of its own. Cut them out, in Python steps:",
                 f"x_t, {frames}_t = rf.slice(loop.unstack(x), axis={frames}, size=loop.unstack({frames}.dyn_size_ext))"
                 f'      # loop "{loop.name}"',

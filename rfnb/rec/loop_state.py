@@ -64,7 +64,7 @@ class LoopState(NotPicklable):
         if not isinstance(name, str):
             raise type_error(
                 "loop.state: the name of a state is no text.",
-                [("name", repr(name)), ("value", structure_text(value))],
+                {"name": repr(name), "value": structure_text(value)},
                 "A state is an attribute of loop.state, too:",
                 'loop.state["h"] = value    # or loop.state.h = value',
             )

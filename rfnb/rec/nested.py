@@ -49,7 +49,7 @@ def gather_nested(
     if axis is None:
         raise dim_error(
             "gather_nested: which dim?",
-            [("indices", shape_of(indices))],
+            {"indices": indices},
             "The indices have no sparse_dim, so say what they index into:",
             "rf.set_sparse_dim(indices, beam)",
         )
@@ -122,10 +122,10 @@ def mask_nested(
     if mask_value is None or (not number and not same_structure(s, mask_value)):
         raise value_error(
             "mask_nested: the structures differ.",
-            [
-                ("s", ", ".join(path for path, _ in leaves(s))),
-                ("mask_value", ", ".join(path for path, _ in leaves(mask_value))),
-            ],
+            {
+                "s": ", ".join(path for path, _ in leaves(s)),
+                "mask_value": ", ".join(path for path, _ in leaves(mask_value)),
+            },
             "Each Tensor needs the other one at the same place. A number stands for all:",
             "rf.mask_nested(s, mask=mask, mask_value=0)",
         )
@@ -146,7 +146,7 @@ def mask_nested(
         if lacking and not allow_dim_extension:
             raise dim_error(
                 f"mask_nested: a tensor has no dim {lacking[0].short_repr()}.",
-                [("tensor", shape_of(a)), ("mask", shape_of(mask))],
+                {"tensor": a, "mask": mask},
                 "Masking would give it that dim, and allow_dim_extension is False.",
                 "rf.mask_nested(..., allow_dim_extension=True)",
             )

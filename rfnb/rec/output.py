@@ -23,13 +23,13 @@ class Handle(Tensor):
         if loop.has_ended:
             return value_error(
                 f'Loop "{loop.name}": it was left early, so loop.{what} has no values.',
-                [("value", self.name), ("steps", loop.num_steps)],
+                {"value": self.name, "steps": loop.num_steps},
                 "A loop that is left by break or an error collects nothing. Let it end by itself:",
                 "loop.end(condition, include_eos=True)      # in place of break",
             )
         return value_error(
             f'Loop "{loop.name}", step {loop.num_steps_begun - 1}: what loop.{what} returned is used inside the loop.',
-            [("value", self.name)],
+            {"value": self.name},
             "It has its values once the loop is done. In a step, use the collected value itself:",
             f"out = loop.{what}(y)      # y in the step, out after the loop",
         )

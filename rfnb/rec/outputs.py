@@ -74,7 +74,7 @@ class Outputs(NotPicklable):
     def _other_calls(self, what: str, count: str) -> ValueError:
         return value_error(
             f'Loop "{self._loop_name}", step {self._index}: {what} than in step 0.',
-            [("calls in step 0", str(len(self.all))), (f"calls in step {self._index}", count)],
+            [("calls in step 0", len(self.all)), (f"calls in step {self._index}", count)],
             "Every step collects the same values, in the same order. Call it outside of any `if`, with 0 for unwanted values:",
             "out = loop.stack(rf.where(wanted, value, 0.0))",
         )
@@ -164,7 +164,7 @@ class Outputs(NotPicklable):
         if set(before.dims) - set(value.dims) - set(active.dims) or before.dtype != value.dtype:
             raise dim_error(
                 f'Loop "{self._loop_name}", step {self._index}: a last value changed its dims or dtype.',
-                [("before", f"{shape_of(before)} {before.dtype}"), ("now", f"{shape_of(value)} {value.dtype}")],
+                {"before": f"{shape_of(before)} {before.dtype}", "now": f"{shape_of(value)} {value.dtype}"},
                 "Each sequence keeps the value of its own last step, so it has the same dims and dtype in every step.",
             )
 

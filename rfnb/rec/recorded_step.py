@@ -182,7 +182,7 @@ class RecordedStep(StepAround):
         if recorder.owns(source):
             raise recording_error(
                 f'Loop "{self.recording.name}", recorded step: unstack of a tensor that was made in the step.',
-                [("source", repr(source))],
+                {"source": repr(source)},
                 "The frames of a loop are those of a tensor from before it.",
             )
         out = recorder.new(self._own(recorder.aside(self.inner.frame, source)))

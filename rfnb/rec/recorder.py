@@ -321,7 +321,7 @@ class Recorder(NotPicklable):
         if foreign:
             raise recording_error(
                 f'Loop "{self.loop_name}", recorded step: {place_text(node.place)} gets a plain value from {node.name}.',
-                [("value", f"a {type(foreign[0]).__name__}")],
+                {"value": f"a {type(foreign[0]).__name__}"},
                 "The body of `with loop:` runs once, so it would be the value of the first step in all steps.\n"
                 "Keep it a tensor, or let Python run every step:",
                 "for _ in loop:",
@@ -351,7 +351,7 @@ def _done(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _no_effects(loop_name: str, op: Op) -> RecordingError:
     return recording_error(
         f'Loop "{loop_name}", recorded step: {place_text(place_of_user(1))} makes a permanent change.',
-        [("call", op.fn.__qualname__)],
+        {"call": op.fn.__qualname__},
         "The body of `with loop:` runs once, so this would happen in the first step only. Let Python run every step:",
         "for _ in loop:",
     )

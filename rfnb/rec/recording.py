@@ -67,7 +67,7 @@ class Recording(NotPicklable):
             if not _same_leaves(given, before):
                 raise recording_error(
                     f'Loop "{self.name}", recorded step: state "{name}" was changed in place.',
-                    [("before", _paths(before)), ("now", _paths(given))],
+                    {"before": _paths(before), "now": _paths(given)},
                     "The loop only notices assignments. Assign a new value:",
                     f"loop.state.{name} = rf.State(...)",
                 )
@@ -79,7 +79,7 @@ class Recording(NotPicklable):
                 if not isinstance(leaf, (Tensor, Dim)) and leaf != before.get(path):
                     raise recording_error(
                         f'Loop "{self.name}", recorded step: state "{name}" is a plain value that changes.',
-                        [("before", before.get(path)), ("now", leaf)],
+                        {"before": before.get(path), "now": leaf},
                         "The body of `with loop:` runs once, so the other steps would not change it. Make it a tensor:",
                         f"loop.state.{name} = rf.constant({before.get(path)!r}, dims=[])",
                     )
@@ -107,7 +107,7 @@ class Recording(NotPicklable):
         if seen is not None:
             raise recording_error(
                 f'Loop "{self.name}", recorded step: the body reads the dims of a tensor that gets another dim later.',
-                [("tensor", repr(seen)), ("state", ", ".join(names))],
+                {"tensor": repr(seen), "state": ", ".join(names)},
                 "A state gets the dims of the lengths when the first sequence ends. Give its initial value these dims:",
                 f"loop.state.{names[0]} = rf.expand_dims(initial, dims=[...])",
             )

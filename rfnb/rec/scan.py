@@ -107,7 +107,7 @@ def scan(
     if steps.index == 0 and ys is None:
         raise value_error(
             "scan: no step has run.",
-            [("spatial_dim", dim.short_repr()), ("ys", None)],
+            {"spatial_dim": dim, "ys": None},
             "Then the form of the outputs is unknown. Give an example of each:",
             'rf.scan(..., ys=rf.Tensor("y", dims=[...], dtype="float32"))',
         )
@@ -157,7 +157,7 @@ def _both_tensors(a: Any, b: Any) -> bool:
 def _changed_outputs(step: int, before: Any, now: Any) -> ValueError:
     return value_error(
         f"scan, step {step}: the structure of the outputs changed.",
-        [("before", structure_text(before)), ("now", structure_text(now))],
+        {"before": structure_text(before), "now": structure_text(now)},
         "Every step gives the same outputs; None where there is none in any step.",
     )
 
@@ -166,11 +166,11 @@ def _check_arguments(spatial_dim: Dim | None, xs: Any, cond: Any) -> None:
     if (spatial_dim is None) == (cond is None) or (xs is not None and spatial_dim is None):
         raise value_error(
             "scan: how many steps?",
-            [
-                ("spatial_dim", spatial_dim and spatial_dim.short_repr()),
-                ("cond", "given" if cond else None),
-                ("xs", "given" if xs is not None else None),
-            ],
+            {
+                "spatial_dim": spatial_dim and spatial_dim.short_repr(),
+                "cond": "given" if cond else None,
+                "xs": "given" if xs is not None else None,
+            },
             "Either spatial_dim determines it (and xs have that dim), or cond does in each step.",
             "rf.scan(spatial_dim=time, xs=x, initial=..., body=...)",
         )
@@ -307,7 +307,7 @@ class _WhileCond(_GoingOn):
             got = f"{shape_of(answer)} {answer.dtype}" if isinstance(answer, Tensor) else type(answer).__name__
             raise type_error(
                 f"scan, step {self.index}: cond gives no bool Tensor.",
-                [("cond", got)],
+                {"cond": got},
                 "It says for each sequence whether it continues.",
                 "cond=lambda x, state: state.length < limit",
             )

@@ -19,7 +19,6 @@ from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.memo import Memo
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.gather import gather
 from rfnb.rec.device_reads import DeviceReads, Value, host_value
 from rfnb.rec.state_changes import check_same_device
@@ -105,7 +104,7 @@ class Selection(NotPicklable):
         found = [beam for beam in self._beams if beam in value.dims]
         return dim_error(
             "A value from before a choice was combined with one from after it.",
-            [("value", shape_of(value)), ("before", found[0].short_repr()), ("after", found[-1].short_repr())],
+            {"value": value, "before": found[0], "after": found[-1]},
             "Hypothesis 0 after the choice need not continue hypothesis 0 before it.\n"
             "A state that is read after the choice follows it, so assign the value to a state before:",
             "loop.state.x = x\nlabel = rf.choice(...)\nx = loop.state.x",

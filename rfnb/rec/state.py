@@ -25,7 +25,7 @@ class State(dict):
         meant = nearest(name, self) if self else ""
         raise attribute_error(
             f'State has no "{name}".',
-            [("has", ", ".join(map(str, self)) or "nothing")],
+            {"has": ", ".join(map(str, self)) or "nothing"},
             "It has these names:" if meant else "It has what is assigned to it:",
             f"state.{meant}" if meant else f"state.{name} = value",
         )

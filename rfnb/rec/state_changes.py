@@ -28,7 +28,7 @@ def changed_structure(what: str, name: str, before: Any, value: Any) -> ValueErr
         hint = f"\nAssign the unchanged parts as well: {', '.join(missing)}."
     return value_error(
         f"{what} changed its structure.",
-        [("before", structure_text(before)), ("now", structure_text(value))],
+        {"before": structure_text(before), "now": structure_text(value)},
         "A state keeps its structure in every step." + hint,
         fix,
     )
@@ -59,7 +59,7 @@ def changed_leaf(what: str, path: str, old: Tensor, new: Tensor, added: Sequence
         fix = f'loop.state.{path} = rf.cast(initial, "{new.dtype}")'
     return dim_error(
         f"{what} changed its dims or dtype.",
-        [("before", f"{dims_text(old.dims)} {old.dtype}"), ("now", f"{dims_text(new.dims)} {new.dtype}{change}")],
+        {"before": f"{dims_text(old.dims)} {old.dtype}", "now": f"{dims_text(new.dims)} {new.dtype}{change}"},
         "A state keeps its dims and dtype in every step." + hint,
         fix,
     )

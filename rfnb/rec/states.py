@@ -52,7 +52,7 @@ class States(NotPicklable):
         near = difflib.get_close_matches(str(name), self.now, n=1)
         return attribute_error(
             f'Loop "{self.loop_name}" has no state "{name}".',
-            [("has", ", ".join(self.now) or "nothing")],
+            {"has": ", ".join(self.now) or "nothing"},
             "A state has the name that it got before the loop:"
             if near
             else "Give it an initial value before the loop:",
@@ -83,7 +83,7 @@ class States(NotPicklable):
         if name in self.next:
             raise value_error(
                 f'Loop "{self.loop_name}", step {self._index}: state "{name}" was assigned twice.',
-                [("first", structure_text(self.next[name])), ("now", structure_text(value))],
+                {"first": structure_text(self.next[name]), "now": structure_text(value)},
                 "A step assigns a state once. Where it has several parts, keep them in a variable until then:",
                 f"loop.state.{name} = value",
             )

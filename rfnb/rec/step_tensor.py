@@ -69,7 +69,7 @@ class StepTensor(NotPicklable, Tensor):
     def _refused(self, what: str) -> RecordingError:
         return recording_error(
             f'Loop "{self.owner.loop_name}", recorded step: {place_text(place_of_user(1))} {what} of a tensor of the step.',
-            [("tensor", f"{shape_of(self)} {self.dtype}")],
+            {"tensor": f"{shape_of(self)} {self.dtype}"},
             "The body of `with loop:` runs once, so Python would read the value of the first step in all steps.\n"
             "Compute with tensors (rf.where instead of if), or let Python run every step:",
             "for _ in loop:",
@@ -179,7 +179,7 @@ class StepDim(Dim):
         return recording_error(
             f'Loop "{self.__dict__["owner"].loop_name}", recorded step: {place_text(place_of_user(1))} {what} of a dim that'
             " differs from step to step.",
-            [("dim", f'"{self.name}"')],
+            {"dim": f'"{self.name}"'},
             "The body of `with loop:` runs once, so Python would read the size of the first step in all steps.\n"
             "Let Python run every step:",
             "for _ in loop:",

@@ -108,7 +108,7 @@ class TensorArray:
         if self._pushed and not self._items:
             raise value_error(
                 "TensorArray.stack: no entries.",
-                [("pushed", self._pushed), ("template", self.tensor_template)],
+                {"pushed": self._pushed, "template": self.tensor_template},
                 "An array never changes: push_back returns a new, longer one.",
                 "array = array.push_back(tensor)",
             )
@@ -123,7 +123,7 @@ def _warn_of_rest(count: int, axis: Dim) -> None:
     name = axis.name if axis.name.isidentifier() else "axis"
     text = message(
         f"TensorArray.stack: the last {count - axis.extent} of {count} entries are left out.",
-        [("entries", count), ("axis", f"{axis.short_repr()} {axis.lengths.ravel()[:8].tolist()}")],  # type: ignore[union-attr]
+        {"entries": count, "axis": f"{axis.short_repr()} {axis.lengths.ravel()[:8].tolist()}"},  # type: ignore[union-attr]
         "The longest sequence has ended before them. If they belong to it, the lengths are those of another axis; if not, push no more:",
         f"for step in range({name}.extent):    # or a state of a loop over {name}",
     )
@@ -146,6 +146,6 @@ def check_like(what: str, like: Tensor, tensor: Tensor) -> None:
     ):
         raise dim_error(
             f"TensorArray.{what}: not like the template.",
-            [("template", like), ("tensor", tensor)],
+            {"template": repr(like), "tensor": repr(tensor)},
             "All entries have the same dims, kind of dtype and sparse_dim.",
         )

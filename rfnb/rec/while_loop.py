@@ -67,7 +67,7 @@ def check_state(what: str, old: Any, new: Any) -> None:
         ):
             raise dim_error(
                 f'{what}: "{path}" changed.' if path else f"{what}: the state changed.",
-                [("before", _marks(a)), ("after", _marks(b))],
+                {"before": _marks(a), "after": _marks(b)},
                 "A Tensor of the state keeps its dims, kind of dtype, sparse_dim and feature_dim in every step.",
                 _fix(path if path.replace(".", "").isidentifier() else "initial", a, b),
             )
@@ -145,7 +145,7 @@ def truth(what: str, pred: bool | Tensor) -> bool:
     if pred.dims or pred.dtype != "bool":
         raise type_error(
             f"{what}: not one bool.",
-            [("pred", f"{shape_of(pred)} {pred.dtype}")],
+            {"pred": f"{shape_of(pred)} {pred.dtype}"},
             "A branch is taken for all sequences at once. To choose for each of them:",
             "rf.where(pred, a, b)",
         )

@@ -169,7 +169,7 @@ def _labels_of(word: Sequence[int | str] | str, index: Mapping[str, int], what: 
     def wrong(part: Any) -> Exception:
         return value_error(
             f"{what}: a label that is none.",
-            [("word", repr(word)), ("label", repr(part)), ("vocab", ", ".join([*index][:12]) or "not given")],
+            {"word": repr(word), "label": repr(part), "vocab": ", ".join([*index][:12]) or "not given"},
             "Labels are whole numbers from 0, or texts of the vocab.",
             f"rf.{what}([[3, 1, 4]])" if not index else f"rf.{what}([{next(iter(index))!r}], vocab=vocab)",
         )
@@ -178,7 +178,7 @@ def _labels_of(word: Sequence[int | str] | str, index: Mapping[str, int], what: 
         raise wrong(word)
     out = numbers_of(word, index, None, wrong)
     if not out:
-        raise value_error(f"{what}: a word without labels.", [("word", repr(word))], "It has one label at least.")
+        raise value_error(f"{what}: a word without labels.", {"word": repr(word)}, "It has one label at least.")
     return tuple(out)
 
 

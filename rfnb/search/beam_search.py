@@ -214,7 +214,7 @@ def beam_search(
     if isinstance(early_stopping, str) and early_stopping not in RULES:
         raise value_error(
             f'beam_search: early_stopping="{early_stopping}".',
-            [("known", f"True, False, {', '.join(RULES)}")],
+            {"known": f"True, False, {', '.join(RULES)}"},
             "It is one of these.",
             f'early_stopping="{nearest(early_stopping, RULES)}"',
         )
@@ -332,7 +332,7 @@ def _models(fusion: Any) -> Mapping[str, tuple[Step, Any, float]]:
     if not isinstance(fusion, Mapping):
         raise type_error(
             "beam_search: fusion names no models.",
-            [("fusion", type(fusion).__name__)],
+            {"fusion": type(fusion).__name__},
             "Each model has a name, under which its part of the scores is shown.",
             'rf.beam_search(..., fusion={"lm": (lm_step, lm_state, 0.3)})',
         )
@@ -341,14 +341,14 @@ def _models(fusion: Any) -> Mapping[str, tuple[Step, Any, float]]:
             given = ", ".join(type(part).__name__ for part in model) if isinstance(model, (tuple, list)) else ""
             raise type_error(
                 f'beam_search: fusion "{name}" is no step function with state and scale.',
-                [("given", f"({given})" if given else type(model).__name__)],
+                {"given": f"({given})" if given else type(model).__name__},
                 "Without a state it is None.",
                 f'rf.beam_search(..., fusion={{"{name}": (lm_step, None, 0.3)}})',
             )
         if isinstance(model[0], NGramLM):
             raise type_error(
                 f'beam_search: fusion "{name}" is an n-gram model, not its step function.',
-                [("given", model[0])],
+                {"given": model[0]},
                 "Its step function leaves the start label out.",
                 f'rf.beam_search(..., fusion={{"{name}": (lm.step, None, {model[2]})}})',
             )
@@ -379,7 +379,7 @@ def _raw_prefix(prefix: Any, batch: Dim) -> Tensor:
     if prefix.ndim != 2 or len(prefix) != batch.extent or prefix.dtype.kind not in "iu":
         raise shape_error(
             "beam_search: the prefix does not fit the sequences.",
-            [("prefix", f"{prefix.shape} {prefix.dtype}"), ("needs", f"({batch.extent}, time) int64")],
+            {"prefix": f"{prefix.shape} {prefix.dtype}", "needs": f"({batch.extent}, time) int64"},
             "It is the labels that each sequence begins with, -1 where it is free.",
         )
     return convert_to_tensor(prefix, dims=[batch, Dim(prefix.shape[1], name="prefix")])

@@ -23,7 +23,6 @@ from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops import reduce
 from rfnb.ops.random import random_uniform
 from rfnb.ops.where import where
@@ -192,7 +191,7 @@ def _axes(sources: list[Tensor], axis: Any) -> list[Dim]:
     if len(given) != len(sources):
         raise value_error(
             "choice: another number of axes than of sources.",
-            [("sources", len(sources)), ("axes", len(given))],
+            {"sources": len(sources), "axes": len(given)},
             "Each source has its labels.",
         )
     out = []
@@ -277,7 +276,7 @@ def _reference(loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions) ->
     if labels.size and not 0 <= labels.min() <= labels.max() < axis.extent:
         raise value_error(
             f"{place_of(loop)}: a reference label is none.",
-            [("labels", axis.short_repr()), ("found", f"{labels.min()} to {labels.max()}")],
+            {"labels": axis, "found": f"{labels.min()} to {labels.max()}"},
             "Reference labels are counted from 0, also past the end of a sequence.",
         )
     host = labels + np.arange(size) * axis.extent
@@ -299,7 +298,7 @@ def _within(target: Tensor, dims: tuple[Dim, ...], place: str) -> Tensor:
     if not set(target.dims) <= set(dims):
         raise value_error(
             f"{place}: the target does not fit the scores.",
-            [("target", shape_of(target)), ("hypotheses", ", ".join(d.short_repr() for d in dims))],
+            {"target": target, "hypotheses": ", ".join(d.short_repr() for d in dims)},
             "The target of a step is one label for each sequence.",
             "target=loop.unstack(labels)",
         )
@@ -321,7 +320,7 @@ def _gold_mixed(sample: Tensor, target: Tensor | None, probability: float | None
     if probability is not None and (target is None or not 0 <= probability <= 1):
         raise value_error(
             "choice: gold_mixin_prob does not fit.",
-            [("gold_mixin_prob", probability), ("target", None if target is None else shape_of(target))],
+            {"gold_mixin_prob": probability, "target": None if target is None else target},
             "It is the probability, 0 to 1, to take the reference label in place of the sample.",
         )
     if not probability or target is None:

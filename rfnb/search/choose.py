@@ -176,7 +176,7 @@ def check_end_label(end_label: int, axis: Dim, loop: Loop) -> None:
     if not 0 <= end_label < axis.extent:
         raise value_error(
             f"{place_of(loop)}: no such end_label.",
-            [("end_label", end_label), ("labels", axis.short_repr())],
+            {"end_label": end_label, "labels": axis},
             "An ended hypothesis continues through one of the labels.",
             f"rf.choice(scores, end_label={axis.extent - 1}, ...)",
         )
@@ -188,7 +188,7 @@ def _check_size(link: Link, beam_size: int, loop: Loop) -> None:
     if link.beam_size != beam_size:
         raise value_error(
             f"{place_of(loop)}: another beam size.",
-            [("before", link.beam_size), ("now", beam_size)],
+            {"before": link.beam_size, "now": beam_size},
             "A search keeps its number of hypotheses.",
         )
 
@@ -208,7 +208,7 @@ def _custom(
     if not isinstance(total, Tensor) or set(total.dims) != needed:
         raise value_error(
             f"{place_of(loop)}: custom_score_combine gives other dims.",
-            [("scores_in", repr(log_prob)), ("scores_base", repr(base)), ("result", repr(total))],
+            {"scores_in": repr(log_prob), "scores_base": repr(base), "result": repr(total)},
             "It gives the scores of all continuations: the dims of both.",
             "lambda *, scores_in, scores_base, **_: scores_in + scores_base",
         )

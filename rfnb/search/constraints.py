@@ -132,7 +132,7 @@ def _forced(prefix: Tensor, axis: Dim, loop: Loop, like: Tensor) -> Tensor:
     if not isinstance(prefix, Tensor):
         raise type_error(
             "choice: the prefix is no Tensor.",
-            [("prefix", type(prefix).__name__), ("scores", shape_of(like))],
+            {"prefix": type(prefix).__name__, "scores": like},
             "It is the labels that each sequence begins with, -1 where it is free.",
             "prefix = rf.convert_to_tensor(labels, dims=[batch, time])",
         )
@@ -140,7 +140,7 @@ def _forced(prefix: Tensor, axis: Dim, loop: Loop, like: Tensor) -> Tensor:
     if len(times) > 1 or prefix.dtype[:3] != "int":
         raise value_error(
             "choice: the prefix does not fit the scores.",
-            [("prefix", f"{shape_of(prefix)} {prefix.dtype}"), ("scores", shape_of(like))],
+            {"prefix": f"{shape_of(prefix)} {prefix.dtype}", "scores": like},
             "A prefix is labels {batch, time}: dims of the scores, and one of its own over its labels.",
             "rf.choice(scores, prefix=rf.convert_to_tensor(labels, dims=[batch, time]), ...)",
         )
@@ -184,7 +184,7 @@ def _not_these(banned: Sequence[int], axis: Dim, like: Tensor) -> Tensor:
     if labels.size and not (whole and ((labels >= 0) & (labels < axis.extent)).all()):
         raise value_error(
             "choice: a banned label is none.",
-            [("banned", ", ".join(map(str, labels.tolist()))), ("labels", axis.short_repr())],
+            {"banned": ", ".join(map(str, labels.tolist())), "labels": axis},
             "Labels are whole numbers, counted from 0.",
             "banned=[0, 2]",
         )

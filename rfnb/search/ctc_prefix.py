@@ -18,7 +18,6 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.lm.ngram import NGramLM
 from rfnb.ops.cast import cast
 from rfnb.ops.ctc import blank_of
@@ -101,7 +100,7 @@ def ctc_prefix_beam_search(
     if classes is None:
         raise dim_error(
             f"{_WHAT}: which dim of logits has the classes?",
-            [("logits", shape_of(logits))],
+            {"logits": logits},
             "It has no feature_dim, so name the classes:",
             f"rf.{_WHAT}(..., wb_target_dim=...)",
         )
@@ -197,7 +196,7 @@ def _prepared(frames: np.ndarray, lengths: np.ndarray, blank: int, logits: Tenso
         seq, frame = np.argwhere(bad)[0]
         raise value_error(
             f"{_WHAT}: the log probabilities contain NaN or inf.",
-            [("logits", shape_of(logits)), ("first", f"sequence {seq}, frame {frame}")],
+            {"logits": logits, "first": f"sequence {seq}, frame {frame}"},
             "Neither can be ranked. They come from NaN or inf in the logits, or from a frame whose logits are all -inf.\n"
             "Find the first op that makes one, e.g. a log of 0 or a division by 0.",
         )
@@ -222,7 +221,7 @@ def check_alignment_sums(what: str, totals: np.ndarray, num_steps: int, scores: 
     if totals.size and totals.max() > 1e-3 + each * num_steps:
         raise value_error(
             f"{what}: a score above 0.",
-            [("scores", shape_of(scores)), ("logits_normalized", True)],
+            {"scores": scores, "logits_normalized": True},
             "A log probability is 0 at most, and so is that of all alignments together. These are probabilities or logits:",
             f"rf.{what}(rf.log(x), ...)      # of probabilities\nrf.{what}(..., logits_normalized=False)      # of logits",
         )
@@ -246,7 +245,7 @@ def output_labels(what: str, target_dim: Dim | None, classes: Dim, blank: int) -
         return target_dim or classes
     raise dim_error(
         f"{what}: target_dim does not fit the classes.",
-        [("target_dim", target_dim.short_repr()), ("classes", classes.short_repr()), ("blank", blank)],
+        {"target_dim": target_dim, "classes": classes, "blank": blank},
         "It is over the classes, or over the classes without the blank, in the same order.",
         f"rf.{what}(..., target_dim={classes.name})",
     )

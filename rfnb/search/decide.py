@@ -13,7 +13,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of, table_lines
+from rfnb.core.tensor_text import table_lines
 from rfnb.ops import reduce
 from rfnb.ops.cast import cast
 from rfnb.ops.gather import gather
@@ -92,7 +92,7 @@ def split_batch_beam(x: Tensor, *, beam_dim: Dim | None = None) -> Tensor:
     if new.extent != beam.extent:
         raise value_error(
             "split_batch_beam: beam_dim has another size.",
-            [("value", shape_of(x)), ("beam_dim", new.short_repr())],
+            {"value": x, "beam_dim": new},
             "It takes the place of the beam.",
         )
     batch = [dim for dim in search_of(x, "split_batch_beam").batch_dims() if dim in x.dims]
@@ -134,7 +134,7 @@ def _per_label(x: Tensor, scores: Tensor, beam: Dim, ragged: list[Dim]) -> Tenso
     if not ragged and all(dim is beam or dim in scores.dims for dim in x.dims):
         raise value_error(
             "decide: length_normalization without lengths.",
-            [("value", shape_of(x))],
+            {"value": x},
             "x needs a dim with a length for each hypothesis.",
         )
     if not ragged:  # all hypotheses of a sequence have the same length

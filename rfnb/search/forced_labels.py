@@ -46,7 +46,7 @@ def _of_sources(decided: LabelDecision, axes: tuple[Dim, ...]) -> tuple[int | No
         texts = [next(iter(getattr(dim, "vocab", None) or (0,))) for dim in axes]
         raise value_error(
             f"{decided.kind}: a step chooses from {len(axes)} sources.",
-            [("label", repr(label)), ("sources", ", ".join(dim.short_repr() for dim in axes))],
+            {"label": repr(label), "sources": ", ".join(dim.short_repr() for dim in axes)},
             "There is a label of each source, None where it may be any.",
             f"run.at.{decided.kind}(({', '.join(map(repr, texts))}))",
         )
@@ -78,7 +78,7 @@ def check(decided: LabelDecision, batch: Sequence[Dim], beam: Dim | None, ended:
     if host.reshape(seqs, hypotheses)[decided.seq, decided.hypothesis]:
         raise value_error(
             f"{decided.kind}: this hypothesis has ended.",
-            [("seq", decided.seq), ("hypothesis", decided.hypothesis)],
+            {"seq": decided.seq, "hypothesis": decided.hypothesis},
             "An ended hypothesis takes no further label. Choose one that continues, or an earlier step.",
         )
 
@@ -120,7 +120,7 @@ def more_than_go_on(number: int, count: int) -> ValueError:
     """The error for forcing more labels than there are places."""
     return value_error(
         "force: more labels than hypotheses survive.",
-        [("forced", number), ("beam", count)],
+        {"forced": number, "beam": count},
         "What is forced takes a place in the beam each.",
     )
 
@@ -129,7 +129,7 @@ def cannot_come(one: LabelDecision) -> ValueError:
     """The error for a label that is impossible in this step."""
     return value_error(
         "force: this label cannot come here.",
-        [("label", one.label), ("hypothesis", one.hypothesis), ("seq", one.seq)],
+        {"label": one.label, "hypothesis": one.hypothesis, "seq": one.seq},
         "Its probability is 0: the model, or an option of the search, does not allow it.",
     )
 
@@ -152,7 +152,7 @@ def followed(loop: Loop, flat: FlatScores, ranked: Ranking, decisions: Sequence[
 def _has_left(one: LabelDecision) -> ValueError:
     return value_error(
         "force: this hypothesis has left the beam.",
-        [("label", one.label), ("then", ", ".join(map(str, one.then)))],
+        {"label": one.label, "then": ", ".join(map(str, one.then))},
         "It has ended, and takes no further label.",
     )
 

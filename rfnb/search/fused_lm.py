@@ -53,7 +53,7 @@ class FusedLM:
         else:
             raise dim_error(
                 f"{what}: the language model is over other labels.",
-                [("classes", f"{classes.short_repr()}, blank {blank}"), ("labels of the model", labels.short_repr())],
+                {"classes": f"{classes.short_repr()}, blank {blank}", "labels of the model": labels},
                 "It is over the classes, or over the classes without the blank, in the same order.",
                 "rf.NGramLM(file, [...])   # one text per class but the blank",
             )

@@ -257,12 +257,7 @@ class LabelRules:
             return _OfFunction(given, self.num_labels, self._end)
         raise type_error(
             f"{self.what}: allowed is no rule.",
-            [
-                (
-                    "allowed",
-                    f"{'an empty ' if isinstance(given, Collection) and not given else ''}{type(given).__name__}",
-                )
-            ],
+            {"allowed": f"{'an empty ' if isinstance(given, Collection) and not given else ''}{type(given).__name__}"},
             "It is a function of the labels so far, an rf.Lexicon or another rf.Constraint, a set of labels, or a list of these.",
             "allowed=lambda labels: [0, 3, 5]",
         )
@@ -304,7 +299,7 @@ class LabelRules:
     def _never(self, why: str, fix: str | None = None) -> ValueError:
         return value_error(
             f"{self.what}: what is allowed can never end.",
-            [("allowed", self.name), ("end_label", self._end), ("max_seq_len", self._most)],
+            {"allowed": self.name, "end_label": self._end, "max_seq_len": self._most},
             f"Of {self.name}: {why}.",
             fix,
         )
@@ -491,7 +486,7 @@ class AllowedPrefixes:
         if lost.any():
             raise value_error(
                 f"{self._allowed.what}: nothing that is allowed has come to its end.",
-                [("allowed", self.name), ("sequence", int(lost.argmax())), ("beam_size", scores.shape[1])],
+                {"allowed": self.name, "sequence": int(lost.argmax()), "beam_size": scores.shape[1]},
                 "The sequence is too short for what is allowed, the model gives it probability 0, or it has fallen out of the beam.",
                 f"beam_size={4 * scores.shape[1]}",
             )
@@ -505,7 +500,7 @@ def _is_several(given: Any) -> bool:
 def _no_label(what: str, label: int, num_labels: int) -> ValueError:
     return value_error(
         f"{what}: allowed gives a label that is none.",
-        [("allowed", int(label)), ("labels", num_labels)],
+        {"allowed": int(label), "labels": num_labels},
         f"Labels are whole numbers from 0 to {num_labels - 1}.",
     )
 
@@ -532,11 +527,11 @@ def _row_of(given: Any, labels: Labels, num_labels: int) -> np.ndarray | None:
     if array.size and (array.ndim != 1 or array.dtype.kind not in "iu"):
         raise type_error(
             "choice: allowed gives no labels.",
-            [
-                ("after", labels),
-                ("gives", f"{type(given).__name__} {array.shape} {array.dtype}"),
-                ("labels", num_labels),
-            ],
+            {
+                "after": labels,
+                "gives": f"{type(given).__name__} {array.shape} {array.dtype}",
+                "labels": num_labels,
+            },
             "A function of the labels so far gives labels, a bool for each label, 32 of them as bits of an int32, or None for all.",
             "allowed=lambda labels: [0, 3, 5]",
         )

@@ -30,7 +30,7 @@ def text_index(text: str, labels: Dim, what: str, fix: str | None = None) -> int
     near = f"{len(vocab)} labels, as {', '.join(map(repr, list(vocab)[:6]))}" if vocab else "none has a text"
     raise index_error(
         f"{what}: {f'{len(found)} labels' if found else 'no label'} {text!r}.",
-        [("labels", labels.short_repr()), ("texts", near)],
+        {"labels": labels, "texts": near},
         "A label is given by its text, if it is the only one with it, or by its index.",
         fix,
     )
@@ -48,7 +48,7 @@ def label_index(decided: LabelDecision, labels: Dim) -> int:
     if isinstance(label, bool) or not isinstance(label, (int, np.integer)) or not 0 <= label < size:
         raise index_error(
             f"{decided.kind}: no label {label!r}.",
-            [("labels", labels.short_repr())],
+            {"labels": labels},
             f"Labels are 0 to {size - 1}.",
         )
     return int(label)
@@ -65,7 +65,7 @@ def check_number(kind: str, what: str, given: Any, count: int) -> None:
         words = repr(given) if index is None else str(index)
         raise index_error(
             f"{kind}: no {what} {words}.",
-            [("given", words), ("there are", count)],
+            {"given": words, "there are": count},
             f"They are 0 to {count - 1}.",
         )
 
@@ -137,7 +137,7 @@ def labels_so_far(loop: Loop, seq: int, what: str) -> list[list[int]]:
     if several or len(search.links) != 1 or len(steps) != len(loop.selections.steps):
         raise value_error(
             f"{what}: which hypothesis?",
-            [("choices of a step", "of several sources" if several else len(search.links))],
+            {"choices of a step": "of several sources" if several else len(search.links)},
             "Labels tell hypotheses apart where each step chooses one. Give the place in the beam:",
             f"run.at.{what}(..., hypothesis=0)",
         )

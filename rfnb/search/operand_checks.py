@@ -17,7 +17,7 @@ def no_labels_dim(what: str, scores: Tensor) -> DimError:
     """The error for scores whose label dim is unknown."""
     return dim_error(
         f"{what}: which dim of scores has the labels?",
-        [("scores", shape_of(scores))],
+        {"scores": scores},
         "It has no feature_dim, so name the dim of the labels:",
         f"rf.{what}(..., axis=...)",
     )
@@ -32,7 +32,7 @@ def check_scores(scores: Any) -> None:
     if not isinstance(scores, Tensor):
         raise type_error(
             "choice: the scores are no Tensor.",
-            [("scores", type(scores).__name__)],
+            {"scores": type(scores).__name__},
             "A choice has to know which dim has the labels.",
             "rf.convert_to_tensor(scores, dims=[batch, vocab])",
         )
@@ -50,7 +50,7 @@ def check_fused(name: str, entry: Any, scores: Tensor, axis: Dim) -> None:
     if not pair or not isinstance(entry[0], Tensor):
         raise type_error(
             f'choice: fusion "{name}" has no scores.',
-            [(name, type(entry[0] if pair else entry).__name__)],
+            {name: type(entry[0] if pair else entry).__name__},
             "Each entry is the log probabilities of a model and their scale.",
             f'fusion={{"{name}": (log_prob, 0.5)}}',
         )
@@ -68,7 +68,7 @@ def check_fused(name: str, entry: Any, scores: Tensor, axis: Dim) -> None:
         fix = f"log_prob, _ = rf.replace_dim(log_prob, in_dim={labels.name}, out_dim={axis.name})"
     raise dim_error(
         f'choice: fusion "{name}" is over other labels.',
-        [("scores", shape_of(scores)), (name, shape_of(other)), ("labels", axis.short_repr())],
+        [("scores", scores), (name, other), ("labels", axis)],
         rule,
         fix,
     )
@@ -84,13 +84,13 @@ def check_mask(mask: Tensor, scores: Tensor, axis: Dim) -> None:
     if mask.dtype != "bool":
         raise type_error(
             "choice: the mask of banned labels is no bool.",
-            [("banned", f"{shape_of(mask)} {mask.dtype}")],
+            {"banned": f"{shape_of(mask)} {mask.dtype}"},
             "It is True for labels that are not chosen.",
             "banned=mask > 0",
         )
     if axis not in mask.dims or any(dim not in scores.dims and not isinstance(dim, BeamDim) for dim in mask.dims):
         raise dim_error(
             "choice: the mask of banned labels is over other dims.",
-            [("scores", shape_of(scores)), ("banned", shape_of(mask)), ("labels", axis.short_repr())],
+            {"scores": scores, "banned": mask, "labels": axis},
             "It says of each label whether it is banned: {..., labels}.",
         )

@@ -95,7 +95,7 @@ class ChoiceOptions(NamedTuple):
         if self.cheating not in (False, True, "exclusive"):
             raise value_error(
                 f"choice: cheating={self.cheating!r}.",
-                [("known", 'False, True, "exclusive"')],
+                {"known": 'False, True, "exclusive"'},
                 "It is one of these.",
                 'cheating="exclusive"',
             )
@@ -120,7 +120,7 @@ class ChoiceOptions(NamedTuple):
         if size is None or size < 1:
             raise value_error(
                 f"choice: {'no beam_size' if self.beam_size is None else f'beam_size {self.beam_size!r}'}.",
-                [("beam_size", repr(self.beam_size))],
+                {"beam_size": repr(self.beam_size)},
                 "At least one hypothesis must survive.",
                 "rf.choice(scores, beam_size=5)",
             )
@@ -200,7 +200,7 @@ class ChoiceOptions(NamedTuple):
         if temperature <= 0 or (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
             raise value_error(
                 "choice: there is nothing to sample from.",
-                [("temperature", temperature), ("top_k", top_k), ("top_p", top_p)],
+                {"temperature": temperature, "top_k": top_k, "top_p": top_p},
                 "temperature is above 0, top_k at least 1, and 0 < top_p <= 1.",
             )
 

@@ -230,7 +230,7 @@ def best_of_each(flat: FlatScores, beam_size: int, place: str) -> Ranking:
     if rest:
         raise value_error(
             f"{place}: keep_beams with a beam that does not divide.",
-            [("beam_size", beam_size), ("hypotheses", hypotheses)],
+            {"beam_size": beam_size, "hypotheses": hypotheses},
             "Each hypothesis gets beam_size / hypotheses of its own labels.",
         )
     own = FlatScores(
@@ -360,14 +360,14 @@ def _check(
     if host.max() == np.inf:
         raise value_error(
             f"{place}: the scores contain +inf.",
-            [("scores", dims_text(dims)), ("first", first(np.isposinf))],
+            {"scores": dims_text(dims), "first": first(np.isposinf)},
             "It beats everything, and the next step would be NaN. A log probability is at most 0.",
         )
     if worst == -np.inf and ((top := host.max(-1)) == -np.inf).any():
         where = first_of(top == -np.inf, rest)
         raise value_error(
             f"{place}: no hypothesis is left.",
-            [("scores", dims_text(dims)), ("first", where or "the sequence")],
+            {"scores": dims_text(dims), "first": where or "the sequence"},
             "All labels of all hypotheses have probability 0, or are banned. What was found so far is in a trace:",
             "with rf.record() as trace: ...   # the same search; then rf.show(trace)",
         )
@@ -388,7 +388,7 @@ def nan_error(total: Tensor, axis: Dim, place: str) -> ValueError:
 def _nan_error(dims: tuple[Dim, ...], first: str, place: str) -> ValueError:
     return value_error(
         f"{place}: the scores contain NaN.",
-        [("scores", dims_text(dims)), ("first", first)],
+        {"scores": dims_text(dims), "first": first},
         "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.",
     )
 

@@ -44,11 +44,11 @@ class RawModel:
         if len(shape) != 2 or shape[0] != self.rows or (known is not None and shape[1] != known.extent):
             raise shape_error(
                 f"beam_search: the step function{self.name and ' of '}{self.name} gives scores of another shape.",
-                [
-                    ("labels", f"({self.rows},)"),
-                    ("scores", shape),
-                    ("needs", f"({self.rows}, {known.extent if known else 'labels'})"),
-                ],
+                {
+                    "labels": f"({self.rows},)",
+                    "scores": shape,
+                    "needs": f"({self.rows}, {known.extent if known else 'labels'})",
+                },
                 "One row for each label it was given: batch times hypotheses."
                 + ("\nAll models score the same labels." if self.name else ""),
             )
@@ -57,7 +57,7 @@ class RawModel:
             if vocab is not None and len(vocab) != shape[1]:
                 raise value_error(
                     "beam_search: vocab is of other labels than the scores.",
-                    [("vocab", f"{len(vocab)} labels"), ("scores", shape)],
+                    {"vocab": f"{len(vocab)} labels", "scores": shape},
                     "It has the text of each label, in their order.",
                 )
             known = owner.labels_dim = Dim(shape[1], name="labels", vocab=vocab)
@@ -77,7 +77,7 @@ class RawModel:
             given = f"{type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list)) else type(out).__name__
             raise type_error(
                 "beam_search: the step function gives no pair.",
-                [("given", given)],
+                {"given": given},
                 "It gives the scores of the next labels and the next state (None if there is none).",
                 "return log_prob, state",
             )

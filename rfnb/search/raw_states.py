@@ -57,7 +57,7 @@ class RawStates:
             if isinstance(old, BorrowedTensor) and (set(old.dims) != set(new.dims) or old.dtype != new.dtype):
                 raise dim_error(
                     f'state "{path}": the value has the wrong dims or dtype.',
-                    [("before", f"{shape_of(old)} {old.dtype}"), ("given", f"{shape_of(new)} {new.dtype}")],
+                    {"before": f"{shape_of(old)} {old.dtype}", "given": f"{shape_of(new)} {new.dtype}"},
                     "It is an array of the step function, which has always the same axes.",
                 )
         model.state = map_nested(_raw_of, model.state, before, value)

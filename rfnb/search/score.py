@@ -14,7 +14,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops import math, reduce
 from rfnb.ops.random import random_uniform
 from rfnb.ops.softmax import log_softmax
@@ -47,7 +47,7 @@ def check_sums(log_prob: Tensor, axis: Dim, ended: Tensor | None, place: str) ->
     if bad.any():
         raise value_error(
             f"{place}: the probabilities do not sum to 1.",
-            [("scores", shape_of(log_prob)), ("first", first_of(bad, total.dims)), ("sum", f"{host[bad][0]:.4g}")],
+            {"scores": log_prob, "first": first_of(bad, total.dims), "sum": f"{host[bad][0]:.4g}"},
             "What a choice adds up are log probabilities over the labels.",
             'rf.choice(scores, input_type="logits", ...)   # normalizes',
         )
@@ -84,7 +84,7 @@ def refuse_above(
         where_ = ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, first)) or "the only sequence"
         raise value_error(
             f"{place}: a score above 0.",
-            [("scores", dims_text(scores)), ("first", where_), ("score", f"{host[tuple(first)]:.4g}")],
+            {"scores": dims_text(scores), "first": where_, "score": f"{host[tuple(first)]:.4g}"},
             "A log probability is 0 at most, and so is a sum of them; a bonus is fusion={name: (scores, scale)}.\n"
             "Say what the scores are:",
             f'{what}(..., input_type="prob")        # probabilities\n'

@@ -95,7 +95,7 @@ def beam_search_step(
     elif out_beam_dim.extent != beam_size:
         raise dim_error(
             "beam_search_step: out_beam_dim has another size.",
-            [("beam_size", beam_size), ("out_beam_dim", out_beam_dim.short_repr())],
+            {"beam_size": beam_size, "out_beam_dim": out_beam_dim},
             "It is the dim of the surviving hypotheses.",
         )
     if base is not None and length_normalization:
@@ -179,7 +179,7 @@ def backtrack(values: Sequence[Any], parents: Sequence[Tensor | Sequence[Tensor]
     if len(values) != len(parents):
         raise value_error(
             "backtrack: another number of parents than of values.",
-            [("values", len(values)), ("parents", len(parents))],
+            {"values": len(values), "parents": len(parents)},
             "Each step has its values and its parents.",
         )
     out: list[Any] = []

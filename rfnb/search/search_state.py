@@ -13,7 +13,6 @@ from rfnb.core.beam_dim import BeamDim
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.const import zeros_like
 from rfnb.rec.device_reads import DeviceReads
 from rfnb.rec.loop import Loop
@@ -251,7 +250,7 @@ def search_of(x: Tensor, what: str) -> Search:
         return beam.search
     raise value_error(
         f"{what}: no search has made this.",
-        [("value", shape_of(x))],
+        {"value": x},
         "A value of a search has its beam dim.",
         "labels = loop.stack(rf.choice(...))   # then, after the loop: rf.decide(labels)",
     )
@@ -264,7 +263,7 @@ def beam_dim_of(x: Tensor) -> BeamDim | None:
     if lost is not None and not beams:
         raise value_error(
             "The search that made this was left behind when it was pickled.",
-            [("value", shape_of(x)), ("beam", lost.short_repr())],
+            {"value": x, "beam": lost},
             "A loaded beam is a dim like any other. Decide, or ask for scores, before:",
             "torch.save((rf.decide(labels), rf.get_beam_scores(labels)), path)",
         )

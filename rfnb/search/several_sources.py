@@ -45,7 +45,7 @@ def choose_several(
     if len(sizes) != len(sources) or any(size < 1 for size in sizes):
         raise value_error(
             "choice: source_beam_sizes do not fit the sources.",
-            [("sources", len(sources)), ("sizes", ", ".join(map(str, sizes)))],
+            {"sources": len(sources), "sizes": ", ".join(map(str, sizes))},
             "Each source has a size, at least 1.",
         )
     if options.fusion:

@@ -23,7 +23,6 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.layout import Dims
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import leaves, map_nested, values_in
 from rfnb.lm.ngram import NGramLM
 from rfnb.ops.cast import cast
@@ -173,7 +172,7 @@ def transducer_greedy_decode(
     if max_labels is None and max_labels_per_frame is None:
         raise value_error(
             f"{what}: no limit of labels.",
-            [("max_labels", None), ("max_labels_per_frame", None)],
+            {"max_labels": None, "max_labels_per_frame": None},
             "A model may write labels for ever.",
             f"rf.{what}(..., max_labels_per_frame=10)",
         )
@@ -223,7 +222,7 @@ class _TransducerSearch(PrefixSearch):
         if any(isinstance(leaf, Dim) for leaf in values_in(state)):
             raise value_error(
                 f"{self.what}: the state has a Dim.",
-                [("state", ", ".join(path for path, _ in leaves(state)))],
+                {"state": ", ".join(path for path, _ in leaves(state))},
                 "Hypotheses have labels in different numbers, so a state needs a fixed size: no growing history.",
             )
         self.normalized = normalized
@@ -313,7 +312,7 @@ class _TransducerSearch(PrefixSearch):
         if further:
             raise dim_error(
                 f"{self.what}: the scores of step have a further dim.",
-                [("scores", shape_of(out)), ("further", ", ".join(dim.short_repr() for dim in further))],
+                {"scores": out, "further": ", ".join(dim.short_repr() for dim in further)},
                 "They are over the batch dims, the beam and the classes.",
             )
         self._given = out
@@ -329,10 +328,10 @@ class _TransducerSearch(PrefixSearch):
             seq, slot = np.argwhere(bad)[0]
             raise value_error(
                 f"{self.what}, step {len(self.steps)}: the scores contain NaN.",
-                [
-                    ("scores", shape_of(out)),
-                    ("first", f"sequence {seq}, hypothesis {slot}, frame {self.frame[seq, slot]}"),
-                ],
+                {
+                    "scores": out,
+                    "first": f"sequence {seq}, hypothesis {slot}, frame {self.frame[seq, slot]}",
+                },
                 "A NaN cannot be ranked. Find the first op that makes one, e.g. a log of 0 or a division by 0.",
             )
         full = self.count >= self.max_labels

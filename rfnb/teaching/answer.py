@@ -109,7 +109,7 @@ class Answer(ABC):
         if self.revealed:
             raise runtime_error(
                 f'The question "{self.name}" is answered: its truth was revealed.',
-                [("answer", self.words(self._answer) if self._answer is not None else "none")],
+                {"answer": self.words(self._answer) if self._answer is not None else "none"},
                 "A prediction is made before.",
             )
         self._answer = self.read(value)

@@ -136,7 +136,7 @@ def _metadata(grade_id: str, *, solution: bool = False, grade: bool = False, loc
 def _lacking(lesson: Lesson, name: str, what: str) -> ValueError:
     return value_error(
         f'assignment: the exercise "{name}" has no {what}.',
-        [("lesson", lesson.name), ("exercises", ", ".join(lesson.exercises))],
+        {"lesson": lesson.name, "exercises": ", ".join(lesson.exercises)},
         "Each exercise of an assignment is asked in the notebook and solved in solutions/.",
     )
 

@@ -67,7 +67,7 @@ def folder_of(lesson: str) -> Path:
             return folder
     raise file_not_found_error(
         f'lesson: there is no lesson "{lesson}".',
-        [("looked in", Path.cwd()), ("lessons", ", ".join(lessons()) or "none")],
+        {"looked in": Path.cwd(), "lessons": ", ".join(lessons()) or "none"},
         "A lesson has its checks in the folder checks/ beside the notebook.",
         f'lesson = rf.lesson("{(lessons() or ["07_search"])[0]}")',
     )

@@ -67,14 +67,14 @@ def exercise(
     if not isinstance(title, str) or isinstance(hints, str) or not all(isinstance(hint, str) for hint in hints):
         raise type_error(
             "exercise: the title is a text, and the hints are a list of texts.",
-            [("title", type(title).__name__), ("hints", type(hints).__name__)],
+            {"title": type(title).__name__, "hints": type(hints).__name__},
             "It stands above the function that checks an answer:",
             '@exercise("One step of the search", hints=["Begin with ..."])\ndef beam_step(answer): ...',
         )
     if not points > 0:
         raise value_error(
             "exercise: the points are no positive number.",
-            [("title", title), ("points", points)],
+            {"title": title, "points": points},
             "Each exercise counts something:",
             f'@exercise("{title}", points=1)',
         )

@@ -91,7 +91,7 @@ class Lesson:
         if self._solutions is None or not hasattr(self._solutions, name):
             raise runtime_error(
                 f"use: {name} does not pass its check, and there is no solution of it here.",
-                [("exercise", result.title), ("check", result.headline)],
+                {"exercise": result.title, "check": result.headline},
                 "The cells below need it.",
                 f'lesson.check("{name}", {name})',
             )
@@ -343,7 +343,7 @@ class Lesson:
             return "" if name in self._solved else f"{self.exercises[name].title}\nSolve it"
         raise missing_key_error(
             f'Lesson "{self.name}": the question "{name}" was not asked yet.',
-            [("asked", ", ".join(self._answers) or "none")],
+            {"asked": ", ".join(self._answers) or "none"},
             "Its cell is above: run that first.",
         )
 
@@ -358,7 +358,7 @@ class Lesson:
         if found is None:
             raise missing_key_error(
                 f'Lesson "{self.name}": there is no exercise "{name}".',
-                [("exercises", ", ".join(self.exercises))],
+                {"exercises": ", ".join(self.exercises)},
                 "An exercise has the name of the function that checks it.",
                 f'lesson.check("{next(iter(self.exercises), "name")}", ...)',
             )
@@ -410,7 +410,7 @@ def _check_kind(name: str, options: Sequence[Any] | None, number: bool, text: bo
         raise ValueError(
             message(
                 f'predict: the question "{name}" is answered in one way.',
-                [("options", options), ("number", number), ("text", text)],
+                {"options": options, "number": number, "text": text},
                 "There are two options or more to choose from, a number, or a word or two.",
                 f'lesson.predict("{name}", "Which one?", options=["this", "that"])',
             )

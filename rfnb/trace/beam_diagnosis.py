@@ -71,7 +71,7 @@ def diagnose(
     ):
         raise value_error(
             "BeamHistory.diagnose: no score of the reference.",
-            [("score", repr(score))],
+            {"score": repr(score)},
             "It is the sum of the log probabilities that the model gives; None: as far as the search knows it.",
         )
     tokens = _tokens(history, reference)
@@ -136,7 +136,7 @@ def _no_label(labels: Labels, given: Any) -> ValueError:
     known = "none have a text" if labels is None else ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")
     return value_error(
         "BeamHistory.diagnose: no such label.",
-        [("reference", given if isinstance(given, str) else repr(given)), ("labels", known)],
+        {"reference": given if isinstance(given, str) else repr(given), "labels": known},
         "A reference has labels of the search, their numbers or texts.",
     )
 
@@ -159,10 +159,10 @@ def _way(history: BeamHistory, seq: int, tokens: list[int]) -> _ReferenceSteps:
     if len(tokens) < history.num_steps:
         raise value_error(
             "BeamHistory.diagnose: the reference stops in the middle of hypotheses.",
-            [
-                ("reference", " ".join(history.label(token, step) for step, token in enumerate(tokens))),
-                ("steps", f"{len(tokens)} of {history.num_steps}"),
-            ],
+            {
+                "reference": " ".join(history.label(token, step) for step, token in enumerate(tokens)),
+                "steps": f"{len(tokens)} of {history.num_steps}",
+            },
             "It is the begin of what the search has found, but nothing ended there. A reference has the label that ends it:",
             "history.diagnose(seq, [*reference, end_label])",
         )

@@ -66,7 +66,7 @@ class CombinedLabels(Sequence[str]):
         if len(labels) != len(self.sizes) or not all(map(is_place, labels, self.sizes)):
             raise index_error(
                 "BeamHistory: no such labels.",
-                [("given", tuple(labels)), ("of each source", self.sizes)],
+                {"given": tuple(labels), "of each source": self.sizes},
                 "There is a label of each source, a number from 0.",
             )
         return int(np.ravel_multi_index(tuple(labels), self.sizes))

@@ -143,7 +143,7 @@ class BeamHistory(NearNames):
             if missing:
                 raise value_error(
                     f"beams, step {index}: {missing[0]} is missing.",
-                    [("given", ", ".join(fields))],
+                    {"given": ", ".join(fields)},
                     f"A step of a search has {', '.join(FIELDS)}.",
                 )
         dims = BeamDims.of_values(values)
@@ -380,7 +380,7 @@ class BeamHistory(NearNames):
         if isinstance(values, Tensor):
             raise type_error(
                 "BeamHistory.along: one Tensor for all steps.",
-                [("values", repr(values))],
+                {"values": repr(values)},
                 "The slots of a step mean something only in that step, so there is one value per step.",
                 "history.along(trace.attention.steps(path), seq, k)",
             )
@@ -389,7 +389,7 @@ class BeamHistory(NearNames):
         if len(values) <= max((self.loop_steps[index] for index, _ in path), default=-1):
             raise value_error(
                 "BeamHistory.along: fewer values than tokens.",
-                [("values", f"{len(values)}"), ("tokens", f"{len(path)}")],
+                {"values": f"{len(values)}", "tokens": f"{len(path)}"},
                 "There is one value for each step of the search, from step 0.",
             )
         out = []
@@ -538,7 +538,7 @@ def _check_exponent(exponent: Any) -> None:
     if exponent is not None and not (number and -MOST_EXPONENT <= exponent <= MOST_EXPONENT):
         raise value_error(
             "BeamHistory: no exponent of a length.",
-            [("length_exponent", repr(exponent))],
+            {"length_exponent": repr(exponent)},
             f"Hypotheses are ranked by score / length ** exponent, a number up to {MOST_EXPONENT}; 0: by score.",
             "history.nbest(0, length_exponent=1.0)",
         )

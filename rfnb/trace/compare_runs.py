@@ -155,7 +155,7 @@ def compare_runs(run_a: Any, run_b: Any) -> Comparison:
     if run_a is run_b or a.trace is b.trace:
         raise value_error(
             "compare_runs: both are the same run.",
-            [("run_a", a.name), ("run_b", b.name)],
+            {"run_a": a.name, "run_b": b.name},
             "A run is compared with another one, as with a branch of it:",
             "rf.compare_runs(run, run.branches[0])",
         )
@@ -178,7 +178,7 @@ def _branch_of(value: Any, which: str, name: str) -> tuple[Branch, Tree | None]:
         return made[value.name], made
     raise type_error(
         f"compare_runs: {which} is no run.",
-        [(which, type(value).__name__)],
+        {which: type(value).__name__},
         "Runs, branches of a tree and recordings are compared.",
         "rf.compare_runs(run, run.branches[0])",
     )

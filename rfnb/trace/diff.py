@@ -175,16 +175,13 @@ class Diff(NearNames):
             steps = [row.step for row in rows if row.step is not None]
             raise index_error(
                 f'diff.find: "{full}" has no such value.',
-                [
-                    (
-                        "asked",
-                        ", ".join(
-                            f"{key} {value}" for key, value in (("name", name), ("step", step)) if value is not None
-                        ),
+                {
+                    "asked": ", ".join(
+                        f"{key} {value}" for key, value in (("name", name), ("step", step)) if value is not None
                     ),
-                    ("names", ", ".join(dict.fromkeys(row.name for row in rows))),
-                    ("steps", f"{min(steps)} to {max(steps)}" if steps else "it was run outside of loops"),
-                ],
+                    "names": ", ".join(dict.fromkeys(row.name for row in rows)),
+                    "steps": f"{min(steps)} to {max(steps)}" if steps else "it was run outside of loops",
+                },
                 "Only what both recordings have is compared.",
                 f'd.find("{full}")',
             )
@@ -288,7 +285,7 @@ def diff(
     if tolerance is not None and not (isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf):
         raise value_error(
             "diff: this is no tolerance.",
-            [("tolerance", repr(tolerance))],
+            {"tolerance": repr(tolerance)},
             "It is relative to the size of a cell, 0 for bit for bit; None: by the dtypes.",
             "rf.diff(a, b, tolerance=1e-3)",
         )
@@ -296,7 +293,7 @@ def diff(
     if len(called) != 2 or called[0] == called[1]:
         raise value_error(
             "diff: two recordings have two names.",
-            [("names", ", ".join(called))],
+            {"names": ", ".join(called)},
             "They stand for the two in text and views.",
             'rf.diff(a, b, names=("cpu", "gpu"))',
         )
@@ -319,13 +316,13 @@ def _trace_of(value: Any, which: str) -> Trace:
     if isinstance(value, str):
         raise type_error(
             f"diff: {which} is text, no recording.",
-            [(which, repr(value))],
+            {which: repr(value)},
             "A file is loaded first.",
             f"rf.diff(rf.load_trace({value!r}), ...)",
         )
     raise type_error(
         f"diff: {which} is no recording.",
-        [(which, got)],
+        {which: got},
         "Two recorded runs are compared:",
         "with rf.record(values=True) as trace:\n    ...    # the run\nrf.diff(trace, other)",
     )

@@ -72,7 +72,7 @@ class EditPlace:
         if found is None or not all(each is None or isinstance(each, int) for each in (step, turn)):
             raise value_error(
                 "edit: this says no place.",
-                [("given", repr(text))],
+                {"given": repr(text)},
                 "A place is the path of a module, what of its call it is, and entries by the names of dims: an index, a range, a list.",
                 '"transformer.h.1.attn.weights[head=[0, 3], target=-1]"',
             )

@@ -121,7 +121,7 @@ def _write(head: dict[str, Any], writer: Writer, path: str | PathLike[str]) -> N
         except SafetensorError as error:
             raise os_error(
                 "trace.save: the file cannot be written.",
-                [("path", path), ("cause", error)],
+                {"path": path, "cause": error},
                 "A file that was there before is as it was.",
                 'trace.save("/another/disk/run.rfnb")',
             ) from error
@@ -146,7 +146,7 @@ def load_trace(path: str | PathLike[str]) -> Trace:
         there = sorted(item.name for item in target.parent.glob("*.rfnb"))[:5] if target.parent.is_dir() else []
         raise file_not_found_error(
             "load_trace: no such file.",
-            [("path", target), ("there", ", ".join(there) or "no *.rfnb files")],
+            {"path": target, "there": ", ".join(there) or "no *.rfnb files"},
             "A trace file is made by trace.save.",
             _MAKE_ONE,
         )
@@ -282,7 +282,7 @@ def _unreadable(path: Path, reason: str) -> ValueError:
 def _damaged(path: Path, found: str) -> ValueError:
     return value_error(
         "load_trace: the file is damaged.",
-        [("path", path), ("found", found), ("bytes", path.stat().st_size)],
+        {"path": path, "found": found, "bytes": path.stat().st_size},
         "A trace file is read as a whole or not at all. Copy it again, or record again:",
         _MAKE_ONE,
     )
@@ -291,7 +291,7 @@ def _damaged(path: Path, found: str) -> ValueError:
 def _foreign(path: Path, found: str) -> ValueError:
     return value_error(
         "load_trace: this is not a trace file.",
-        [("path", path), ("found", found)],
+        {"path": path, "found": found},
         "A trace file is made by trace.save.",
         _MAKE_ONE,
     )

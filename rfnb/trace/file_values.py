@@ -66,7 +66,7 @@ class Writer:
         found = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
         raise type_error(
             "trace.save: a value that a file cannot hold.",
-            [("event", where), ("value", found)],
+            {"event": where, "value": found},
             "A file holds Tensors, Dims, arrays of numbers and plain data. Record without this kind of event:",
             'with rf.record(kinds={"attention", "states", "beams"}) as trace: ...',
         )

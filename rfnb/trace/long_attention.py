@@ -68,7 +68,7 @@ class LongAttention:
         if len(shapes[0]) != len(shapes[1]) or not 2 <= len(shapes[0]) <= 4 or not _fit(*shapes):
             raise shape_error(
                 "LongAttention: queries and keys do not fit together.",
-                [("queries", shapes[0]), ("keys", shapes[1])],
+                {"queries": shapes[0], "keys": shapes[1]},
                 "Both are [batch, head, position, feature], the first two may be missing; heads of queries may share those of keys.",
                 "rf.LongAttention(queries, keys)    # (1, 8, 32000, 64), (1, 2, 32000, 64)",
             )
@@ -94,7 +94,7 @@ class LongAttention:
         if len(shape) > 4 or any(size not in (1, most) for size, most in zip(shape, full)):
             raise shape_error(
                 "LongAttention: the mask does not fit the weights.",
-                [("mask", tuple(mask.shape)), ("weights", full)],
+                {"mask": tuple(mask.shape), "weights": full},
                 "A mask broadcasts against [batch, head, target, source], from the last axis on.",
                 "rf.LongAttention(queries, keys, causal=True, lengths=[...])",
             )
@@ -142,7 +142,7 @@ class LongAttention:
         if not (fits and is_place(head, self.num_heads) and is_place(seq, self.num_seqs)):
             raise index_error(
                 f"LongAttention: there {'are no such rows' if rows else 'is no such map'}.",
-                [("asked", f"{rows}head {head!r}, sequence {seq!r}"), ("there", repr(self))],
+                {"asked": f"{rows}head {head!r}, sequence {seq!r}", "there": repr(self)},
                 "All are counted from 0.",
                 f"long.{f'rows(0, {min(10, self.targets)}, ' if rows else 'overview('}head={self.num_heads - 1})",
             )

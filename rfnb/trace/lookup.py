@@ -59,7 +59,7 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         if index is None or not -count <= index < count:
             raise path_error(
                 f'{self.name}["{full}", {run!r}]: no such run.',
-                [("runs", f"{count}, 0 to {count - 1}")],
+                {"runs": f"{count}, 0 to {count - 1}"},
                 "Runs are counted from 0, in the order of the recording.",
                 f'{self.name}["{full}", -1]',
             )
@@ -137,7 +137,7 @@ class Lookup(Mapping[str, Value], Generic[Value]):
         shown = ", ".join(steps[:5]) + (", ..." if len(steps) > 5 else "")
         return message(
             f'{self.name}["{path}"]: {len(runs)} runs were recorded.',
-            [("runs", shown)],
+            {"runs": shown},
             f'Only a path with one run has one value. Say which; all of them: {self.name}.runs("{path}").',
             f'{self.name}["{path}", -1]    # the latest',
         )
@@ -197,7 +197,7 @@ class AttentionLookup(Lookup[Tensor]):
         if found is None:
             raise value_error(
                 f'trace.attention.long("{path}"): these weights are all there.',
-                [("weights", self._tensors([event], "weights")[0])],
+                {"weights": self._tensors([event], "weights")[0]},
                 "Only of attentions with very many weights queries and keys are kept instead.",
                 f'trace.attention["{path}"]',
             )
@@ -213,8 +213,8 @@ class AttentionLookup(Lookup[Tensor]):
             count = long.num_seqs * long.num_heads * long.targets * long.sources
             raise value_error(
                 f'trace.attention["{event.path}"]: these are too many weights to make all of them.',
-                [("weights", f"{long.num_seqs} x {long.num_heads} maps of {long.targets} x {long.sources}"),
-                 ("memory", f"{4 * count / 2**30:.1f} GiB")],
+                {"weights": f"{long.num_seqs} x {long.num_heads} maps of {long.targets} x {long.sources}",
+                 "memory": f"{4 * count / 2**30:.1f} GiB"},
                 "Queries and keys were recorded: rows are made of them, exactly, and overviews.",
                 f'long = trace.attention.long("{event.path}")\n'
                 f"long.rows(0, 10, head=0)    # NumPy [10, {long.sources}]\nrf.viz.attention(long)",
@@ -257,7 +257,7 @@ class StatesLookup(Lookup[dict[str, Tensor]]):
         if event.step is not None or not isinstance(event.values, LaterStates):
             raise value_error(
                 f"{here}: these states were not recorded as those of a recurrence over a whole sequence.",
-                [("states", ", ".join(name for name in event.values if name != "axis"))],
+                {"states": ", ".join(name for name in event.values if name != "axis")},
                 "Where a model calls its kernel for all steps at once, and the recording is not of a file, a state is made for itself.",
                 f'trace.states["{path}"]    # what is there of all steps',
             )
@@ -265,7 +265,7 @@ class StatesLookup(Lookup[dict[str, Tensor]]):
         if not -count <= step < count:
             raise value_error(
                 f"{here}: there is no such step.",
-                [("steps", str(count))],
+                {"steps": count},
                 "Steps are counted from 0, from the end as -1.",
                 f'trace.states.at("{path}", -1)',
             )
@@ -348,7 +348,7 @@ def find_path(what: str, path: str, paths: Mapping[str, str], others: str) -> st
     if not isinstance(path, str):
         raise path_error(
             f"{what}: no path {path!r}.",
-            [("paths", ", ".join(paths) or "none")],
+            {"paths": ", ".join(paths) or "none"},
             "A path is a text: a recorded path, or the end of exactly one.",
         )
     if path in paths:
@@ -361,21 +361,21 @@ def find_path(what: str, path: str, paths: Mapping[str, str], others: str) -> st
         if found:
             raise path_error(
                 f'{what}: "{path}" is the end of {len(found)} paths.',
-                [("paths", ", ".join(found))],
+                {"paths": ", ".join(found)},
                 "A path is a recorded path, or the end of exactly one.",
                 f'{what}("{found[0]}")' if what.startswith("diff.") else f'{what}["{found[0]}"]',
             )
     if not paths:
         raise path_error(
             f'{what}: nothing of this kind was recorded, so there is no "{path}".',
-            [("recorded", others)],
+            {"recorded": others},
             "A trace has what was offered inside of its with-block and passed its filters.",
             "with rf.record() as trace:    # no filters\n    ...",
         )
     meant = nearest(path, paths)
     raise path_error(
         f'{what}: no path "{path}".',
-        [("paths", ", ".join(paths))],
+        {"paths": ", ".join(paths)},
         "A path is a recorded path, or the end of exactly one.",
         f'{what}("{meant}")' if what.startswith("diff.") else f'{what}["{meant}"]',
     )

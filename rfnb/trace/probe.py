@@ -158,7 +158,7 @@ def probe(kind: str, *, dims: Any = None, lengths: Any = None, **values: Any) ->
 def _misfit(kind: str, values: Mapping[str, Any], name: str, holds: Holds) -> TypeError:
     return type_error(
         f'probe "{kind}": {name} is not {holds.words}.',
-        [(name, values[name] if isinstance(values[name], Tensor) else type(values[name]).__name__)],
+        {name: values[name] if isinstance(values[name], Tensor) else type(values[name]).__name__},
         "What looks at a recording knows fields by their names. Name the axes of an array; other things have a "
         "kind of their own:",
         f'rf.probe("my {kind}", {name}={name}, ...)',
@@ -169,7 +169,7 @@ def _raw_value(kind: str, name: str, value: Any) -> TypeError:
     got = f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}"
     rule = "What is recorded is found and drawn by its dims, which a raw array does not have. Name them:"
     fix = f'rf.probe("{kind}", {name}=rf.convert_to_tensor({name}, dims=[...]), ...)'
-    return type_error(f'probe "{kind}": {name} is not a Tensor.', [(name, got)], rule, fix)
+    return type_error(f'probe "{kind}": {name} is not a Tensor.', {name: got}, rule, fix)
 
 
 class _Offers(threading.local):

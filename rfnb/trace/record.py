@@ -92,7 +92,7 @@ def record(
     if not isinstance(limit, int) or limit < 0:
         raise value_error(
             "record: the limit is not a number of bytes.",
-            [("limit", repr(limit))],
+            {"limit": repr(limit)},
             "The limit is an int, 0 or more.",
             "rf.record(limit=512 << 20)    # 512 MiB",
         )
@@ -159,7 +159,7 @@ def models_of(model: Any, what: str = "record") -> tuple[dict[int, tuple[Any, st
         if not isinstance(prefix, str) or not callable(getattr(each, "named_modules", None)):
             raise type_error(
                 f"{what}: the model is no Module, and no dict of Modules.",
-                [("model", _described(model))],
+                {"model": _described(model)},
                 "Paths are those of a Module's `named_modules()`; of several models each has a name of its own in front.",
                 'rf.record(model={"encoder": encoder, "decoder": decoder})',
             )
@@ -168,7 +168,7 @@ def models_of(model: Any, what: str = "record") -> tuple[dict[int, tuple[Any, st
             if attacher_of(each) is None:
                 raise type_error(
                     f"{what}: this model offers no events.",
-                    [("model", f"{type(each).__module__}.{type(each).__name__}")],
+                    {"model": f"{type(each).__module__}.{type(each).__name__}"},
                     "Only modules of rfnb and of torch do. What another model computes is recorded where its own code offers it:",
                     'rf.probe("attention", weights=weights, dims="batch target source", axis="source")',
                 )

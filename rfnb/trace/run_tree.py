@@ -157,7 +157,7 @@ class Tree(Mapping[str, Branch]):
             if fault is not None:
                 raise value_error(
                     f'Tree: branch "{branch.name}": {fault}.',
-                    [("branches", ", ".join(other.name for other in branches)), ("parent", branch.parent)],
+                    {"branches": ", ".join(other.name for other in branches), "parent": branch.parent},
                     "A branch has a name of its own, and comes after the one that it is made of.",
                 )
             self._branches[branch.name] = branch
@@ -169,7 +169,7 @@ class Tree(Mapping[str, Branch]):
         if found is None:
             raise missing_key_error(
                 f'Tree: no branch "{name}".',
-                [("branches", ", ".join(self._branches))],
+                {"branches": ", ".join(self._branches)},
                 "A branch is found by its name.",
                 f'tree["{next(iter(self._branches), "")}"]',
             )

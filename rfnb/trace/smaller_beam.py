@@ -42,7 +42,7 @@ def smaller(history: BeamHistory, seq: int, beam_size: int) -> SmallerBeam:
     if (whole(beam_size) or 0) < 1:
         raise value_error(
             "BeamHistory.smaller: no size of a beam.",
-            [("beam_size", repr(beam_size))],
+            {"beam_size": repr(beam_size)},
             "At least one hypothesis must survive.",
         )
     slots: list[tuple[int, ...]] = []

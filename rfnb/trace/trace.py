@@ -362,11 +362,11 @@ class Trace(NearNames):
         warn_user(
             message(
                 "record: the limit is reached. Earlier events are kept, and the run continues.",
-                [
-                    ("kept", f"{len(self.events)} events, {self.num_bytes} bytes"),
-                    ("not kept", f"{cut.kind} at {cut.path}{step}, and what follows"),
-                    ("limit", f"{cut.limit} bytes, {EVENT_COST} per event and its values"),
-                ],
+                {
+                    "kept": f"{len(self.events)} events, {self.num_bytes} bytes",
+                    "not kept": f"{cut.kind} at {cut.path}{step}, and what follows",
+                    "limit": f"{cut.limit} bytes, {EVENT_COST} per event and its values",
+                },
                 "Record less, or allow more:",
                 f'with rf.record(kinds={{"{cut.kind}"}}, limit={max(2 * cut.limit, 1 << 20)}) as trace:',
             )

@@ -252,7 +252,7 @@ def tokens_of(given: Any, lengths: np.ndarray, seq_axes: Sequence[Axis], *, wher
         if len(row) < length:
             raise shape_error(
                 f"{where}: sequence {index} has too few {role} labels.",
-                [("length", int(length)), ("labels", len(row))],
+                {"length": int(length), "labels": len(row)},
                 "Each real position needs a label; positions past the end need none.",
                 f"{role}_lengths=[{', '.join(str(len(r)) for r in rows[:4])}{', ...' if count > 4 else ''}]",
             )

@@ -74,7 +74,7 @@ class BlockCode:
         if not usable or len(sizes) != len(factors) or min(sizes, default=0) < 0 or min(factors, default=1) < 1:
             raise value_error(
                 "unpack: a block has an unknown code.",
-                [("code", entry), ("shape", shape), ("pool", pool)],
+                {"code": entry, "shape": shape, "pool": pool},
                 "A code has a kind (sqrt, linear), low and high; pool has one factor from 1 on per axis.",
                 '{"kind": "sqrt", "low": 0, "high": 1}, pool=[1, 2, 2]',
             )

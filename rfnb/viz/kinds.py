@@ -60,7 +60,7 @@ def check_kind(kind: str) -> None:
     if kind not in KINDS:
         raise value_error(
             f'View: unknown kind "{kind}".',
-            [("kinds", ", ".join(KINDS))],
+            {"kinds": ", ".join(KINDS)},
             "The kind of a spec determines the view that draws it.",
             'Spec("attention", head, blocks)',
         )

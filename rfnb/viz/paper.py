@@ -35,7 +35,7 @@ def save(
     if kind not in SUFFIXES:
         raise value_error(
             f"save: {kind or 'no suffix'} is not a file type of views.",
-            [("path", os.fspath(path)), ("kinds", ", ".join(SUFFIXES))],
+            {"path": os.fspath(path), "kinds": ", ".join(SUFFIXES)},
             "The suffix of the path determines the file type.",
             f'view.save("{Path(os.fspath(path)).stem or "view"}.svg")',
         )
@@ -43,7 +43,7 @@ def save(
     if not (numbers and 0 < width < 100 and _LEAST_DPI <= dpi <= 2400):
         raise value_error(
             "save: the picture has no size.",
-            [("width", f"{width} inches"), ("dpi", dpi)],
+            {"width": f"{width} inches", "dpi": dpi},
             f"A picture is up to 100 inches wide, with {_LEAST_DPI} to 2400 dots per inch.",
             f'view.save("{Path(os.fspath(path)).name}", width={PAGE})',
         )

@@ -88,7 +88,7 @@ def _source(named: NamedArray, target: Axis | None) -> Axis:
     if found is None:
         raise dim_error(
             "attention: no dim of the weights can be the one attended over.",
-            [("weights", named.describe())],
+            {"weights": named.describe()},
             "Weights have a dim attended over, which is neither batch nor beam nor heads.",
             f'rf.viz.attention(weights, source_dim="{named.axes[-1].name}")',
         )
@@ -121,7 +121,7 @@ def _first(
         if choice:
             raise dim_error(
                 question,
-                [("dims", named.describe()), ("possible", ", ".join(axis.describe() for axis in choice))],
+                {"dims": named.describe(), "possible": ", ".join(axis.describe() for axis in choice)},
                 "The order of dims means nothing, and names and lengths do not decide. Name it:",
                 fix(choice[at]),
             )

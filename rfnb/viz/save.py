@@ -74,7 +74,7 @@ def save_html(
     if not many:
         raise value_error(
             "save_html: nothing to save.",
-            [("views", "an empty list")],
+            {"views": "an empty list"},
             "A page needs at least one view.",
             "rf.save_html(path, [view])",
         )
@@ -96,7 +96,7 @@ def _save_running(path: str | os.PathLike[str], what: Any, fields: Mapping[str, 
         return save_run(path, what, fields, **options)
     raise type_error(
         f"save_html: a page cannot run a {type(what).__name__}.",
-        [("given", type(what).__name__), ("fields", ", ".join(fields) or "none"), ("runs", "True")],
+        {"given": type(what).__name__, "fields": ", ".join(fields) or "none", "runs": "True"},
         "A page calls a function again; a run has one, but a view or a recording does not.",
         'rf.save_html("page.html", rf.run(search, word="phonetics"), runs=True)',
     )

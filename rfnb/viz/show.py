@@ -108,10 +108,10 @@ def view_of(value: Any, *, live: bool | None = None, **options: Any) -> View:
         return View(spec_of("dims", value, **options))
     raise type_error(
         f"show: there is no view of {type(value).__name__}.",
-        [
-            ("given", type(value).__name__),
-            ("known", "Tensor, Dim, Module, Trace, BeamHistory, Loop, array, torch module, list or dict of them"),
-        ],
+        {
+            "given": type(value).__name__,
+            "known": "Tensor, Dim, Module, Trace, BeamHistory, Loop, array, torch module, list or dict of them",
+        },
         "A view shows dims, attention, beams or states.",
         "rf.viz.attention(weights), rf.viz.states(arrays), rf.viz.beams(...), rf.viz.dims(array, names=[...])",
     )
@@ -122,7 +122,7 @@ def _no_options(value: Any, options: Mapping[str, Any]) -> None:
     if options:
         raise type_error(
             f"show: a {type(value).__name__} takes no {next(iter(options))}.",
-            [("given", ", ".join(options)), ("takes", "live, budget")],
+            {"given": ", ".join(options), "takes": "live, budget"},
             "It defines its own view; options belong to its parts.",
             "rf.show(value)",
         )
@@ -135,7 +135,7 @@ def _of_error(error: DimError | ShapeError) -> Spec:
     if spec is None:
         raise value_error(
             "show: this error has no picture.",
-            [("error", type(error).__name__)],
+            {"error": type(error).__name__},
             "Its operands are not in its stack frames: it was created by hand, or in another process.",
             "print(error)",
         )

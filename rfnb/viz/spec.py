@@ -95,7 +95,7 @@ def unpack(frame: bytes) -> Spec:
     if version is None or _TOP + stored > len(frame) or not 0 < version < 1000:
         raise value_error(
             "unpack: this is not a frame.",
-            [("bytes", len(frame))],
+            {"bytes": len(frame)},
             "A frame is the result of pack(spec).",
             "pack(view.spec)",
         )
@@ -151,7 +151,7 @@ def _inflated(data: bytes, size: int, what: str, deflated: bool) -> bytes:
 
 def _refused(what: str, size: int, there: int, rule: str) -> Exception:
     return value_error(
-        f"unpack: {what} is not what the frame says.", [("said", size), ("there", there)], rule, "pack(view.spec)"
+        f"unpack: {what} is not what the frame says.", {"said": size, "there": there}, rule, "pack(view.spec)"
     )
 
 
@@ -178,7 +178,7 @@ def from_json(data: dict[str, Any]) -> Spec:
             raise
         raise value_error(
             "from_json: this is not a spec.",
-            [("fails", f"{type(error).__name__}: {error}"[:200])],
+            {"fails": f"{type(error).__name__}: {error}"[:200]},
             "A spec as JSON has kind, head, and blocks with dtype, shape and data.",
             "to_json(view.spec)",
         ) from error
@@ -221,7 +221,7 @@ def host(array: Any) -> np.ndarray:
     if made.dtype.kind == "c":
         raise type_error(
             "viz: these numbers are complex.",
-            [("given", f"{made.dtype} {made.shape}")],
+            {"given": f"{made.dtype} {made.shape}"},
             "A view draws real numbers: the magnitude, the phase, or one part.",
             "abs(x)    # or x.real, x.imag",
         )
@@ -264,7 +264,7 @@ def _block(array: Any, kind: str) -> np.ndarray:
         if array.dtype.kind not in kinds:
             raise value_error(
                 "Spec: a block does not contain numbers.",
-                [("dtype", array.dtype), ("shape", array.shape)],
+                {"dtype": array.dtype, "shape": array.shape},
                 "Blocks are arrays of floats, integers or bools.",
                 "Spec(kind, head, {name: np.asarray(values, dtype='float32')})",
             )
@@ -272,7 +272,7 @@ def _block(array: Any, kind: str) -> np.ndarray:
         if array.dtype.kind in "iu" and not np.array_equal(made, array):
             raise value_error(
                 "Spec: integers of a block are beyond 32 bits.",
-                [("dtype", array.dtype), ("least", array.min()), ("largest", array.max())],
+                {"dtype": array.dtype, "least": array.min(), "largest": array.max()},
                 "A block holds integers from -2**31 to 2**31 - 1.",
                 "Spec(kind, head, {name: values.astype('float32')})    # with 7 digits",
             )

@@ -256,7 +256,7 @@ def _vocabularies(trace: Any, tokenizer: Any) -> Callable[[Dim], Sequence[str]]:
     if sizes and count > max(sizes):
         raise value_error(
             "show: the tokenizer has more tokens than the model.",
-            [("tokenizer", count), ("model", ", ".join(map(str, sorted(set(sizes)))))],
+            {"tokenizer": count, "model": ", ".join(map(str, sorted(set(sizes))))},
             "A tokenizer has a text for each index of an embedding.",
             "rf.show(trace)",
         )

@@ -50,7 +50,7 @@ def of_output(value: Any, ends: str, where: str, ask: str, *, one: bool = False)
             refuse_missing(())  # although it was requested
         raise value_error(
             f"{where}: this output has no {ends}.",
-            [("given", type(value).__name__), ("fields", ", ".join(map(str, value)))],
+            {"given": type(value).__name__, "fields": ", ".join(map(str, value))},
             "A model returns them on request:",
             f"output = model(..., {ask})",
         )
@@ -78,7 +78,7 @@ def refuse_missing(value: Any) -> None:
         return
     raise value_error(
         "attention: the model returned no weights.",
-        [("given", _outline(value))],
+        {"given": _outline(value)},
         "Models of transformers return them where their attention is written out, not from sdpa or flash attention:\n"
         '    model.set_attn_implementation("eager"), or attn_implementation="eager" in from_pretrained\n'
         "A recording sees the weights of each implementation:",
@@ -216,7 +216,7 @@ def joined_steps(value: Sequence[Sequence[Any]], where: str) -> JoinedLayers:
     if len(value) > 1 and len(set(shapes)) == 1 and shapes[0][grows[0]] > 1:
         raise value_error(
             f"{where}: nested twice, but not the steps of generate.",
-            [("outer", f"{len(value)} entries"), ("inner", f"{len(value[0])} of {shapes[0]}, in all")],
+            {"outer": f"{len(value)} entries", "inner": f"{len(value[0])} of {shapes[0]}, in all"},
             "A step has one position, or a different length than the previous one. For values to compare, name what they differ in:",
             f'rf.viz.{where}(values, slider="epoch")' if where == "attention" else f"rf.viz.{where}(values[-1])",
         )

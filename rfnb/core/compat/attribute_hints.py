@@ -285,7 +285,7 @@ def old_options_error(name: str | None, options: dict[str, Any]) -> TypeError:
     lines = [_OLD_OPTIONS[option] for option in options if option in _OLD_OPTIONS]
     return type_error(
         f'Tensor "{name}": unknown options.',
-        [("got", ", ".join(options))],
+        {"got": ", ".join(options)},
         "Every axis has its Dim, which says all about it." if lines else "Leave them out.",
         "\n".join(lines) or None,
     )

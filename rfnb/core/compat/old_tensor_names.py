@@ -108,7 +108,7 @@ class OldTensorNames:
             return axes[0]
         raise dim_error(
             f'get_axis_by_tag_name: {len(axes) or "no"} {"dims" if len(axes) > 1 else "dim"} named "{name}".',
-            [("tensor", dims_text(self.dims))],
+            {"tensor": dims_text(self.dims)},
             "A name does not identify a dim. Use the Dim:",
             "x.axis_of(dim)",
         )
@@ -214,7 +214,7 @@ class OldTensorNames:
         if dim_tag in self.dims:
             raise dim_error(
                 "copy_add_dim_by_tag: the dim is there already.",
-                [("tensor", dims_text(self.dims)), ("dim", dim_tag.short_repr())],
+                {"tensor": dims_text(self.dims), "dim": dim_tag},
                 "A dim occurs once.",
             )
         dims, axis = list(self.dims), axis or 0
@@ -233,7 +233,7 @@ class OldTensorNames:
         if long:
             raise dim_error(
                 "copy_squeeze_axes: an axis that is not of size 1.",
-                [("tensor", dims_text(self.dims)), ("axis", long[0].short_repr())],
+                {"tensor": dims_text(self.dims), "axis": long[0]},
                 "Only an axis of one entry can be removed without losing values.",
                 f"rf.gather(x, indices=0, axis={long[0].name})",
             )
@@ -264,7 +264,7 @@ class OldTensorNames:
         if (check_sparse and self.sparse_dim is not data.sparse_dim) or (check_dtype and self.dtype != data.dtype):
             raise type_error(
                 "copy_compatible_to: other values than those of the other tensor.",
-                [("tensor", repr(self)), ("data", repr(data))],
+                {"tensor": repr(self), "data": repr(data)},
                 "sparse_dim and dtype are compared. If they may differ:",
                 "x.copy_compatible_to(data, check_sparse=False, check_dtype=False)",
             )
@@ -442,7 +442,7 @@ class OldTensorNames:
             "time": 'The time dim has lengths per sequence, or is of kind "spatial". Name the Dim:',
         }
         fix = f"{kind} = x.dims[0]    # or rather the Dim that the data was made with"
-        raise dim_error(f"{what}: no dim is it.", [("tensor", dims_text(self.dims))], rule[kind], fix)
+        raise dim_error(f"{what}: no dim is it.", {"tensor": dims_text(self.dims)}, rule[kind], fix)
 
     def _unclear(self, what: str, found: list[Dim]) -> DimError:
         rows = [("tensor", dims_text(self.dims)), ("candidates", dims_text(found))]

@@ -30,14 +30,14 @@ class _Attention(Layer):
         if axis is None:
             raise dim_error(
                 f"{self.what}: base has no time dim.",
-                [("base", shape_of(base))],
+                {"base": base},
                 "The layer attends over the time dim of base.",
             )
         size = None if base.feature_dim is None else base.feature_dim.size
         if self.n_out is not None and self.n_out != size:
             raise value_error(
                 f"{self.what}: n_out differs from the number of features of base.",
-                [("n_out", self.n_out), ("base", f"{shape_of(base)}, {size} features")],
+                {"n_out": self.n_out, "base": f"{shape_of(base)}, {size} features"},
                 "The result is a weighted sum of the frames of base.",
                 f'"n_out": {size}',
             )
@@ -61,7 +61,7 @@ class _ContextAttention(_Attention):
         if query.feature_dim is None:
             raise dim_error(
                 f"{self.what}: the query has no feature dim.",
-                [("query", shape_of(query))],
+                {"query": query},
                 "The features of the query are multiplied with those of base_ctx.",
             )
         self.attention = self.make_attention(query.feature_dim)
@@ -77,7 +77,7 @@ class _ContextAttention(_Attention):
         if query.feature_dim is None or keys.feature_dim is None or query.feature_dim.size != keys.feature_dim.size:
             raise value_error(
                 f"{self.what}: query and base_ctx have different features.",
-                [("query", shape_of(query)), ("base_ctx", shape_of(keys))],
+                {"query": query, "base_ctx": keys},
                 "The energy is a product over the features, so both have the same number of them.",
             )
         query, keys = with_feature(query, key_dim, self.what), with_feature(keys, key_dim, self.what)
@@ -121,7 +121,7 @@ class GenericAttentionLayer(_Attention):
         if self.sources:
             raise value_error(
                 f'{self.what}: "from" is not allowed.',
-                [("from", ", ".join(self.sources))],
+                {"from": ", ".join(self.sources)},
                 'The layer only reads "weights" and "base".',
                 f'"{self.name}": {{"class": "generic_attention", "weights": ..., "base": ...}}',
             )

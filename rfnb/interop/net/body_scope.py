@@ -46,7 +46,7 @@ class BodyScope(Scope):
             if self.source is None:
                 raise value_error(
                     f'Loop "{self.name}" has no input.',
-                    [("asked for", "data:source")],
+                    {"asked for": "data:source"},
                     "data:source is the current frame of the input of the loop.",
                     f'"{self.name}": {{"class": "rec", "from": "data", ...}}',
                 )
@@ -134,7 +134,7 @@ class TemplateScope(BodyScope):
                 if self.guess:
                     raise value_error(
                         f'Loop "{self.name}": the dims of {", ".join(failed)} are unknown.',
-                        [("known", ", ".join(found) or "none")],
+                        {"known": ", ".join(found) or "none"},
                         "These layers depend only on their own previous values.",
                         f'"{failed[0]}": {{..., "n_out": 512}}',
                     )

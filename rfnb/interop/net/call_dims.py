@@ -11,7 +11,6 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.dims import replace_dim
 from rfnb.ops.expand import squeeze
 from rfnb.rec.step_tensor import StepDim
@@ -148,7 +147,7 @@ def axis_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> Dim:
     if len(found) != 1:
         raise dim_error(
             f"{what}: axis {_text(axis)} is {len(found)} dims of the source.",
-            [("source", shape_of(x))],
+            {"source": x},
             "The option needs exactly one dim.",
         )
     return found[0]
@@ -162,7 +161,7 @@ def axes_of(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
     if not found:
         raise dim_error(
             f"{what}: the source has no axis {_text(axis)}.",
-            [("source", shape_of(x))],
+            {"source": x},
             'An axis is a Dim, "T", "F", "B", "spatial:0", "dim:SIZE" or "stag:NAME".',
         )
     return found
@@ -207,7 +206,7 @@ def _candidates(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
         if len(found) > 1:
             raise dim_error(
                 f"{what}: {len(found)} dims of the source have the size of axis {_text(axis)}.",
-                [("source", shape_of(x))],
+                {"source": x},
                 "A size identifies a dim only if no other one has it. Name it:",
                 f'"{_name_of(found[0])}"',
             )
@@ -233,9 +232,7 @@ def _candidates(x: Tensor, axis: Any, dims: CallDims, what: str) -> list[Dim]:
 def _number(axis: Any, text: str, x: Tensor, what: str) -> int:
     if text.lstrip("-").isascii() and text.lstrip("-").isdigit() and len(text) < 20:
         return int(text)
-    raise dim_error(
-        f"{what}: axis {_text(axis)} lacks a number.", [("source", shape_of(x))], 'Write "spatial:0", "dim:SIZE", ...'
-    )
+    raise dim_error(f"{what}: axis {_text(axis)} lacks a number.", {"source": x}, 'Write "spatial:0", "dim:SIZE", ...')
 
 
 def _name_of(dim: Dim) -> str:
@@ -256,7 +253,7 @@ def with_feature(x: Tensor, dim: Dim, what: str) -> Tensor:
     if size_of(old) != size_of(dim):
         raise dim_error(
             f"{what}: feature dims of different sizes.",
-            [("source", shape_of(x)), ("has", old.short_repr()), ("needed", dim.short_repr())],
+            {"source": x, "has": old, "needed": dim},
             "The sources are combined feature by feature, so they need the same number of features.",
         )
     out, _ = replace_dim(x, in_dim=old, out_dim=dim)
@@ -294,7 +291,7 @@ def with_twins(
         if len(mine) != len(theirs):
             raise dim_error(
                 f"{what}: it is ambiguous which dims are the same.",
-                [("first", shape_of(other)), ("second", shape_of(x)), ("same size", f"{theirs} and {mine}")],
+                {"first": other, "second": x, "same size": f"{theirs} and {mine}"},
                 "Dims given as numbers are distinguished only by size. Declare them, with the same names in both layers:",
                 f'"dims": ["<dim {mine[0].name}:{size}>", ...]',
             )

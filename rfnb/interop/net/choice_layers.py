@@ -43,33 +43,33 @@ class ChoiceLayer(Layer):
         if kind not in _INPUT_TYPES:
             raise value_error(
                 f"{self.what}: unknown input_type.",
-                [("input_type", repr(kind)), ("known", ", ".join(_INPUT_TYPES))],
+                {"input_type": repr(kind), "known": ", ".join(_INPUT_TYPES)},
                 "input_type states the kind of the scores.",
             )
         if self.opts.get("cheating", False) not in (False, True, None, "exclusive"):
             raise value_error(
                 f"{self.what}: unknown value of cheating.",
-                [("cheating", repr(self.opts["cheating"])), ("known", 'False, True, "exclusive"')],
+                {"cheating": repr(self.opts["cheating"]), "known": 'False, True, "exclusive"'},
                 "cheating adds the target to the beam.",
             )
         if self.opts.get("cheating") and (len(self.sources) != 1 or self.targets[0] is None):
             raise value_error(
                 f"{self.what}: cheating without a target.",
-                [("from", ", ".join(self.sources)), ("target", repr(target))],
+                {"from": ", ".join(self.sources), "target": repr(target)},
                 "cheating adds the labels of the target to the beam, and needs a single source.",
                 f'"{self.name}": {{..., "target": "classes"}}',
             )
         if kind == "regression" and self.opts.get("beam_size", 1) != 1:
             raise value_error(
                 f"{self.what}: regression with a beam.",
-                [("beam_size", self.opts["beam_size"])],
+                {"beam_size": self.opts["beam_size"]},
                 "There are no labels to choose from.",
                 '"beam_size": 1',
             )
         if len(self.sources) > 1 and len(self.targets) != len(self.sources):
             raise value_error(
                 f"{self.what}: {len(self.sources)} sources, {len(self.targets)} targets.",
-                [("from", ", ".join(self.sources)), ("target", repr(target))],
+                {"from": ", ".join(self.sources), "target": repr(target)},
                 "Each source needs one target.",
             )
 
@@ -123,10 +123,10 @@ class ChoiceLayer(Layer):
         if labels.extent != feature.extent:
             raise value_error(
                 f"{self.what}: the labels of the scores differ from those of the target.",
-                [
-                    ("from", f"{self.sources[place]}  {shape_of(scores)}"),
-                    ("target", f"{target}  {labels.short_repr()}"),
-                ],
+                {
+                    "from": f"{self.sources[place]}  {shape_of(scores)}",
+                    "target": f"{target}  {labels.short_repr()}",
+                },
                 "The scores need one entry per label of the target.",
                 f'"{self.sources[place]}": {{..., "n_out": {labels.extent}}}',
             )
@@ -150,7 +150,7 @@ class ChoiceLayer(Layer):
             if not target:
                 raise value_error(
                     f"{self.what}: target is missing.",
-                    [("target", repr(self.opts.get("target"))), ("search", False)],
+                    {"target": repr(self.opts.get("target")), "search": False},
                     "Outside a search, a choice returns the labels of the target.",
                     f'"{self.name}": {{..., "target": "classes"}}',
                 )
@@ -171,7 +171,7 @@ class ChoiceLayer(Layer):
         if self.opts.get("beam_size") is None:
             raise value_error(
                 f"{self.what}: beam_size is missing.",
-                [("search", True)],
+                {"search": True},
                 "beam_size is the number of hypotheses that a search keeps.",
                 f'"{self.name}": {{..., "beam_size": 12}}',
             )
@@ -232,7 +232,7 @@ class ChoiceLayer(Layer):
         if feature is None:
             raise value_error(
                 f"{self.what}: the scores have no label dim.",
-                [("from", ref), ("scores", shape_of(x))],
+                {"from": ref, "scores": x},
                 "The scores need one entry per label.",
             )
         if kind == "log_prob":
@@ -261,7 +261,7 @@ class _BeamReader(Layer):
                 return self.read_template(x)
             raise value_error(
                 f"{self.what}: there are no search choices.",
-                [("from", ", ".join(self.sources))],
+                {"from": ", ".join(self.sources)},
                 "Only values that depend on choices of a search have a beam.",
                 "net(data, search=True)",
             )

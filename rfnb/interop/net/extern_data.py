@@ -36,7 +36,7 @@ class ExternData:
         if unknown:
             raise value_error(
                 f'extern_data "{key}": unknown option.',
-                [("given", ", ".join(unknown)), ("known", ", ".join(_KNOWN))],
+                {"given": ", ".join(unknown), "known": ", ".join(_KNOWN)},
                 "extern_data accepts these options.",
                 f'extern_data = {{"{key}": {{"dim": 40}}}}',
             )
@@ -150,7 +150,7 @@ class ExternData:
         if given is None:
             raise value_error(
                 f'Input "{self.key}": the lengths of {dim.name} are missing.',
-                [("array", tuple(raw.shape))],
+                {"array": tuple(raw.shape)},
                 "They determine which frames of each sequence are real.",
                 f'net({{"{self.key}": (array, lengths), ...}})',
             )
@@ -165,7 +165,7 @@ class ExternData:
         if first is not None and before is not None and not np.array_equal(before, _host(lengths)):
             raise value_error(
                 f'Input "{self.key}": other lengths of {first.name} than another input.',
-                [("here", _host(lengths).tolist()), ("before", before.tolist())],
+                {"here": _host(lengths).tolist(), "before": before.tolist()},
                 "Inputs that share a dim have the same lengths.",
             )
 
@@ -226,11 +226,11 @@ class ExternData:
             several = [dim for dim in rest if _fitting(dim, left)]
             given, own = shape_of(value), "[" + ", ".join(d.short_repr() for d in self.dims) + "]"
             raise DimError(
-                message(f'Input "{self.key}": it is ambiguous which dim is {several[0].name}.', [("given", given), ("declared", own)],
+                message(f'Input "{self.key}": it is ambiguous which dim is {several[0].name}.', {"given": given, "declared": own},
                         "Dims are matched by batch, features, names, lengths and sizes, never by their order.",
                         f'x, _ = rf.replace_dim(x, in_dim=..., out_dim=Dim(..., name="{several[0].name}"))')
                 if several and len(rest) == len(left)
-                else message(f'Input "{self.key}": its dims differ from the declared ones.', [("given", given), ("declared", own)],
+                else message(f'Input "{self.key}": its dims differ from the declared ones.', {"given": given, "declared": own},
                              "An input needs the dims declared in extern_data.")
             )  # fmt: skip
         return pairs
@@ -239,7 +239,7 @@ class ExternData:
         needed = ", ".join(dim.short_repr() for dim in actual or self.dims)
         return shape_error(
             f'Input "{self.key}": the array does not match its declaration.',
-            [("array", tuple(raw.shape)), ("needed", f"({needed})")],
+            {"array": tuple(raw.shape), "needed": f"({needed})"},
             "The axes of an array are in the order of extern_data, batch first.",
         )
 
@@ -252,7 +252,7 @@ def bind_all(
     if unknown:
         raise value_error(
             "The network got an input that it does not declare.",
-            [("given", ", ".join(unknown)), ("declared", ", ".join(declared))],
+            {"given": ", ".join(unknown), "declared": ", ".join(declared)},
             "extern_data declares the inputs by name.",
         )
     tensors = [value for value in data.values() if isinstance(value, Tensor)]
@@ -301,7 +301,7 @@ def _host_lengths(lengths: np.ndarray, dims: CallDims) -> Tensor:
     if lengths.shape != (dims.batch.extent,):
         raise shape_error(
             "The lengths need one entry per sequence.",
-            [("lengths", lengths.shape), ("batch", dims.batch.short_repr())],
+            {"lengths": lengths.shape, "batch": dims.batch},
             "Lengths have the shape (batch,).",
         )
     raw = registry.selected().from_numpy(lengths.astype(np.int32), dtype="int32", device="cpu")

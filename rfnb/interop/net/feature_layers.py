@@ -10,7 +10,6 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.call_dims import axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.named_functions import activation
@@ -61,7 +60,7 @@ class LinearLayer(Layer):
         if size is None:
             raise value_error(
                 f"{self.what}: the number of features is unknown.",
-                [("n_out", None), ("target", target)],
+                {"n_out": None, "target": target},
                 "n_out, out_dim or the labels of the target determine it.",
                 f'"{self.name}": {{..., "n_out": 512}}',
             )
@@ -75,7 +74,7 @@ class LinearLayer(Layer):
         if given is None:
             raise value_error(
                 f"{self.what}: the source has no feature dim.",
-                [("source", shape_of(x))],
+                {"source": x},
                 "The layer multiplies the features, or labels as one-hot vectors, with its matrix.",
             )
         self.in_dim = given
@@ -102,7 +101,7 @@ class LinearLayer(Layer):
         if x.sparse_dim is not None and x.sparse_dim.size != self.in_dim.size:
             raise value_error(
                 f"{self.what}: the number of labels does not match W.",
-                [("source", x.sparse_dim.short_repr()), ("made for", self.in_dim.short_repr())],
+                {"source": x.sparse_dim, "made for": self.in_dim},
                 "W has one row per label.",
             )
         if x.sparse_dim is self._rows:
@@ -115,7 +114,7 @@ class LinearLayer(Layer):
         if x.feature_dim is None or x.feature_dim.size != self.in_dim.size:
             raise value_error(
                 f"{self.what}: the number of features does not match the parameters.",
-                [("source", shape_of(x)), ("made for", self.in_dim.short_repr())],
+                {"source": x, "made for": self.in_dim},
                 "W has one row per feature.",
             )
         if x.feature_dim is not self._rows:

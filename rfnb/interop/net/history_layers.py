@@ -7,7 +7,6 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, not_implemented_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.call_dims import attended_dim, axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.dependencies import makers_of_dims
 from rfnb.interop.net.layer import Layer, Unknown, layer_class
@@ -65,21 +64,21 @@ class SelfAttentionLayer(_ByModule):
             if self.opts.get(option) is not None:
                 raise not_implemented_error(
                     f"{self.what}: {option} is not supported in the dict notation.",
-                    [(option, self.opts[option])],
+                    {option: self.opts[option]},
                     "In Python a state is an argument of the call:",
                     "rf.QKVSelfAttention(...)(source, axis=time, state=state)",
                 )
         if in_dim is None or self.out_dim is None or self.n_out is None:
             raise value_error(
                 f"{self.what}: the number of features is unknown.",
-                [("source", shape_of(x)), ("n_out", self.n_out)],
+                {"source": x, "n_out": self.n_out},
                 "n_out is the number of features of the values of all heads together.",
                 '"n_out": 512',
             )
         if total % heads or self.n_out % heads:
             raise value_error(
                 f"{self.what}: num_heads does not divide the number of features.",
-                [("num_heads", heads), ("total_key_dim", total), ("n_out", self.n_out)],
+                {"num_heads": heads, "total_key_dim": total, "n_out": self.n_out},
                 "All heads have the same number of features.",
             )
         self.in_dim = in_dim
@@ -104,7 +103,7 @@ class SelfAttentionLayer(_ByModule):
         if axis is single_step_dim and not self.opts.get("attention_left_only"):
             raise value_error(
                 f"{self.what}: attention_left_only is required in a loop.",
-                [("source", shape_of(x))],
+                {"source": x},
                 "A step cannot attend to later steps.",
                 '"attention_left_only": True',
             )
@@ -134,7 +133,7 @@ class PositionalEncodingLayer(_ByModule):
         if self.out_dim is None:
             raise value_error(
                 f"{self.what}: the number of features is unknown.",
-                [("n_out", None)],
+                {"n_out": None},
                 "n_out or out_dim determines it.",
                 '"n_out": 512',
             )
@@ -187,7 +186,7 @@ class RelativePositionalEncodingLayer(_ByModule):
         if self.out_dim is None:
             raise value_error(
                 f"{self.what}: the number of features is unknown.",
-                [("n_out", None)],
+                {"n_out": None},
                 "n_out or out_dim determines it.",
                 '"n_out": 64',
             )
@@ -260,7 +259,7 @@ class TwoDLSTMLayer(_ByModule):
         if len(sources) != 2:
             raise value_error(
                 f"{self.what}: {len(sources)} sources.",
-                [("from", ", ".join(self.sources) or "nothing")],
+                {"from": ", ".join(self.sources) or "nothing"},
                 "The layer runs over a grid: it needs two sources, for the x axis and for the y axis.",
                 '"from": ["encoder", "data:target"]',
             )
@@ -271,7 +270,7 @@ class TwoDLSTMLayer(_ByModule):
         if None in dims or self.out_dim is None:
             raise value_error(
                 f"{self.what}: the number of features is unknown.",
-                [("from", ", ".join(self.sources)), ("n_out", self.n_out)],
+                {"from": ", ".join(self.sources), "n_out": self.n_out},
                 "Both sources need a feature dim; n_out is the number of features of the result.",
             )
         self.x_dim, self.y_dim = dims
@@ -303,7 +302,7 @@ class TwoDLSTMLayer(_ByModule):
         if x_axis is None:
             raise dim_error(
                 f"{self.what}: the first source has no time dim.",
-                [("source", shape_of(x))],
+                {"source": x},
                 "The time dim of the first source is the x axis of the grid.",
             )
         state = env.state(self) if y_axis is single_step_dim else None

@@ -50,7 +50,7 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
         if kind is not None:
             raise value_error(
                 f"{layer.what}: a layer with a state takes no initial_output.",
-                [("initial_output", repr(kind))],
+                {"initial_output": repr(kind)},
                 "Its previous output is part of its state, so the initial state determines it.",
                 f'"{layer.name}": {{..., "initial_state": "zeros"}}',
             )
@@ -59,10 +59,10 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
         if template.sparse_dim is not None:
             raise value_error(
                 f'Layer "{layer.path}": its labels have no initial value.',
-                [
-                    ("layer", f"{shape_of(template)}, sparse over {template.sparse_dim.short_repr()}"),
-                    ("read as", f'"prev:{layer.name}"'),
-                ],
+                {
+                    "layer": f"{shape_of(template)}, sparse over {template.sparse_dim.short_repr()}",
+                    "read as": f'"prev:{layer.name}"',
+                },
                 "The label before the first step must be given.",
                 f'"{layer.name}": {{..., "initial_output": 0}}',
             )
@@ -82,7 +82,7 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
         return fitted(env.get(kind), template, layer)
     raise value_error(
         f"{layer.what}: unknown initial_output.",
-        [("initial_output", repr(kind)), ("known", 'a number, "zeros", "ones", "var", "apply(0)", a layer')],
+        {"initial_output": repr(kind), "known": 'a number, "zeros", "ones", "var", "apply(0)", a layer'},
         "initial_output is the value before the first step.",
     )
 

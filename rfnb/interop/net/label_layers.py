@@ -7,7 +7,6 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.call_dims import axis_of, marked, time_dim
 from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.scope import Scope
@@ -57,7 +56,7 @@ class _OfTarget(Layer):
         if time is None:
             raise dim_error(
                 f"{self.what}: the target has no time dim.",
-                [("target", shape_of(labels))],
+                {"target": labels},
                 "The target is a whole sequence of labels.",
             )
         return labels, time

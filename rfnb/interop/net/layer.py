@@ -68,7 +68,7 @@ class Layer(Module):
         if self.out_dim is not None and self.n_out is not None and self.out_dim.size != self.n_out:
             raise value_error(
                 f"{self.what}: n_out differs from the size of out_dim.",
-                [("n_out", self.n_out), ("out_dim", self.out_dim.short_repr())],
+                {"n_out": self.n_out, "out_dim": self.out_dim},
                 "Both state the number of features.",
             )
         if self.out_dim is None and self.n_out is not None and self.own_feature:
@@ -106,7 +106,7 @@ class Layer(Module):
                 f"{self.what}: {' and '.join(missing)} is missing."
                 if len(missing) == 1
                 else f"{self.what}: options are missing.",
-                [("needed", ", ".join(missing)), ("given", ", ".join(self.opts))],
+                {"needed": ", ".join(missing), "given": ", ".join(self.opts)},
                 "Layers of this class require it.",
                 f'"{self.name}": {{..., "{missing[0]}": ...}}',
             )
@@ -117,7 +117,7 @@ class Layer(Module):
             return list(given)
         raise value_error(
             f'{self.what}: "from" is not a layer.',
-            [("from", repr(given))],
+            {"from": repr(given)},
             '"from" is the name of a layer, or a list of names.',
             f'"{self.name}": {{..., "from": "data"}}',
         )
@@ -132,7 +132,7 @@ class Layer(Module):
         if not isinstance(found, Mapping):
             raise value_error(
                 f"{self.what}: {option} is not a dict of layers.",
-                [(option, repr(found))],
+                {option: repr(found)},
                 "Layers are given as a dict by name.",
                 f'"{option}": {{...}}',
             )
@@ -183,7 +183,7 @@ class Layer(Module):
         """The value of "layer/name", after the layer has run."""
         raise value_error(
             f'{self.what} has no part "{name}".',
-            [("asked for", f"{self.name}/{name}")],
+            {"asked for": f"{self.name}/{name}"},
             "Only loops and choices have parts.",
         )
 
@@ -260,16 +260,14 @@ class Layer(Module):
     def outside_of_loop(self, source: Tensor, rule: str) -> RuntimeError:
         """The error for a layer that is used outside of a loop."""
         fix = f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}'
-        return runtime_error(
-            f"{self.what}: this class only works inside a loop.", [("source", shape_of(source))], rule, fix
-        )
+        return runtime_error(f"{self.what}: this class only works inside a loop.", {"source": source}, rule, fix)
 
     def concatenated(self, sources: Sequence[Tensor], env: Scope) -> Tensor:
         """The sources concatenated along their features, in order, with the dropout of the layer; a sparse one among several as one-hot."""
         if not sources:
             raise value_error(
                 f'{self.what}: "from" is missing.',
-                [("from", self.opts.get("from", "nothing"))],
+                {"from": self.opts.get("from", "nothing")},
                 "The layer needs at least one source.",
                 f'"{self.name}": {{"class": "{self.kind}", "from": "data", ...}}',
             )
@@ -280,7 +278,7 @@ class Layer(Module):
                 if x.feature_dim is None:
                     raise value_error(
                         f'{self.what}: "{ref}" has no feature dim.',
-                        [("dims", str(list(x.dims)))],
+                        {"dims": list(x.dims)},
                         "Several sources are concatenated along their features.",
                     )
             dense = same_static_dims(dense, env.dims, self.what)
@@ -364,7 +362,7 @@ def make_layer(name: str, path: str, opts: Mapping[str, Any]) -> Layer:
         near = difflib.get_close_matches(str(kind), registry, n=4, cutoff=0.5)
         raise value_error(
             f'Layer "{path}": unknown class {kind!r}.',
-            [("near", ", ".join(near) or "none"), ("known", ", ".join(sorted(registry)))],
+            {"near": ", ".join(near) or "none", "known": ", ".join(sorted(registry))},
             "A layer is a dict with one of these classes.",
             f'{{"class": "{near[0] if near else "linear"}"}}',
         )

@@ -7,7 +7,6 @@ from typing import Any
 
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.body_scope import BodyScope
 from rfnb.interop.net.call_dims import axis_of, marked
 from rfnb.interop.net.layer import Layer, computes, layer_class
@@ -27,7 +26,7 @@ def rec_last_output_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Te
         kept = [part for of, part in scope.last if of == loop.name]
         raise value_error(
             f'{layer.what}: the last frame of "{rec}/{name}" is not collected.',
-            [("kept", ", ".join(kept) or "none")],
+            {"kept": ", ".join(kept) or "none"},
             "A loop only keeps the last frames that its layers need.",
             f'"{name}": {{..., "need_last": True}}',
         )
@@ -57,7 +56,7 @@ def rec_unstack_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor
     if not isinstance(env, BodyScope):
         raise value_error(
             f"{layer.what}: this class only works inside a loop.",
-            [("source", shape_of(x))],
+            {"source": x},
             "The layer returns the frame of the current step.",
         )
     given = layer.opts.get("axis")
@@ -65,17 +64,17 @@ def rec_unstack_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor
     if axis is None:
         raise value_error(
             f"{layer.what}: the dim of the loop is unknown.",
-            [("source", shape_of(x)), ("axis", "none")],
+            {"source": x, "axis": "none"},
             "A loop without a dim takes the dim of an unstack layer that declares it.",
             f'"{layer.name}": {{..., "axis": time, "declare_rec_time": True}}',
         )
     if axis is not env.axis:
         raise dim_error(
             f"{layer.what}: its dim differs from that of the loop.",
-            [
-                ("axis", axis.short_repr()),
-                ("loop", env.axis.short_repr() if env.axis else "unknown until the loop ends"),
-            ],
+            {
+                "axis": axis,
+                "loop": env.axis if env.axis else "unknown until the loop ends",
+            },
             "All inputs of a loop share its dim.",
         )
     if axis not in x.dims:
@@ -83,7 +82,7 @@ def rec_unstack_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor
         if axis not in x.dims:
             raise dim_error(
                 f"{layer.what}: the source has no {axis.short_repr()}.",
-                [("source", shape_of(x))],
+                {"source": x},
                 "The source needs the dim of the loop.",
             )
     out = env.frame(x)

@@ -41,7 +41,7 @@ def loop_axis(layer: Any, source: Tensor | None, env: Scope, has_end: bool) -> D
         if opts.get("max_seq_len") is None and opts.get("max_seq_len_via") is None:
             raise value_error(
                 f'{layer.what}: "end" requires max_seq_len.',
-                [("end", "checked in each step"), ("max_seq_len", None)],
+                {"end": "checked in each step", "max_seq_len": None},
                 'max_seq_len limits a loop whose "end" never becomes true.',
                 f'"{layer.name}": {{"class": "rec", "max_seq_len": 50, ...}}',
             )
@@ -51,12 +51,12 @@ def loop_axis(layer: Any, source: Tensor | None, env: Scope, has_end: bool) -> D
         return unstacked
     raise value_error(
         f"{layer.what}: the number of steps is unknown.",
-        [
-            ("axis", "not known" if declared is not None else "none"),
-            ("input with time", "none"),
-            ("target", opts.get("target")),
-            ("end in the body", "none"),
-        ],
+        {
+            "axis": "not known" if declared is not None else "none",
+            "input with time": "none",
+            "target": opts.get("target"),
+            "end in the body": "none",
+        },
         "The axis, the input, the target, or an end in the body determines the length of a loop.",
         f'"{layer.name}": {{"class": "rec", "from": "data", ...}}',
     )
@@ -82,7 +82,7 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
     if given is not None and via is not None:
         raise value_error(
             f"{layer.what}: two limits are given.",
-            [("max_seq_len", repr(given)), ("max_seq_len_via", repr(via))],
+            {"max_seq_len": repr(given), "max_seq_len_via": repr(via)},
             "Give only one of them.",
         )
     if via is not None:
@@ -97,7 +97,7 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
         if time is None:
             raise value_error(
                 f"{layer.what}: max_len_from needs a layer with a time dim.",
-                [("max_seq_len", given)],
+                {"max_seq_len": given},
                 "max_len_from returns the length of the longest sequence.",
             )
         return time.extent
@@ -133,7 +133,7 @@ def _number(layer: Any, value: Any) -> int | Tensor:
         return int(value)
     raise value_error(
         f"{layer.what}: max_seq_len is not a number.",
-        [("max_seq_len", repr(value))],
+        {"max_seq_len": repr(value)},
         "max_seq_len is a number, a scalar tensor, or an expression of max_len_from(layer).",
         '"max_seq_len": "2 * max_len_from(\'base:encoder\')"',
     )

@@ -48,7 +48,7 @@ class MaskedComputationLayer(Wrapper):
         if self.opts.get("initial_output") is not None:
             raise value_error(
                 f"{self.what}: initial_output is not an option of this class.",
-                [("initial_output", repr(self.opts["initial_output"]))],
+                {"initial_output": repr(self.opts["initial_output"])},
                 "The unit determines the initial value. Set it there:",
                 f'"unit": {{..., "initial_output": {self.opts["initial_output"]!r}}}',
             )
@@ -78,7 +78,7 @@ class MaskedComputationLayer(Wrapper):
         if mask is not None and mask.dtype != "bool":
             raise value_error(
                 f"{self.what}: the mask is not bool.",
-                [("mask", f"{shape_of(mask)} {mask.dtype}")],
+                {"mask": f"{shape_of(mask)} {mask.dtype}"},
                 "The mask is True for the frames to compute.",
                 '"mask": {"class": "compare", ...}',
             )
@@ -150,7 +150,7 @@ class MaskedComputationLayer(Wrapper):
         if frames is None or packed is None:
             raise value_error(
                 f"{self.what}: in_spatial_dim and out_spatial_dim are missing.",
-                [("in_spatial_dim", frames), ("out_spatial_dim", packed), ("mask", shape_of(mask))],
+                {"in_spatial_dim": str(frames), "out_spatial_dim": str(packed), "mask": mask},
                 "The frames of in_spatial_dim where the mask is True become those of out_spatial_dim.",
                 '"in_spatial_dim": time, "out_spatial_dim": Dim(None, name="packed")',
             )
@@ -158,7 +158,7 @@ class MaskedComputationLayer(Wrapper):
         if axis not in mask.dims:
             raise value_error(
                 f"{self.what}: the mask has no dim {axis.short_repr()}.",
-                [("mask", shape_of(mask)), ("in_spatial_dim", axis.short_repr())],
+                {"mask": mask, "in_spatial_dim": axis},
                 "The mask has one entry per frame.",
             )
         if given is not None:
@@ -222,7 +222,7 @@ class UnmaskLayer(Layer):
         if mask.dtype != "bool":
             raise value_error(
                 f"{self.what}: the mask is not bool.",
-                [("mask", f"{shape_of(mask)} {mask.dtype}")],
+                {"mask": f"{shape_of(mask)} {mask.dtype}"},
                 "The mask is True where the next frame begins.",
                 '"mask": {"class": "compare", ...}',
             )
@@ -233,7 +233,7 @@ class UnmaskLayer(Layer):
         if packed is None or (axis is None and not env.in_loop):
             raise dim_error(
                 f"{self.what}: a time dim is missing.",
-                [("source", shape_of(x)), ("mask", shape_of(mask))],
+                {"source": x, "mask": mask},
                 "Source and mask each need a time dim.",
             )
         initial: Any = 0.0 if x.sparse_dim is None else 0

@@ -30,7 +30,7 @@ def _unknown_kind(layer: Layer, given: Any, known: Any) -> ValueError:
     near = difflib.get_close_matches(str(given), known, n=3) or sorted(known)
     return value_error(
         f"{layer.what}: unknown kind.",
-        [("kind", repr(given)), ("known", ", ".join(near))],
+        {"kind": repr(given), "known": ", ".join(near)},
         "kind determines how the sources are combined.",
     )
 
@@ -123,7 +123,7 @@ class CompareLayer(_OfAll):
         if len(values) < 2:
             raise value_error(
                 f"{self.what}: the second operand is missing.",
-                [("from", ", ".join(self.sources)), ("value", None)],
+                {"from": ", ".join(self.sources), "value": None},
                 "The layer compares two sources, or one source with a number.",
                 f'"{self.name}": {{..., "value": 0}}',
             )
@@ -143,7 +143,7 @@ def _evaluated(layer: Layer, values: list[Tensor]) -> Tensor:
         if unknown or not isinstance(index, int) or not -len(values) <= index < len(values):
             raise value_error(
                 f"{layer.what}: there is no source({index}{', ...' if options else ''}).",
-                [("text", repr(layer.opts.get("eval"))), ("from", ", ".join(layer.sources))],
+                {"text": repr(layer.opts.get("eval")), "from": ", ".join(layer.sources)},
                 "source(i) is the source with index i, counted from 0.",
             )
         return values[index]
@@ -152,7 +152,7 @@ def _evaluated(layer: Layer, values: list[Tensor]) -> Tensor:
     if not isinstance(text, str):
         raise value_error(
             f"{layer.what}: eval is not a string.",
-            [("eval", repr(text))],
+            {"eval": repr(text)},
             "eval is an expression of the sources.",
             '"eval": "2 * source(0)"',
         )
@@ -162,7 +162,7 @@ def _evaluated(layer: Layer, values: list[Tensor]) -> Tensor:
         if not isinstance(out, (int, float)):
             raise value_error(
                 f"{layer.what}: the result of the expression is neither a number nor a tensor.",
-                [("text", shown(text)), ("value", f"of type {type(out).__name__}")],
+                {"text": shown(text), "value": f"of type {type(out).__name__}"},
                 "eval is an expression of the sources.",
                 '"eval": "2 * source(0)"',
             )

@@ -38,7 +38,7 @@ def _over_features(fn: Any) -> Function:
         if x.feature_dim is None or axis != -1:
             raise value_error(
                 f"{fn.__name__}: the dim is unknown.",
-                [("source", str(x.dims))],
+                {"source": x.dims},
                 "The function works along the feature dim.",
             )
         return fn(x, axis=x.feature_dim)
@@ -143,7 +143,7 @@ def activation(name: str | None, what: str) -> Function:
     except (TypeError, ArithmeticError) as error:
         raise value_error(
             f"{what}: the activation has no value.",
-            [("activation", shown(str(name))), ("cause", str(error))],
+            {"activation": shown(str(name)), "cause": error},
             'An activation is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".',
         ) from error
     if not callable(found):
@@ -205,6 +205,6 @@ def _unknown(name: str, text: Any, what: str) -> ValueError:
     near = difflib.get_close_matches(name[:80], ACTIVATIONS, n=3) or sorted(ACTIVATIONS)
     return value_error(
         f'{what}: unknown activation "{name[:80]}".',
-        [("activation", shown(str(text))), ("known", ", ".join(near))],
+        {"activation": shown(str(text)), "known": ", ".join(near)},
         'An activation is a name, names joined by "|" or composed as in "log(softmax)", or "2.0 * sigmoid".',
     )

@@ -67,7 +67,7 @@ class NetOutputs(dict[str, Tensor]):
         if layer not in self._weights:
             raise value_error(
                 f'get_base_weights: "{layer}" has no weights.',
-                [("known", ", ".join(self._weights) or "none")],
+                {"known": ", ".join(self._weights) or "none"},
                 "Only attention layers outside loops, after they were computed, have weights. Inside loops, record them:",
                 "with rf.record() as trace: net(data)",
             )
@@ -141,7 +141,7 @@ class DictNetwork(Module):
         if not found:
             raise value_error(
                 "The network has no output.",
-                [("layers", ", ".join(self.layers.by_name) or "none")],
+                {"layers": ", ".join(self.layers.by_name) or "none"},
                 'The outputs are the layer "output", or all layers with is_output_layer.',
                 '"encoder": {..., "is_output_layer": True}',
             )
@@ -261,7 +261,7 @@ def _face(loop: str) -> str:
     if loop not in ("with", "for"):
         raise value_error(
             "net_from_dict: unknown value of loops.",
-            [("loop", repr(loop)), ("known", '"with", "for"')],
+            {"loop": repr(loop), "known": '"with", "for"'},
             "The option loops determines how loops run.",
             'loop="for"',
         )

@@ -7,7 +7,6 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.call_dims import (
     axes_of,
     axis_of,
@@ -43,7 +42,7 @@ class ReduceLayer(Layer):
         if mode not in _MODES:
             raise value_error(
                 f"{self.what}: unknown mode.",
-                [("mode", repr(mode)), ("known", ", ".join(_MODES))],
+                {"mode": repr(mode), "known": ", ".join(_MODES)},
                 "mode determines how the values are reduced.",
             )
 
@@ -65,7 +64,7 @@ def dot_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     if len(sources) != 2:
         raise value_error(
             f"{layer.what}: two sources are needed.",
-            [("from", ", ".join(layer.sources) or "nothing")],
+            {"from": ", ".join(layer.sources) or "nothing"},
             "A product has two factors.",
         )
     a, b = sources
@@ -77,7 +76,7 @@ def dot_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     if len(first) != len(second) or any(p is not q and not same_lengths(p, q) for p, q in pairs):
         raise dim_error(
             f"{layer.what}: the dims to reduce differ.",
-            [("first", shape_of(a)), ("second", shape_of(b)), ("reduce", f"{first} and {second}")],
+            {"first": a, "second": b, "reduce": f"{first} and {second}"},
             "Both sources need the dims to sum over.",
         )
     for own, other in zip(second, first, strict=True):
@@ -120,7 +119,7 @@ def softmax_over_spatial_layer(layer: Layer, env: Scope, sources: list[Tensor]) 
     if axis is None:
         raise dim_error(
             f"{layer.what}: the source has no time dim.",
-            [("source", shape_of(x))],
+            {"source": x},
             "The layer works along the time dim, or along axis.",
             '"axis": ...',
         )

@@ -68,7 +68,7 @@ def evaluate(text: str, *, names: Mapping[str, Any], what: str, compare: Callabl
         cause = "the number is too large" if large else str(error).partition("\n")[0] or type(error).__name__
         raise value_error(
             f"{what}: the expression has no value.",
-            [("text", shown(text)), ("cause", cause)],
+            {"text": shown(text), "cause": cause},
             "Numbers and sources are combined by operators and known functions.",
         ) from error
 
@@ -88,7 +88,7 @@ def parsed(text: str, what: str) -> ast.expr:
         cause = error.args[0] if error.args else "nested too deeply"
         raise value_error(
             f"{what}: invalid expression.",
-            [("text", shown(text)), ("cause", str(cause))],
+            {"text": shown(text), "cause": cause},
             "An expression uses the syntax of Python.",
         ) from None
 
@@ -200,7 +200,7 @@ class _Evaluator:
         near = difflib.get_close_matches(name[:80], scope, n=3)
         raise value_error(
             f"{self.what}: unknown name {prefix}{name[:80]}.",
-            [("text", shown(self.text)), ("known", ", ".join(f"{prefix}{key}" for key in near or sorted(scope)))],
+            {"text": shown(self.text), "known": ", ".join(f"{prefix}{key}" for key in near or sorted(scope))},
             "Expressions are parsed, not executed; they may use these names.",
         )
 
@@ -208,6 +208,6 @@ class _Evaluator:
         part = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
         return value_error(
             f"{self.what}: {part if len(part) <= 80 else f'{part[:80]}...'} is not supported.",
-            [("text", shown(self.text))],
+            {"text": shown(self.text)},
             "Expressions are parsed, not executed: they consist of numbers, operators, comparisons, and calls of known functions.",
         )

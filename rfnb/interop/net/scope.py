@@ -165,7 +165,7 @@ class Scope:
             cycle = [*self._running[self._running.index(name) :], name]
             raise value_error(
                 f'Layer "{self.layers.prefix}{name}" depends on itself.',
-                [("cycle", " <- ".join(cycle))],
+                {"cycle": " <- ".join(cycle)},
                 "The layers of a step cannot depend on each other in a circle. To read the value of the previous step:",
                 f'"prev:{name}"',
             )
@@ -201,7 +201,7 @@ class Scope:
         if self.parent is None:
             raise value_error(
                 f'"{ref}": there is no network around this one.',
-                [("network", self.layers.prefix or "the whole")],
+                {"network": self.layers.prefix or "the whole"},
                 '"base:" reads from the network around a loop or a subnetwork.',
             )
         return self.parent.seen_inside(ref.removeprefix("base:"))
@@ -212,7 +212,7 @@ class Scope:
         where = f'in "{self.layers.prefix.rstrip("/")}"' if self.layers.prefix else "in the network"
         return value_error(
             f'There is no layer "{ref}" {where}.',
-            [("near", ", ".join(near) or "none"), ("known", ", ".join(names))],
+            {"near": ", ".join(near) or "none", "known": ", ".join(names)},
             'A layer reads layers of its own network; "base:" reads from the network around a loop, "prev:" from the previous step.',
             f'{{"from": "{(near or names)[0]}"}}',
         )
@@ -222,7 +222,7 @@ class Scope:
         """The value of the previous step."""
         raise value_error(
             f'"prev:{name}" is used outside a loop.',
-            [("network", self.layers.prefix or "the whole")],
+            {"network": self.layers.prefix or "the whole"},
             "Only a step of a loop has a previous step.",
         )
 
@@ -230,7 +230,7 @@ class Scope:
         """The index of the step, an int32 scalar."""
         raise value_error(
             '":i" is used outside a loop.',
-            [("network", self.layers.prefix or "the whole")],
+            {"network": self.layers.prefix or "the whole"},
             '":i" is the index of a step of a loop.',
         )
 
@@ -247,7 +247,7 @@ class Scope:
         if key in self.call.keys:
             raise value_error(
                 f'The network needs the input "{key}".',
-                [("given", ", ".join(self.call.data) or "nothing")],
+                {"given": ", ".join(self.call.data) or "nothing"},
                 "Each input that a layer uses must be given.",
                 f'net({{"{key}": (array, lengths), ...}})',
             )
@@ -327,7 +327,7 @@ class UnitScope(Scope):
             around, *_, beside = meant.values()
             raise value_error(
                 f'"{ref}" is ambiguous.',
-                [("beside", f'"{beside}"'), ("around", f'"{around}"')],
+                {"beside": f'"{beside}"', "around": f'"{around}"'},
                 "The unit of a masked computation is not a separate network: it reads the layers beside it by their names.",
                 f'"{beside}"',
             )

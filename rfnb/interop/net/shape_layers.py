@@ -7,7 +7,6 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, not_implemented_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.call_dims import axes_of, axis_of, in_order, marked, size_of
 from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.named_functions import combine, compare
@@ -51,7 +50,7 @@ def _ragged_split(layer: Layer, x: Tensor, axis: Dim, given: list[Any]) -> Tenso
     if len(parts) != 1 or given[0] != -1:
         raise dim_error(
             f"{layer.what}: a ragged dim in {len(given)} parts.",
-            [("source", shape_of(x)), ("dims", str(given))],
+            {"source": x, "dims": str(given)},
             "A ragged dim can only be split into blocks of a fixed size.",
             '"dims": (-1, 2)',
         )
@@ -112,7 +111,7 @@ def slice_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     if step not in (None, 1):
         raise not_implemented_error(
             f"{layer.what}: slice_step is not supported.",
-            [("slice_step", step)],
+            {"slice_step": step},
             "Only consecutive frames are supported.",
             '"slice_step": None',
         )
@@ -152,7 +151,7 @@ def shift_axis_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     if layer.opts.get("adjust_size_info", True) or not layer.opts.get("pad", True):
         raise not_implemented_error(
             f"{layer.what}: adjust_size_info is not supported.",
-            [("adjust_size_info", True)],
+            {"adjust_size_info": True},
             "Only shifts that keep the length are supported.",
             '"adjust_size_info": False',
         )
@@ -173,7 +172,7 @@ class ConcatLayer(Layer):
         ):
             raise value_error(
                 f'Layer "{path}" of class "concat": "from" is not a list of pairs.',
-                [("from", repr(given))],
+                {"from": repr(given)},
                 "A pair (layer, axis) describes each source.",
                 f'"{name}": {{..., "from": [("a", "F"), ("b", "F")]}}',
             )

@@ -51,14 +51,14 @@ class StepNetworkLayer(Layer):
         if self.direction not in (1, -1):
             raise value_error(
                 f"{self.what}: unknown direction.",
-                [("direction", repr(self.direction)), ("known", "None or 1 forward, -1 backward")],
+                {"direction": repr(self.direction), "known": "None or 1 forward, -1 backward"},
                 "A loop runs forward from the first frame, or backward from the last one.",
             )
         self.body = LayerDict(self.opts["unit"], f"{self.path}/rec/")
         if "output" not in self.body:
             raise value_error(
                 f'{self.what}: its unit has no layer "output".',
-                [("layers", ", ".join(self.body.by_name) or "none")],
+                {"layers": ", ".join(self.body.by_name) or "none"},
                 'The layer "output" provides the output of the loop.',
                 '"unit": {..., "output": {"class": "copy", "from": "h"}}',
             )
@@ -117,7 +117,7 @@ class StepNetworkLayer(Layer):
         if name in self.body:
             raise value_error(
                 f'{self.what}: "{name}" is not collected.',
-                [("kept", ", ".join(["output", *self.stacked]))],
+                {"kept": ", ".join(["output", *self.stacked])},
                 "Only output layers of the unit are collected over the steps.",
                 f'"{name}": {{..., "is_output_layer": True}}',
             )
@@ -308,10 +308,10 @@ class _LoopCall:
             raise kind(
                 message(
                     f'{self.layer.what}: "end" is not a condition.',
-                    [
-                        ("end", f"{[d.short_repr() for d in end.dims]} {end.dtype}"),
-                        ("needed", "[batch] bool, with a beam in a search"),
-                    ],
+                    {
+                        "end": f"{[d.short_repr() for d in end.dims]} {end.dtype}",
+                        "needed": "[batch] bool, with a beam in a search",
+                    },
                     '"end" states for each sequence whether it has ended.',
                     '"end": {"class": "compare", "from": "output", "kind": "equal", "value": 0}',
                 )

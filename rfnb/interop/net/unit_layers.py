@@ -7,7 +7,6 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.call_dims import axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.layer import Layer, Unknown, is_initial_keyword, layer_class
 from rfnb.interop.net.scope import Scope
@@ -35,7 +34,7 @@ class _UnitBase(Layer):
         if self.out_dim is None:
             raise value_error(
                 f"{self.what}: the number of features is unknown.",
-                [("unit", repr(self.opts.get("unit"))), ("n_out", None)],
+                {"unit": repr(self.opts.get("unit")), "n_out": None},
                 "n_out or out_dim determines it.",
                 f'"{self.name}": {{..., "n_out": 512}}',
             )
@@ -57,7 +56,7 @@ class _UnitBase(Layer):
         if self.in_dim is None:
             raise dim_error(
                 f"{self.what}: the source has no feature dim.",
-                [("source", shape_of(x))],
+                {"source": x},
                 "A unit reads features, or labels.",
             )
         initial = None if isinstance(self.initial, _Refs) else self.initial
@@ -65,7 +64,7 @@ class _UnitBase(Layer):
         if isinstance(self.initial, _Refs) and isinstance(self.module.unit, NativeLstm):
             raise value_error(
                 f"{self.what}: NativeLstm takes no initial state.",
-                [("initial_state", repr(self.opts["initial_state"]))],
+                {"initial_state": repr(self.opts["initial_state"])},
                 "It always starts from zeros. The same unit with an initial state:",
                 '"unit": "NativeLstm2"',
             )
@@ -100,7 +99,7 @@ class _UnitBase(Layer):
         if own is None or own.size != self.in_dim.size:
             raise dim_error(
                 f"{self.what}: the number of features does not match the parameters.",
-                [("source", shape_of(x)), ("made for", self.in_dim.short_repr())],
+                {"source": x, "made for": self.in_dim},
                 "The matrix of a unit has one row per feature.",
             )
         if x.sparse_dim is not None:
@@ -174,7 +173,7 @@ class RnnCellLayer(_UnitBase):
         if env.in_loop and axis is not single_step_dim:
             raise dim_error(
                 f"{self.what}: the source of a step has a time dim.",
-                [("source", shape_of(x))],
+                {"source": x},
                 "In a loop, a cell computes one step from one frame.",
                 f'"{self.name}": {{..., "from": "data:source"}}',
             )
@@ -204,7 +203,7 @@ class _Refs:
             shown = ", ".join(given) if isinstance(given, dict) else repr(self.given)
             raise value_error(
                 f"{layer.what}: the parts of the initial state do not match the unit.",
-                [("given", shown), ("needed", ", ".join(parts))],
+                {"given": shown, "needed": ", ".join(parts)},
                 "Each part of the state needs a value.",
                 f'"initial_state": {{{", ".join(f"{part!r}: ..." for part in parts)}}}',
             )
@@ -220,7 +219,7 @@ class _Refs:
         if own is None or layer.out_dim is None or own.size != layer.out_dim.size:
             raise value_error(
                 f'{layer.what}: the initial state "{given}" has the wrong number of features.',
-                [(str(given), shape_of(value)), ("needed", shape_of(zero))],
+                [(str(given), value), ("needed", zero)],
                 "Each part of the state has as many features as the output.",
             )
         if own is not layer.out_dim:
@@ -252,7 +251,7 @@ class GetLastHiddenStateLayer(Layer):
             if layer.name not in scope.finals:
                 raise value_error(
                     f'{self.what}: "{ref}" has no state.',
-                    [("with a state", ", ".join(scope.finals) or "none")],
+                    {"with a state": ", ".join(scope.finals) or "none"},
                     "Only recurrent layers have a state.",
                 )
             states.append(scope.finals[layer.name])

@@ -20,7 +20,7 @@ def refuse_without_graph() -> None:
         where = "torch.inference_mode()" if torch.is_inference_mode_enabled() else "torch.no_grad()"
         raise runtime_error(
             "record: graph=True, but autograd keeps no graph here.",
-            [("inside of", where)],
+            {"inside of": where},
             "Recorded values stay in the graph of the call, which needs gradients:",
             f"with rf.record(model=model, graph=True) as trace: model(x)    # without {where}",
         )
@@ -71,7 +71,7 @@ class ValueSnapshot:
         if not self.is_same:
             raise runtime_error(
                 f"attention: the {self._what} of this call have changed.",
-                [(self._what, f"{tuple(self.raw.shape)}, changed in place after the call")],
+                {self._what: f"{tuple(self.raw.shape)}, changed in place after the call"},
                 "Weights are computed from queries and keys on first access. Access them before the model changes them:",
                 "trace.attention[path]    # inside of `with rf.record(...)`, after the call",
             )
@@ -88,7 +88,7 @@ def say_changed(what: str, path: str, gone: str, kept: Any) -> None:
     warn_user(
         message(
             f"record: {what} were changed in place before they were read for the {gone}.",
-            [("module", path or "the model"), ("there is", kept)],
+            {"module": path or "the model", "there is": kept},
             "They are computed from the inputs of the module on first access. Access them before, or leave the inputs unchanged:",
             "trace.states[path]    # before optimizer.step()",
         )

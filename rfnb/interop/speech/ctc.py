@@ -101,11 +101,11 @@ class CtcOutput:
             if len(one.labels) < len(row) or one.log_prob == -np.inf:  # without an alignment, the path is all blanks
                 raise value_error(
                     f"align: reference {seq} has no alignment with a probability above 0.",
-                    [
-                        ("frames", len(own)),
-                        ("labels", len(row)),
-                        ("logits", "minus infinity for a label in each alignment"),
-                    ],
+                    {
+                        "frames": len(own),
+                        "labels": len(row),
+                        "logits": "minus infinity for a label in each alignment",
+                    },
                     "Every label needs a frame in which its logit is a number.",
                 )
             made.append(one)
@@ -167,8 +167,8 @@ class CtcOutput:
                 blanks = f" and {between} blank{'s' * (between > 1)} between equal ones" if between else ""
                 raise value_error(
                     f"{what}: reference {seq} has no alignment to its frames.",
-                    [("frames", int(frames)), ("needed", f"{len(row) + between}: {len(row)} labels{blanks}"),
-                     ("reference", repr(self._labels.text(row.tolist()))[:60])],
+                    {"frames": int(frames), "needed": f"{len(row) + between}: {len(row)} labels{blanks}",
+                     "reference": repr(self._labels.text(row.tolist()))[:60]},
                     "Each label takes a frame or more, and a blank is between equal ones. Are the lengths those of the output?",
                     "rf.ctc_output(logits, lengths, ...)",
                 )  # fmt: skip

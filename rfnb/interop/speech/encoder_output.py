@@ -47,7 +47,7 @@ class FrameBatch:
         if sorted(words) != sorted(("batch", "time", last)):
             raise value_error(
                 f"{what}: unknown layout.",
-                [("layout", repr(layout))],
+                {"layout": repr(layout)},
                 f"A layout names the three axes in their order: batch, time and {last}.",
                 f'rf.{what}(..., layout="batch time {last}")',
             )
@@ -75,7 +75,7 @@ class FrameBatch:
         if not raw.is_floating_point():
             raise type_error(
                 f"{what}: the {name} are not floats.",
-                [(name, f"{tuple(raw.shape)} {raw.dtype}")],
+                {name: f"{tuple(raw.shape)} {raw.dtype}"},
                 "The function needs the outputs of the model per frame, before an argmax.",
             )
         raw = raw.float() if raw.dtype in (torch.float16, torch.bfloat16) else raw
@@ -203,7 +203,7 @@ def check_scores(what: str, frames: FrameBatch) -> None:
     if len(rows) and classes > 1 and bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-3).all()):
         raise value_error(
             f"{what}: these are probabilities.",
-            [("logits", tuple(frames.values.raw_tensor.shape)), ("sums", "1 in each frame, nothing below 0")],
+            {"logits": tuple(frames.values.raw_tensor.shape), "sums": "1 in each frame, nothing below 0"},
             "Logits are any numbers, or log probabilities; of probabilities take the logarithm:",
             f"rf.{what}(probs.log(), ...)",
         )
@@ -218,7 +218,7 @@ def references_for(what: str, given: Any, seq: int, labels: LabelSet, count: int
     if not 0 <= seq < count:
         raise index_error(
             f"{what}: no sequence {seq}.",
-            [("sequences", count)],
+            {"sequences": count},
             "Indices begin at 0.",
             f"rf.{what}(ctc, expected, seq=0)",
         )
@@ -254,7 +254,7 @@ def references_of(what: str, given: Any, lengths: Any, labels: LabelSet, count: 
     if len(rows) != count or (sizes is not None and len(sizes) != count):
         raise value_error(
             f"{what}: the number of references differs from the number of sequences.",
-            [("sequences", count), ("references", len(rows)), ("reference_lengths", sizes)],
+            {"sequences": count, "references": len(rows), "reference_lengths": sizes},
             "A batch has a reference per sequence: texts, lists of labels or indices, or an array with a row for each.",
         )
     out = []

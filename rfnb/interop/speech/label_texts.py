@@ -70,7 +70,7 @@ class LabelSet:
         if not -classes <= found < classes:
             raise index_error(
                 f"{what}: the blank is not one of the classes.",
-                [("blank", blank if blank is not None else found), ("classes", f"{classes}: 0 to {classes - 1}")],
+                {"blank": blank if blank is not None else found, "classes": f"{classes}: 0 to {classes - 1}"},
                 "The blank is one of the classes of the logits; -1 is the last one.",
                 f"rf.{what}(..., blank=0)",
             )
@@ -80,7 +80,7 @@ class LabelSet:
         elif len(names) != classes:
             raise value_error(
                 f"{what}: the vocabulary does not fit the logits.",
-                [("vocab", f"{len(names)} labels"), ("logits", f"{classes} classes")],
+                {"vocab": f"{len(names)} labels", "logits": f"{classes} classes"},
                 "The vocabulary needs one label per class, or per class except the blank. Check the axis of the classes:",
                 f'rf.{what}(..., layout="batch vocab time")',
             )
@@ -244,7 +244,7 @@ def _names(what: str, vocab: Any, classes: int) -> tuple[list[str], Any, int | N
     if bad is not None:
         raise value_error(
             f"{what}: a label of the vocabulary is not a string.",
-            [("vocab", type(vocab).__name__), ("label", repr(bad)[:60])],
+            {"vocab": type(vocab).__name__, "label": repr(bad)[:60]},
             "A vocabulary is a list of labels in the order of the classes, a dict from label to index, or a tokenizer.",
             f'rf.{what}(..., vocab=["<blank>", "a", "b"])',
         )
@@ -262,7 +262,7 @@ def _of_dict(what: str, given: dict[str, int], classes: int) -> list[str]:
     if len(by_index) < len(given) or min(by_index, default=0) < 0:
         raise value_error(
             f"{what}: the indices of the vocabulary are not valid classes.",
-            [("labels", len(given)), ("different indices", len(by_index)), ("lowest", min(by_index, default=0))],
+            {"labels": len(given), "different indices": len(by_index), "lowest": min(by_index, default=0)},
             "Each label has an index of its own, from 0 on.",
         )
     return [by_index.get(index, f"<{index}>") for index in range(max(by_index, default=-1) + 1)]
@@ -272,7 +272,7 @@ def _index_of(what: str, names: Sequence[str], blank: str) -> int:
     if blank not in names:
         raise value_error(
             f"{what}: the blank is not in the vocabulary.",
-            [("blank", repr(blank)), ("vocabulary", f"{len(names)} labels, {', '.join(names[:6])}, ...")],
+            {"blank": repr(blank), "vocabulary": f"{len(names)} labels, {', '.join(names[:6])}, ..."},
             "Give it as one of the labels, or as an index; -1 is the last class.",
             f"rf.{what}(..., blank=-1)",
         )
@@ -284,7 +284,7 @@ def _blank(what: str, names: Sequence[str], classes: int, pad: int | None, of_co
     if pad is not None and of_config is not None and pad != of_config:
         raise value_error(
             f"{what}: the blank class is unknown.",
-            [("pad token of the tokenizer", pad), ("config.pad_token_id", of_config)],
+            {"pad token of the tokenizer": pad, "config.pad_token_id": of_config},
             "CTC models of transformers use the pad token, but tokenizer and config have different ones.",
             f"rf.{what}(..., blank={of_config})",
         )
@@ -298,7 +298,7 @@ def _blank(what: str, names: Sequence[str], classes: int, pad: int | None, of_co
     if len(known) != 1:
         raise value_error(
             f"{what}: the blank class is unknown.",
-            [("vocabulary", ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")), ("classes", classes)],
+            {"vocabulary": ", ".join(names[:6]) + (", ..." if len(names) > 6 else ""), "classes": classes},
             "It cannot be inferred: no pad token of a tokenizer, no config, "
             + ("several labels that could be it." if known else "no label that is one by its name."),
             f"rf.{what}(..., blank=0)    # an index, -1 for the last class, or the label as text",

@@ -40,7 +40,7 @@ def of_search(search: AlignedSearch, expected: Any, seq: int) -> WhyNot:
     if search.is_raw and search.classes is None:
         raise value_error(
             "why_not: only the step function of this transducer search is known.",
-            [("step", getattr(output, "__name__", type(output).__name__)), ("beam_size", search.beam_size)],
+            {"step": getattr(output, "__name__", type(output).__name__), "beam_size": search.beam_size},
             "Alignments are scored by predictor and joiner. Pass an object that has them:",
             "rf.why_not(rf.transducer_output(encoder, predictor=predictor, joiner=joiner, vocab=vocab, "
             f'blank={search.blank}), "{expected}")',

@@ -62,7 +62,7 @@ def frame_lengths(what: str, lengths: Any, samples: Any, config: Any, count: int
     if not kernels or not strides or getattr(config, "add_adapter", False):
         raise value_error(
             f"{what}: the number of frames of each sequence is unknown.",
-            [("samples", ", ".join(map(str, sizes[:8].tolist()))), ("lengths", None)],
+            {"samples": ", ".join(map(str, sizes[:8].tolist())), "lengths": None},
             "The samples have different lengths, so the last frames are padding; a config with conv_kernel and conv_stride is missing.",
             f"rf.{what}(logits, lengths, ...)",
         )

@@ -166,7 +166,7 @@ class TransducerParts:
         if joiner is None and not (hasattr(predictor, "predict") and hasattr(predictor, "join")):
             raise type_error(
                 f"{what}: there is no joiner.",
-                [("predictor", type(predictor).__name__), ("joiner", None)],
+                {"predictor": type(predictor).__name__, "joiner": None},
                 "A model with the methods predict and join (torchaudio's RNNT) is both; else both are functions or modules.",
                 f"rf.{what}(..., predictor=predictor, joiner=joiner)",
             )
@@ -180,8 +180,8 @@ class TransducerParts:
                 if logits.ndim != 2 or len(logits) != count:
                     raise shape_error(
                         f"{what}: the joiner gives no logits per hypothesis.",
-                        [("frames", (count, *frame.shape)), ("of predictor", tuple(out.shape)),
-                         ("of joiner", tuple(logits.shape))],
+                        {"frames": (count, *frame.shape), "of predictor": tuple(out.shape),
+                         "of joiner": tuple(logits.shape)},
                         "Of n frames (n, feature) and n outputs of the predictor it returns logits (n, classes).",
                     )  # fmt: skip
         self.classes = logits.shape[1]
@@ -213,7 +213,7 @@ class TransducerParts:
         if tree != self.tree or shapes != self.shapes:
             raise value_error(
                 f"{self.what}: the state of the predictor changes its shape.",
-                [("after the first label", _told(self.shapes)), ("now", _told(shapes))],
+                {"after the first label": _told(self.shapes), "now": _told(shapes)},
                 "Hypotheses have labels in different numbers, so a state needs a fixed size: no history that grows.",
             )
         return [leaf.movedim(self._axis, 0) for leaf in leaves]
@@ -233,7 +233,7 @@ class TransducerParts:
             shape = tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else type(leaf).__name__
             raise value_error(
                 f"{self.what}: the state of the predictor has no axis of hypotheses.",
-                [("hypotheses", count), ("in the state", shape), ("state_axis", self._axis)],
+                {"hypotheses": count, "in the state": shape, "state_axis": self._axis},
                 "The state is nested tensors, each with an axis of n for n labels; of nn.LSTM it is the second one.",
                 f"rf.{self.what}(..., state_axis={1 - min(self._axis, 1)})",
             )
@@ -299,7 +299,7 @@ def alignment(
     if score == -np.inf:
         raise value_error(
             f"align: reference {seq} has no alignment with a probability above 0.",
-            [("frames", len(blank)), ("labels", len(row))],
+            {"frames": len(blank), "labels": len(row)},
             "Labels need a frame in which they are emitted, and finite logits. Are the lengths those of the encoder?",
         )
     texts = [labels.labels[index] for index in row]
@@ -332,7 +332,7 @@ def lattice(
     if raw.ndim != 4 or not raw.is_floating_point():
         raise shape_error(
             f"{what}: these are not logits of a lattice.",
-            [("logits", f"{tuple(raw.shape)} {raw.dtype}")],
+            {"logits": f"{tuple(raw.shape)} {raw.dtype}"},
             "They are floats (batch, time, labels + 1, vocab), as rnnt_loss takes them; of one sequence without the batch.",
         )
     count, frames, places, classes = raw.shape
@@ -348,10 +348,10 @@ def lattice(
     if len(longest) >= places:
         raise value_error(
             f"{what}: a reference has more labels than the lattice.",
-            [
-                ("logits", f"{tuple(raw.shape)}: {places - 1} label{'s' * (places != 2)}"),
-                ("longest", f"{len(longest)} labels"),
-            ],
+            {
+                "logits": f"{tuple(raw.shape)}: {places - 1} label{'s' * (places != 2)}",
+                "longest": f"{len(longest)} labels",
+            },
             "The third axis counts how many labels have been written, from 0 on.",
         )
     made = []

@@ -94,7 +94,7 @@ def _base(packages: tuple[str, ...], name: str, method: str) -> Any:
     raise ImportError(
         message(
             f"watch.{method}: {packages[0].partition('.')[0]} is not installed.",
-            [("looked for", ", ".join(f"{package}.{name}" for package in packages))],
+            {"looked for": ", ".join(f"{package}.{name}" for package in packages)},
             "The callback is based on it. Your own training loop needs no callback:",
             "with rf.watch(model, optimizer) as watch: ...",
         )
@@ -123,7 +123,7 @@ def event_files() -> type[EventFiles]:
         raise ImportError(
             message(
                 "watch: event files of TensorBoard cannot be written.",
-                [("package", "tensorboard is not installed")],
+                {"package": "tensorboard is not installed"},
                 "Its own package writes them. Without it a file of rfnb grows with the training in the same way:",
                 'pip install tensorboard    # or: rf.watch(model, optimizer, save="training.rfnb")',
             )

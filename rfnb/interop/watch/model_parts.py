@@ -51,14 +51,14 @@ def check(model: Any) -> None:
     if isinstance(model, torch.jit.ScriptModule):
         raise type_error(
             "watch: a scripted model cannot be observed.",
-            [("model", what)],
+            {"model": what},
             "Its modules are not called by Python. Watch the original model:",
             "rf.watch(model, optimizer)    # and torch.jit.script(model) after the training",
         )
     if not isinstance(model, (torch.nn.Module, Module)):
         raise type_error(
             "watch: the model is not a module.",
-            [("model", what)],
+            {"model": what},
             "rf.watch accepts modules of torch and of rfnb.",
             "rf.watch(model, optimizer)",
         )
@@ -68,7 +68,7 @@ def check(model: Any) -> None:
     if not owned:
         raise value_error(
             "watch: the model has no parameters.",
-            [("model", what)],
+            {"model": what},
             "A watch observes how parameters are trained. To observe a model without any, record it:",
             "with rf.record(model=model) as trace: model(x)",
         )
@@ -76,7 +76,7 @@ def check(model: Any) -> None:
     if lazy:
         raise value_error(
             "watch: the model has parameters without a shape.",
-            [("model", what), ("parameters", ", ".join(lazy[:5]))],
+            {"model": what, "parameters": ", ".join(lazy[:5])},
             "Parameters of a lazy module get their shapes in the first call.",
             "model(batch)\nrf.watch(model, optimizer)",
         )
@@ -84,7 +84,7 @@ def check(model: Any) -> None:
     if shards:
         raise type_error(
             "watch: the parameters of this model are shards.",
-            [("model", what), ("parameters", ", ".join(shards[:5]))],
+            {"model": what, "parameters": ", ".join(shards[:5])},
             "The norm of a shard is not that of the parameter. Only models that are whole in each process can be watched.",
             "rf.watch(torch.nn.parallel.DistributedDataParallel(model), optimizer)",
         )
@@ -167,7 +167,7 @@ def optimizers_of(given: Any) -> dict[str, torch.optim.Optimizer]:
     if not named:
         raise value_error(
             "watch: there is no optimizer.",
-            [("optimizers", "none")],
+            {"optimizers": "none"},
             "A watch needs at least one optimizer.",
             "rf.watch(model, optimizer)",
         )
@@ -177,7 +177,7 @@ def optimizers_of(given: Any) -> dict[str, torch.optim.Optimizer]:
             if within is None:
                 raise type_error(
                     "watch: the optimizer is not a torch optimizer.",
-                    [("optimizer", f"{type(each).__module__}.{type(each).__name__}")],
+                    {"optimizer": f"{type(each).__module__}.{type(each).__name__}"},
                     "Its steps are observed by the hooks of torch optimizers.",
                     "rf.watch(model, torch.optim.AdamW(model.parameters()))",
                 )
@@ -194,11 +194,11 @@ def check_optimizers(named: dict[str, torch.optim.Optimizer], owned: list[OwnedP
         if not any(id(tensor) in own for tensor in others):
             raise value_error(
                 "watch: the optimizer has no parameter of the model.",
-                [
-                    ("optimizer", " ".join(filter(None, [name, type(optimizer).__name__]))),
-                    ("its parameters", len(others)),
-                    ("the model's", len(own)),
-                ],
+                {
+                    "optimizer": " ".join(filter(None, [name, type(optimizer).__name__])),
+                    "its parameters": len(others),
+                    "the model's": len(own),
+                },
                 "It was made for another model, or before the parameters of this one were replaced.",
                 "optimizer = torch.optim.AdamW(model.parameters())\nrf.watch(model, optimizer)",
             )

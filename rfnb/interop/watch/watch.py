@@ -74,7 +74,7 @@ class Watch(Training):
         if before is not None and (other := before()) is not None and not other.closed:
             raise value_error(
                 "watch: this model is watched already.",
-                [("model", type(inner(model)).__name__), ("by", repr(other))],
+                {"model": type(inner(model)).__name__, "by": repr(other)},
                 "A training can be watched only once at a time. Close that watch first, or use it:",
                 "watch.close()",
             )
@@ -127,7 +127,7 @@ class Watch(Training):
             state = "closed" if self.closed else "watching already"
             raise value_error(
                 "watch: it cannot begin.",
-                [("watch", state)],
+                {"watch": state},
                 "A watch is for one training.",
                 "watch = rf.watch(model, optimizer)",
             )
@@ -388,7 +388,7 @@ class Watch(Training):
             given = f"{type(value).__name__} {tuple(value.shape)}" if hasattr(value, "shape") else type(value).__name__
             raise type_error(
                 f"watch.log: {name} is no number.",
-                [(name, given)],
+                {name: given},
                 "A curve has one number for each update.",
                 f"watch.log({name}={name}.mean())",
             ) from None
@@ -436,7 +436,7 @@ class Watch(Training):
                 "changed",
                 message(
                     "watch: the model has parameters that it did not have when the watch began.",
-                    [("new", ", ".join(others[:5]) + (" ..." if len(others) > 5 else ""))],
+                    {"new": ", ".join(others[:5]) + (" ..." if len(others) > 5 else "")},
                     "They are not watched, and the optimizer may not have them: it was made for those before.",
                     "watch.close()\nwatch = rf.watch(model, torch.optim.AdamW(model.parameters()))",
                 ),
@@ -504,14 +504,14 @@ def _check_options(every: Any, on_nan: Any, activations: Any, updates: Any) -> N
     if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         raise value_error(
             "watch: every is no schedule.",
-            [("every", repr(every))],
+            {"every": repr(every)},
             'The example runs after each "epoch", or after this number of updates.',
             "rf.watch(model, optimizer, example=batch, every=100)",
         )
     if on_nan not in _CHOICES:
         raise value_error(
             "watch: on_nan is none of the choices.",
-            [("on_nan", repr(on_nan)), ("choices", ", ".join(map(repr, _CHOICES)))],
+            {"on_nan": repr(on_nan), "choices": ", ".join(map(repr, _CHOICES))},
             "It determines what happens if a value is NaN or infinite.",
             'rf.watch(model, optimizer, on_nan="warn")',
         )
@@ -519,7 +519,7 @@ def _check_options(every: Any, on_nan: Any, activations: Any, updates: Any) -> N
         if value is not None and (not isinstance(value, int) or value < 0):
             raise value_error(
                 f"watch: {name} is no number of updates.",
-                [(name, repr(value))],
+                {name: repr(value)},
                 "It is the number of updates between two measurements; False: none.",
                 f"rf.watch(model, optimizer, {name}=10)",
             )

@@ -15,7 +15,6 @@ from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.attention.functions import (
     additive_attention,
     additive_attention_weights,
@@ -68,7 +67,7 @@ class GlobalAttentionContextBase(Module):
         if self.out_dim is not None and self.out_dim not in base.dims:
             raise dim_error(
                 f"{type(self).__name__}: base does not have the requested features.",
-                [("base", shape_of(base)), ("out_dim", self.out_dim.short_repr())],
+                {"base": base, "out_dim": self.out_dim},
                 "The result is a mean over frames of base, so it has the features of base.",
             )
         return self._attend(query, base, base_ctx, axis)
@@ -88,7 +87,7 @@ class GlobalAttentionContextBase(Module):
             if self.key_dim not in tensor.dims:
                 raise dim_error(
                     f"{name}: {label} has no dim {self.key_dim.short_repr()}.",
-                    [("query", shape_of(query)), ("base_ctx", shape_of(base_ctx))],
+                    {"query": query, "base_ctx": base_ctx},
                     "Query and base_ctx have the same features, since each one of the query meets one of base_ctx.",
                     f"{label} = rf.Linear({label}_dim, {self.key_dim.name})({label})",
                 )

@@ -118,14 +118,14 @@ def _check(
         if value is not None and value <= 0:
             raise value_error(
                 f"gauss_window_attention: {name} is not above 0.",
-                [(name, value)],
+                {name: value},
                 "The window has at least one frame, the Gaussian some width.",
                 "rf.gauss_window_attention(position, base, axis=time, window_size=5, std=1.0)",
             )
     if not position.dtype.startswith(("float", "bfloat")):
         raise type_error(
             "gauss_window_attention: the position is not a float.",
-            [("position", f"{shape_of(position)} {position.dtype}")],
+            {"position": f"{shape_of(position)} {position.dtype}"},
             "The weights depend on its position between two frames.",
             'position = rf.cast(position, "float32")',
         )

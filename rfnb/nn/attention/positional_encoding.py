@@ -55,7 +55,7 @@ def sinusoidal_positional_encoding(
     if offset is None and single:
         raise value_error(
             "sinusoidal_positional_encoding: which position is this step?",
-            [("spatial_dim", "single_step_dim"), ("offset", "None")],
+            {"spatial_dim": "single_step_dim", "offset": "None"},
             "A single step does not know the number of previous steps.",
             "rf.sinusoidal_positional_encoding(spatial_dim=rf.single_step_dim, offset=step, ...)",
         )

@@ -9,7 +9,6 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.attention.causal_mask import query_offset as offset_of_last_query
 from rfnb.nn.attention.positional_encoding import sinusoidal_encoding, sinusoidal_positional_encoding
 from rfnb.nn.attention.relative_learned import steps_to_keys
@@ -66,7 +65,7 @@ class PositionalEncoding(Module):
         if single and state is None and self.constant < 0:
             raise value_error(
                 "PositionalEncoding: which position is this step?",
-                [("axis", "single_step_dim"), ("state", "None")],
+                {"axis": "single_step_dim", "state": "None"},
                 "A single step does not know the number of previous steps; the state counts them.",
                 "state = encoding.default_initial_state(batch_dims=[batch])",
             )
@@ -121,7 +120,7 @@ class PositionalEncoding(Module):
         elif source.sparse_dim is None and self._features(source) is None:
             raise dim_error(
                 "PositionalEncoding: which dim of the source are its features?",
-                [("source", shape_of(source))],
+                {"source": source},
                 "The encoding takes their place.",
                 "rf.PositionalEncoding(out_dim, in_dim=in_dim)",
             )
@@ -181,7 +180,7 @@ class RelativePositionalEncoding(Module):
             if single:
                 raise value_error(
                     "RelativePositionalEncoding: which keys does the query see?",
-                    [("query_spatial_dim", "single_step_dim"), ("key_value_spatial_dim", "None")],
+                    {"query_spatial_dim": "single_step_dim", "key_value_spatial_dim": "None"},
                     "A single step has the keys of its history.",
                     "encoding(query_spatial_dim=rf.single_step_dim, key_value_spatial_dim=history)",
                 )

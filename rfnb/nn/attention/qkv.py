@@ -9,7 +9,6 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.attention.causal import CausalSelfAttentionState, appended, empty_history
 from rfnb.nn.attention.functions import _attend, _energy
 from rfnb.nn.attention.self_attention import SelfAttentionBase
@@ -96,7 +95,7 @@ class QKVSelfAttention(SelfAttentionBase):
         if (single or state is not None) and not self.attention_left_only:
             raise value_error(
                 "QKVSelfAttention: a " + ("single step" if single else "state") + " without attention_left_only.",
-                [("source", shape_of(source)), ("axis", "single_step_dim" if single else axis.short_repr())],
+                {"source": source, "axis": "single_step_dim" if single else axis},
                 "Step by step, no frame can see later ones; a whole sequence has to give the same.",
                 "rf.QKVSelfAttention(..., attention_left_only=True)",
             )
@@ -158,7 +157,7 @@ class QKVSelfAttention(SelfAttentionBase):
         needed = ", ".join(dim.short_repr() for dim in (*queries, keys, self.key_dim_per_head))
         raise dim_error(
             "QKVSelfAttention: key_shift has other dims than query and keys.",
-            [("key_shift", shape_of(key_shift)), ("needs", f"[{needed}]")],
+            {"key_shift": key_shift, "needs": f"[{needed}]"},
             "It has a vector for each pair of a query and a key, shared by the batch and the heads.",
             "keys = attention.keys_dim(axis, state)\n"
             "key_shift = rf.RelativePositionalEncoding(attention.key_dim_per_head)(\n"

@@ -15,7 +15,6 @@ from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.attention.causal import CausalSelfAttention, CausalSelfAttentionState
 from rfnb.nn.attention.causal_mask import query_offset
 from rfnb.nn.attention.self_attention import SelfAttention
@@ -106,7 +105,7 @@ def rotate(x: Tensor, *, spatial_dim: Dim | None, feat_dim: Dim, offset: int | T
     if feat_dim.extent % 2:
         raise dim_error(
             "Rotary attention: an odd number of features.",
-            [("x", shape_of(x)), ("features", feat_dim.short_repr())],
+            {"x": x, "features": feat_dim},
             "Features are turned in pairs, so each head has an even number of them.",
         )
     half = _half(feat_dim.extent)

@@ -139,7 +139,7 @@ def one_head_of(total: Dim, heads: Dim, name: str) -> Dim:
     if not heads.extent or total.extent % heads.extent:
         raise dim_error(
             "Attention: the features do not split into equal heads.",
-            [(f"{name}_dim_total", total.short_repr()), ("num_heads", str(heads.extent))],
+            [(f"{name}_dim_total", total), ("num_heads", heads.extent)],
             f"num_heads divides {name}_dim_total.",
         )
     return Dim(total.extent // heads.extent, name=f"{name}_per_head")

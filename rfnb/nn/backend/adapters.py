@@ -160,7 +160,7 @@ def parameter_assign_key(
         if not isinstance(axis, Dim) or not isinstance(key, int):
             raise value_error(
                 'parameter_assign_key: "add" is for one entry of one axis.',
-                [("key", type(key).__name__)],
+                {"key": type(key).__name__},
                 "For an index that occurs twice, the sum is ambiguous. Gather, add, and assign:",
                 "param.assign_key(axis, key, key_dim, rf.gather(param, indices=key, axis=axis) + value)",
             )
@@ -231,7 +231,7 @@ def set_known_shape_raw(raw_tensor: Any, shape: Sequence[int | None]) -> None:
     if len(got) != len(shape) or any(want not in (None, have) for want, have in zip(shape, got)):
         raise shape_error(
             "set_known_shape_raw: another shape.",
-            [("array", got), ("known", tuple(shape))],
+            {"array": got, "known": tuple(shape)},
             "An array has the shape that it has; to change it, use reshape_raw.",
         )
 
@@ -313,5 +313,5 @@ def _backend_of(raw: Any) -> Any:
 
 def _not_offered(what: str, rule: str, fix: str) -> NotImplementedError:
     return not_implemented_error(
-        f"{what}: documented, but not offered.", [("backend", registry.selected().name)], rule, fix
+        f"{what}: documented, but not offered.", {"backend": registry.selected().name}, rule, fix
     )

@@ -119,7 +119,7 @@ class FeedForwardConvGated(Module):
         if self.ff_dim.extent % 2:
             raise dim_error(
                 "FeedForwardConvGated: ff_dim has no halves.",
-                [("ff_dim", self.ff_dim.short_repr())],
+                {"ff_dim": self.ff_dim},
                 "One half is the gate of the other, so its size is even.",
             )
         self.half_dim = Dim(self.ff_dim.extent // 2, name="ff_half", kind="feature")

@@ -60,7 +60,7 @@ def argument_error(
             got = f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}"
             return type_error(
                 f"{type(module).__name__}: {label} is not a Tensor.",
-                [(label, got)],
+                {label: got},
                 "A Tensor has a Dim for each axis, in the order of the array. Say which:",
                 f"{label} = rf.convert_to_tensor({label}, dims=[...])",
             )
@@ -114,7 +114,7 @@ def initial_state_error(
     if isinstance(dim, Dim):
         return type_error(
             f"{what}: batch_dims is one Dim.",
-            [("batch_dims", dim.short_repr())],
+            {"batch_dims": dim},
             "There may be several, or none; so they are a list:",
             f"{code}(batch_dims=[{dim.name}])",
         )

@@ -32,7 +32,7 @@ class EntryPlaces:
             if dim.has_padding() and not set(dim.length_dims) <= set(self.dims):
                 raise dim_error(
                     f"Parameter.assign_key: {dim.short_repr()} has lengths over other dims.",
-                    [("parameter", shape_of(target)), ("places", dims_text(self.dims))],
+                    {"parameter": target, "places": dims_text(self.dims)},
                     "Which of its entries are real is not known without those.",
                     f"key = rf.expand_dim(key, {dim.length_dims[0].name})",
                 )
@@ -66,7 +66,7 @@ def _by_axis(target: Tensor, axis: Any, key: Any, key_dim: Any) -> dict[Dim, tup
     if not len(axes) == len(keys) == len(key_dims) or len(set(axes)) != len(axes):
         raise value_error(
             "Parameter.assign_key: one key and one key_dim for each axis.",
-            [("axis", len(axes)), ("key", len(keys)), ("key_dim", len(key_dims))],
+            {"axis": len(axes), "key": len(keys), "key_dim": len(key_dims)},
             "Axes, keys and key dims belong together in order; the dim of an integer is None.",
             "p.assign_key([a, b], [0, slice(1, 3)], [None, part], value)",
         )
@@ -100,13 +100,13 @@ def _index(target: Tensor, axis: Dim, key: Any, key_dim: Dim | None) -> Tensor |
     if not isinstance(key, Tensor) or not key.dtype.startswith(("int", "uint")):
         raise type_error(
             "Parameter.assign_key: not a key.",
-            [("axis", axis.short_repr()), ("key", repr(key) if isinstance(key, Tensor) else type(key).__name__)],
+            {"axis": axis, "key": repr(key) if isinstance(key, Tensor) else type(key).__name__},
             "A key is an integer, a slice, or integers as list, array or Tensor.",
         )
     if key.sparse_dim not in (None, axis):
         raise dim_error(
             "Parameter.assign_key: indices into another dim.",
-            [("axis", axis.short_repr()), ("key", shape_of(key)), ("sparse_dim", key.sparse_dim.short_repr())],
+            {"axis": axis, "key": key, "sparse_dim": key.sparse_dim},
             "The sparse dim of the key says what its integers index.",
             f"key = rf.set_sparse_dim(key, {axis.name})",
         )
@@ -118,6 +118,6 @@ def _index(target: Tensor, axis: Dim, key: Any, key_dim: Dim | None) -> Tensor |
 def _other_key_dim(axis: Dim, key: str, key_dim: Dim) -> DimError:
     return dim_error(
         "Parameter.assign_key: the key does not have its dim.",
-        [("axis", axis.short_repr()), ("key", key), ("key_dim", key_dim.short_repr())],
+        {"axis": axis, "key": key, "key_dim": key_dim},
         "key_dim is the dim of the key, and takes the place of the axis in the value.",
     )

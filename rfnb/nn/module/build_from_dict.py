@@ -95,7 +95,7 @@ def named_object(name: Any) -> Any:
             return _check("build_from_dict", value)
     raise value_error(
         f'build_from_dict: no public name "{name}".',
-        [("near", ", ".join(_near(name)) or "none")],
+        {"near": ", ".join(_near(name)) or "none"},
         'A name is "rf." and a public name of rfnb. For a class of your own, give the class itself:',
         '{"class": MyModule, ...}',
     )
@@ -126,7 +126,7 @@ def _check(what: str, value: Any) -> Any:
     if not callable(value):
         raise type_error(
             f"{what}: not a class or function.",
-            [("got", type(value).__name__)],
+            {"got": type(value).__name__},
             "It is a public name, or a class or function itself.",
             '{"class": "rf.Linear", ...}',
         )

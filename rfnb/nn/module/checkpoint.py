@@ -85,7 +85,7 @@ def save_params(
     except ValueError as error:
         raise checkpoint_error(
             "save_params: this cannot be written.",
-            [("file", filename), ("cause", error)],
+            {"file": filename, "cause": error},
             "A file has arrays of numbers by name. A file that was there before is as it was.",
             "rf.save_params(dict(model.named_parameters()), filename)",
         ) from error

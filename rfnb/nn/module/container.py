@@ -138,7 +138,7 @@ class ModuleList(_List):
         """Raises a TypeError: a list does not define how its modules are combined."""
         raise type_error(
             "A ModuleList is not called.",
-            [("holds", ", ".join(type(each).__name__ for each in self) or "nothing")],
+            {"holds": ", ".join(type(each).__name__ for each in self) or "nothing"},
             "It does not say how its modules go together. Iterate over it; to call one after the other:",
             "rf.Sequential(modules)",
         )
@@ -192,7 +192,7 @@ class ParameterList(_List):
         if not isinstance(value, Parameter):
             raise type_error(
                 "ParameterList: not a Parameter.",
-                [("got", type(value).__name__)],
+                {"got": type(value).__name__},
                 "It holds Parameters; modules are held by a ModuleList.",
                 "rf.ModuleList(modules)" if isinstance(value, Module) else "rf.ParameterList([rf.Parameter(dims)])",
             )

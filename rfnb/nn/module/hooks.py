@@ -58,7 +58,7 @@ def setup_post_hook_on_method(
     if not hasattr(obj, attr):
         raise attribute_error(
             f'setup_post_hook_on_method: {type(obj).__name__} has no "{attr}".',
-            [("obj", type(obj).__name__), ("attr", attr)],
+            {"obj": type(obj).__name__, "attr": attr},
             "A hook needs an existing method.",
             f'rf.setup_post_hook_on_method({type(obj).__name__.lower()}, "__call__", hook)',
         )
@@ -67,7 +67,7 @@ def setup_post_hook_on_method(
         is_part = hasattr(method, "register_forward_hook")
         raise type_error(
             f"setup_post_hook_on_method: {type(obj).__name__}.{attr} cannot be hooked.",
-            [("it is", f"the module {type(method).__name__}" if is_part else type(method).__name__)],
+            {"it is": f"the module {type(method).__name__}" if is_part else type(method).__name__},
             "A hook is on a method of an object; Python finds special methods on the class.",
             f"module.{attr}.register_forward_hook(hook)" if is_part else None,
         )

@@ -159,7 +159,7 @@ class Module(NearNames):
         own = [each for each in vars(type(self)) if not each.startswith("_")]
         raise not_implemented_error(
             f"{name} does not define __call__.",
-            [("defines", ", ".join(own) or "nothing")],
+            {"defines": ", ".join(own) or "nothing"},
             "A call of a module runs its method `__call__`, where a module of torch has `forward`.",
             "__call__ = forward" if hasattr(self, "forward") else "def __call__(self, source): ...",
         )

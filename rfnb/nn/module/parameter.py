@@ -81,7 +81,7 @@ class Parameter(Tensor):
             if dim.need_masking():
                 raise dim_error(
                     "Parameter: a ragged dim.",
-                    [("dims", ", ".join(d.short_repr() for d in dims))],
+                    {"dims": ", ".join(d.short_repr() for d in dims)},
                     "A parameter has the same size in every batch.",
                 )
         if dtype is None and raw_tensor is None:
@@ -160,7 +160,7 @@ class Parameter(Tensor):
         if self.trainable and not is_float_dtype(self.dtype):
             raise value_error(
                 f"Parameter: {self.dtype} is not trainable.",
-                [("parameter", shape_of(self))],
+                {"parameter": self},
                 "Only floats have gradients. Leave trainable out, which means not trainable here.",
             )
         return self.trainable
@@ -267,7 +267,7 @@ class Parameter(Tensor):
         of_complex = got.startswith("complex")
         return type_error(
             f"Parameter.{what}: {'complex numbers to real ones' if of_complex else 'floats to integers'}.",
-            [("parameter", self.dtype), ("value", got)],
+            {"parameter": self.dtype, "value": got},
             f"The {'imaginary parts' if of_complex else 'fractions'} would be lost. If this is intended, say so:",
             "parts, pair = rf.complex_as_real(value)\nreal, imag = rf.unstack(parts, axis=pair)"
             if of_complex
@@ -295,7 +295,7 @@ class Parameter(Tensor):
         if asks.f_code.co_name == "typename" and asks.f_globals.get("__name__") == "torch":
             raise type_error(
                 "torch: a Parameter of rfnb is not a torch.Tensor.",
-                [("parameter", shape_of(self))],
+                {"parameter": self},
                 "torch works on raw arrays. Pass the parameters of a module, or a list of raw arrays:",
                 "torch.optim.AdamW(model.parameters())\n"
                 "torch.optim.AdamW([parameter.raw_tensor for parameter in parameters if parameter.trainable])",
@@ -341,7 +341,7 @@ def _in_place(name: str) -> Any:
             return NotImplemented
         raise type_error(
             "Parameter: += and the like.",
-            [("parameter", shape_of(self)), ("value", shape_of(value) if isinstance(value, Tensor) else repr(value))],
+            {"parameter": self, "value": value if isinstance(value, Tensor) else repr(value)},
             "They would put a Tensor in its place, and no optimizer would reach it. New values, or a Tensor with a name of its own:",
             "parameter.assign_add(value)    # or parameter.assign(parameter * value)\nx = parameter + value",
         )

@@ -112,7 +112,7 @@ def remove_parametrization(module: Module, param_name: str, *extra: Never, **unk
     if not is_parametrized(module, param_name):
         raise attribute_error(
             f'remove_parametrization: "{param_name}" is not parametrized.',
-            [("parametrized", ", ".join(_parametrized(module)) or "none")],
+            {"parametrized": ", ".join(_parametrized(module)) or "none"},
             "It has to be registered first.",
         )
     left = None if param_name in vars(module) else Parameter(getattr(module, param_name))
@@ -145,7 +145,7 @@ class _Chain(ModuleList):
         if set(out.dims) != set(self.dims):
             raise dim_error(
                 f"{self.module_path}: other dims than those of the parameter.",
-                [("parameter", dims_text(self.dims)), ("computed", dims_text(out.dims))],
+                {"parameter": dims_text(self.dims), "computed": dims_text(out.dims)},
                 "A parametrization keeps the dims; their order does not matter.",
             )
         return out.copy_transpose(self.dims)  # kernels read the raw array of a weight in this order

@@ -110,7 +110,7 @@ def _named(part: Any) -> Any:
 def _not_a_part(what: str, part: Any) -> TypeError:
     return type_error(
         f"{what}: not something to build a part of a layer from.",
-        [("got", type(part).__name__)],
+        {"got": type(part).__name__},
         'A class, a dict with "class" and its options, or a module.',
         f'{what}={{"class": rf.LayerNorm, "eps": 1e-5}}' if what == "norm" else f"{what}=rf.FeedForward",
     )

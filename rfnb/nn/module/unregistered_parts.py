@@ -12,7 +12,6 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message, type_error
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.module.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def check_replaced(module: Module, name: str, parameter: Parameter, value: Any) 
         warn_user(
             message(
                 f"{kind}.{name}: the parameter is replaced by a Tensor.",
-                [("parameter", shape_of(parameter)), ("value", shape_of(value))],
+                {"parameter": parameter, "value": value},
                 "A Tensor is no parameter: no optimizer, checkpoint or device reaches it any more. For new values, or values computed\n"
                 "from the parameter:",
                 f"{own}.{name}.assign(value)    # or assign_add\nrf.register_parametrization({own}, {name!r}, ...)",
@@ -88,10 +87,10 @@ def check_replaced(module: Module, name: str, parameter: Parameter, value: Any) 
     elif hasattr(value, "__array__") and hasattr(value, "shape"):
         raise type_error(
             f"{kind}.{name}: a raw array is no parameter.",
-            [
-                ("parameter", shape_of(parameter)),
-                ("value", f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}"),
-            ],
+            {
+                "parameter": parameter,
+                "value": f"{type(value).__module__}.{type(value).__name__} {tuple(value.shape)}",
+            },
             "The parameter stays the same object, so that an optimizer keeps working; it gets new values:",
             f"{own}.{name}.assign(value)",
         )
@@ -119,7 +118,7 @@ def _warn(path: str, name: str, value: Any, lost: list[Any]) -> None:
     warn_user(
         message(
             f"{path}: the content of this {what} is not found.",
-            [(what, f"{len(lost)} with parameters: {inside}")],
+            {what: f"{len(lost)} with parameters: {inside}"},
             "Parameters, checkpoints, states and devices are those of attributes that are modules or parameters themselves:",
             f"self.{name} = rf.{right}({content})\nself.{name} = lambda: ...    # if it is not to be part of this module",
         )

@@ -126,7 +126,7 @@ class BlocksparseMultiplicativeMultistepLSTMCell(RecUnit):
         if depth < 2:
             raise value_error(
                 "BlocksparseMultiplicativeMultistepLSTMCell: not deep enough.",
-                [("depth", depth)],
+                {"depth": depth},
                 "The first two layers are the product and the sum with the frame.",
                 "depth=2",
             )
@@ -243,7 +243,7 @@ def _blocks(dim: Dim, block_size: int) -> Dim:
     if dim.extent % block_size:
         raise value_error(
             "BlocksparseLinear: the blocks do not divide a dim.",
-            [("dim", dim.short_repr()), ("block_size", block_size)],
+            {"dim": dim, "block_size": block_size},
             "Each dim is a multiple of the size of a block.",
             f"Dim({-(-dim.extent // block_size) * block_size}, name={dim.name!r})",
         )
@@ -276,7 +276,7 @@ def block_pattern(rows: int, columns: int, *, connectivity: int, seed: int) -> n
     if small == 0 or large % small or not 1 <= connectivity <= small:
         raise value_error(
             "block_pattern: no such pattern.",
-            [("blocks", f"{rows} x {columns}"), ("connectivity", connectivity)],
+            {"blocks": f"{rows} x {columns}", "connectivity": connectivity},
             "One side is a multiple of the other, and connectivity is from 1 to the smaller side.",
             f"connectivity={max(1, min(connectivity, small))}, or other sizes",
         )

@@ -65,7 +65,7 @@ class InitialState(Module):
         if not known:
             raise value_error(
                 f"{self.what}: unknown initial state.",
-                [("initial_state", repr(value)), ("known", _KINDS)],
+                {"initial_state": repr(value), "known": _KINDS},
                 "Of the numbers, 0 and 1 are known.",
                 f'rf.{self.what}(..., initial_state="zeros")',
             )
@@ -81,7 +81,7 @@ class InitialState(Module):
         if self.whole == "placeholder":
             raise value_error(
                 f"{self.what}: no state.",
-                [("initial_state", '"placeholder"'), ("state", None)],
+                {"initial_state": '"placeholder"', "state": None},
                 "Such a state is given to each call:",
                 "rec(source, axis=time, state=state)",
             )
@@ -123,7 +123,7 @@ class InitialState(Module):
         if [dim.extent for dim in value.dims] != [dim.extent for dim in zero.dims]:
             raise value_error(
                 f'{self.what}: the state "{part}" of the previous call belongs to another batch.',
-                [("kept", shape_of(value)), ("needed", shape_of(zero))],
+                {"kept": value, "needed": zero},
                 "Sequence b of a call continues sequence b of the previous call. To start again:",
                 "rec.initial_state.reset()",
             )
@@ -145,7 +145,7 @@ def given_state(what: str, parts: Sequence[str], value: Any, out_dim: Dim) -> St
         if not isinstance(tensor, Tensor):
             raise value_error(
                 f'{what}: the state "{part}" is no Tensor.',
-                [(part, type(tensor).__name__)],
+                {part: type(tensor).__name__},
                 "Each part of a state is a Tensor.",
                 f"state = {what.lower()}.default_initial_state(batch_dims=[batch])",
             )
@@ -161,7 +161,7 @@ def parts_by_name(what: str, parts: Sequence[str], value: Any) -> State:
         if {name for name in value if name not in masks} != set(parts):
             raise value_error(
                 f"{what}: a state of other parts.",
-                [("given", ", ".join(map(str, value)) or "nothing"), ("needed", ", ".join(parts))],
+                {"given": ", ".join(map(str, value)) or "nothing", "needed": ", ".join(parts)},
                 "A state has all its parts.",
                 f"{{{', '.join(f'{part!r}: {part}' for part in parts)}}}",
             )
@@ -170,7 +170,7 @@ def parts_by_name(what: str, parts: Sequence[str], value: Any) -> State:
         if len(value) != len(parts):
             raise value_error(
                 f"{what}: a state of other parts.",
-                [("given", f"{len(value)} values"), ("needed", ", ".join(parts))],
+                {"given": f"{len(value)} values", "needed": ", ".join(parts)},
                 "A list has all parts of the state in this order.",
                 f"[{', '.join(parts)}]",
             )
@@ -179,7 +179,7 @@ def parts_by_name(what: str, parts: Sequence[str], value: Any) -> State:
         given = shape_of(value) if isinstance(value, Tensor) else type(value).__name__
         raise value_error(
             f"{what}: one value for a state of {len(parts)} parts.",
-            [("given", given), ("needed", ", ".join(parts))],
+            {"given": given, "needed": ", ".join(parts)},
             "Name the part of the state.",
             f"{{{', '.join(f'{part!r}: {part}' for part in parts)}}}",
         )
@@ -190,7 +190,7 @@ def _check_out_dim(what: str, part: str, value: Tensor, out_dim: Dim) -> None:
     if out_dim not in value.dims:
         raise dim_error(
             f'{what}: the state "{part}" has no {out_dim.short_repr()}.',
-            [(part, shape_of(value))],
+            {part: value},
             "Each part of the state has the dim of the output.",
             f"{part}, _ = rf.replace_dim({part}, in_dim=..., out_dim={out_dim.name})",
         )

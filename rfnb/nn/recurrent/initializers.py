@@ -67,7 +67,7 @@ def _scheme(value: Any) -> Any:
     if value not in _BY_NAME:
         raise value_error(
             f'init_parameters: unknown initializer "{value}".',
-            [("known", ", ".join(_BY_NAME))],
+            {"known": ", ".join(_BY_NAME)},
             "It is one of these, a number, or a ParamInit.",
             "forward_weights_init=rf.Glorot()",
         )

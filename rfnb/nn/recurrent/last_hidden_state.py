@@ -44,7 +44,7 @@ def last_hidden_state(
     if combine not in ("concat", "add"):
         raise value_error(
             "last_hidden_state: how to combine?",
-            [("combine", repr(combine)), ("known", "concat, add")],
+            {"combine": repr(combine), "known": "concat, add"},
             "It is one of these.",
             'combine="concat"',
         )
@@ -53,7 +53,7 @@ def last_hidden_state(
     if not parts:
         raise value_error(
             "last_hidden_state: no state.",
-            [("states", "none")],
+            {"states": "none"},
             "There is at least one.",
             "rf.last_hidden_state(state)",
         )
@@ -126,7 +126,7 @@ def _added(values: list[Tensor]) -> Tensor:
         if own.extent != dim.extent:
             raise value_error(
                 "last_hidden_state: states of different sizes.",
-                [("first", shape_of(values[0])), ("other", shape_of(value))],
+                {"first": values[0], "other": value},
                 "States that are added have one size.",
                 'combine="concat"',
             )
@@ -139,7 +139,7 @@ def _feature(part: Tensor) -> Dim:
     if part.feature_dim is None:
         raise value_error(
             "last_hidden_state: a state without feature_dim.",
-            [("state", shape_of(part))],
+            {"state": part},
             "The features of the states are combined; name their dim.",
             "state.h.feature_dim = out_dim",
         )

@@ -124,7 +124,7 @@ class LayerNormVariantsLSTMCell(RecUnit):
         if name not in PRESETS:
             raise value_error(
                 f'LayerNormVariantsLSTMCell: unknown preset "{name}".',
-                [("known", ", ".join(PRESETS))],
+                {"known": ", ".join(PRESETS)},
                 "It is one of these.",
                 'rf.LayerNormVariantsLSTMCell.preset("rnmt+", in_dim, out_dim)',
             )
@@ -205,7 +205,7 @@ def _activation(activation: str | Callable[[Tensor], Tensor]) -> Callable[[Tenso
     if activation not in known:
         raise value_error(
             f'LayerNormVariantsLSTMCell: unknown activation "{activation}".',
-            [("known", ", ".join(known))],
+            {"known": ", ".join(known)},
             "It is one of these, or a function.",
             "rf.LayerNormVariantsLSTMCell(..., activation=rf.tanh)",
         )

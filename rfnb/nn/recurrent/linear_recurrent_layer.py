@@ -12,7 +12,6 @@ from rfnb.core.errors import type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.init import Glorot
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
@@ -45,7 +44,7 @@ class ShortConv(Module):
     def __init__(self, dim: Dim, *, size: int):
         if size < 1:
             rule = "The window of the convolution has at least the frame itself."
-            raise value_error("ShortConv: a window without frames.", [("conv_size", size)], rule, "conv_size=4")
+            raise value_error("ShortConv: a window without frames.", {"conv_size": size}, rule, "conv_size=4")
         self.dim = dim
         self._window, self._past, self._now = (
             Dim(n, name=name) for n, name in ((size, "window"), (size - 1, "past"), (1, "now"))
@@ -124,7 +123,7 @@ class LinearRecurrent(Module):
             if single:
                 raise type_error(
                     f"{name}: one step without a state.",
-                    [("source", shape_of(source))],
+                    {"source": source},
                     "A step continues from the state of the previous step. The first state is made by:",
                     "state = layer.default_initial_state(batch_dims=[batch])",
                 )

@@ -14,7 +14,6 @@ from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.init import Glorot
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
@@ -87,7 +86,7 @@ class LSTM(Module):
         if state is None:
             raise type_error(
                 "LSTM: no state.",
-                [("source", shape_of(source)), ("spatial_dim", spatial_dim.short_repr())],
+                {"source": source, "spatial_dim": spatial_dim},
                 "The first state is zeros, over all dims but those of time and features:",
                 "state = lstm.default_initial_state(batch_dims=[batch])",
             )
@@ -97,7 +96,7 @@ class LSTM(Module):
         for edit in gates_edits():
             raise value_error(
                 f'edit: "{edit.text}" is in no kernel.',
-                [("source", shape_of(source)), ("spatial_dim", spatial_dim.short_repr())],
+                {"source": source, "spatial_dim": spatial_dim},
                 "Over a whole sequence an LSTM is one call, which does not compute separate gates. Step by step it does:",
                 "lstm(x_t, state=state, spatial_dim=rf.single_step_dim)    # or a unit of another class, as rf.NativeLstm2",
             )

@@ -52,14 +52,14 @@ class NativeLstm2(RecUnit):
         if forget_bias:
             raise value_error(
                 f"{what}: a forget bias.",
-                [("forget_bias", forget_bias)],
+                {"forget_bias": forget_bias},
                 "The bias of this unit is a parameter of its own. Start it with another value:",
                 "unit.b.assign(...)      # the gates are in the order j, i, f, o",
             )
         if not 0 <= rec_weight_dropout < 1:
             raise value_error(
                 f"{what}: no probability to drop a weight.",
-                [("rec_weight_dropout", rec_weight_dropout)],
+                {"rec_weight_dropout": rec_weight_dropout},
                 "A probability from 0 up to, not including, 1.",
                 f"rf.{what}(..., rec_weight_dropout=0.1)",
             )
@@ -125,7 +125,7 @@ class NativeLstm(NativeLstm2):
         if state is not None or spatial_dim is single_step_dim:
             raise value_error(
                 "NativeLstm: an initial state." if state is not None else "NativeLstm: a single step.",
-                [("spatial_dim", spatial_dim.short_repr()), ("state", "None" if state is None else "given")],
+                {"spatial_dim": spatial_dim, "state": "None" if state is None else "given"},
                 "This version runs over whole sequences, from zeros. The same with a state:",
                 "rf.NativeLstm2(in_dim, out_dim)",
             )
@@ -141,7 +141,7 @@ def _free_axes(what: str, dims: tuple[Dim, ...], shape: Sequence[int | None] | N
     if len(shape) != 2 or any(size not in (None, 1, full) for size, full in zip(shape, sizes)):
         raise value_error(
             f"{what}: rec_weight_dropout_shape has another size.",
-            [("shape", tuple(shape)), ("W_re", tuple(sizes))],
+            {"shape": tuple(shape), "W_re": tuple(sizes)},
             "Each entry is that of W_re (or None), or 1 where the entries are dropped together.",
             f"rf.{what}(..., rec_weight_dropout_shape=({sizes[0]}, 1))",
         )

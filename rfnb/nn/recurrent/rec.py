@@ -87,7 +87,7 @@ class Rec(WithUnit):
         if isinstance(self.unit, NativeLstm) and initial_state is not None:
             raise value_error(
                 "Rec: an initial state for NativeLstm.",
-                [("initial_state", repr(initial_state))],
+                {"initial_state": repr(initial_state)},
                 "This version starts from zeros. The same with a state:",
                 'rf.Rec("NativeLstm2", ...)',
             )
@@ -115,7 +115,7 @@ class Rec(WithUnit):
         if self.max_seq_len is not None and axis is not single_step_dim and axis.extent > self.max_seq_len:
             raise value_error(
                 "Rec: longer than max_seq_len.",
-                [("axis", axis.short_repr()), ("max_seq_len", self.max_seq_len)],
+                {"axis": axis, "max_seq_len": self.max_seq_len},
                 "An unrolled recurrence has the given number of steps.",
                 f"rf.Rec(..., unroll=True, max_seq_len={axis.extent})",
             )

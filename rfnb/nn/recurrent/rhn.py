@@ -51,7 +51,7 @@ class RHNCell(RecUnit):
         super().__init__(in_dim, out_dim)
         if depth < 1:
             raise value_error(
-                "RHNCell: no layer.", [("depth", depth)], "A step has at least one layer.", "rf.RHNCell(..., depth=5)"
+                "RHNCell: no layer.", {"depth": depth}, "A step has at least one layer.", "rf.RHNCell(..., depth=5)"
             )
         check_drop_prob("RHNCell", "dropout", dropout)
         self.depth, self.dropout = depth, dropout

@@ -8,7 +8,6 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.recurrent.initial_state import InitialState
 from rfnb.nn.recurrent.initializers import init_parameters
 from rfnb.nn.recurrent.native_lstm import NativeLstm
@@ -48,7 +47,7 @@ class RnnCell(WithUnit):
         if isinstance(self.unit, NativeLstm):
             raise value_error(
                 "RnnCell: NativeLstm makes no single steps.",
-                [("unit", repr(unit))],
+                {"unit": repr(unit)},
                 "It runs over whole sequences. The same step by step:",
                 'rf.RnnCell("NativeLstm2", ...)',
             )
@@ -77,7 +76,7 @@ class RnnCell(WithUnit):
         if axis is single_step_dim and loop is not None and loop.axis in joined.dims:
             raise dim_error(
                 f'RnnCell: the source of a step still has the dim of loop "{loop.name}".',
-                [("source", shape_of(joined))],
+                {"source": joined},
                 "A step gets one frame.",
                 "x_t = loop.unstack(x)",
             )
@@ -95,7 +94,7 @@ class RnnCell(WithUnit):
         if lacking:
             raise dim_error(
                 "RnnCell: a source without feature_dim.",
-                [("source", shape_of(lacking[0]))],
+                {"source": lacking[0]},
                 "Of several sources the features are concatenated.",
                 "source.feature_dim = feat",
             )

@@ -69,7 +69,7 @@ class TwoDLSTM(Module):
         if pooling not in POOLINGS:
             raise value_error(
                 f'TwoDLSTM: pooling "{pooling}".',
-                [("known", ", ".join(POOLINGS))],
+                {"known": ", ".join(POOLINGS)},
                 "A row of the grid becomes one vector by one of these.",
                 'rf.TwoDLSTM(..., pooling="last")',
             )
@@ -189,7 +189,7 @@ class TwoDLSTM(Module):
         if y_axis is x_axis:
             raise dim_error(
                 "TwoDLSTM: both axes are the same dim.",
-                [("x", shape_of(x)), ("y", shape_of(y))],
+                {"x": x, "y": y},
                 "A grid has two axes. Give one of them a dim of its own:",
                 f"y, y_axis = rf.replace_dim(y, in_dim={x_axis.name})",
             )

@@ -217,14 +217,14 @@ def check_direction(what: str, direction: Any, *, single: bool = False) -> None:
     if direction not in (None, 1, -1) or isinstance(direction, bool):
         raise value_error(
             f"{what}: no direction.",
-            [("direction", repr(direction)), ("known", "None or 1 forward, -1 backward")],
+            {"direction": repr(direction), "known": "None or 1 forward, -1 backward"},
             "A sequence is read from its first frame on, or from its last one back.",
             f"rf.{what}(..., direction=-1)",
         )
     if single and direction == -1:
         raise value_error(
             f"{what}: one step backward.",
-            [("direction", direction), ("axis", "single_step_dim")],
+            {"direction": direction, "axis": "single_step_dim"},
             "The end of a sequence is only known over its whole dim.",
             f"rf.{what}(..., direction=1)",
         )
@@ -235,7 +235,7 @@ def check_size(what: str, name: str, dim: Dim, needed: str, size: int) -> None:
     if dim.extent != size:
         raise value_error(
             f"{what}: {name} has another size.",
-            [(name, dim.short_repr()), ("needed", f"{needed} = {size}")],
+            [(name, dim), ("needed", f"{needed} = {size}")],
             "The sizes of a unit fit together.",
             f"Dim({size}, name={dim.name!r})",
         )

@@ -57,7 +57,7 @@ def unit_class(name: str, *, what: str = "Rec", in_steps: bool = False) -> type[
     if found is None:
         raise value_error(
             f'{what}: unknown unit "{name}".',
-            [("known", ", ".join(_UNITS))],
+            {"known": ", ".join(_UNITS)},
             'Case does not matter, and "Cell" at the end may be there or not. A unit of your own is passed as a class:',
             f"rf.{what}(MyUnit, in_dim, out_dim)",
         )
@@ -79,10 +79,10 @@ def make_unit(
         if options or other_dim:
             raise value_error(
                 f"{what}: dims or options for an existing unit.",
-                [
-                    ("unit", f"{type(unit).__name__} {unit.in_dim.short_repr()} -> {unit.out_dim.short_repr()}"),
-                    ("unit_opts", options),
-                ],
+                {
+                    "unit": f"{type(unit).__name__} {unit.in_dim.short_repr()} -> {unit.out_dim.short_repr()}",
+                    "unit_opts": options,
+                },
                 "It has its own.",
                 f"rf.{what}(unit)",
             )
@@ -91,7 +91,7 @@ def make_unit(
     if not (isinstance(cls, type) and issubclass(cls, RecUnit)):
         raise type_error(
             f"{what}: no unit.",
-            [("unit", repr(unit))],
+            {"unit": repr(unit)},
             "A unit is a name, a class derived from RecUnit, or an object of one.",
             f'rf.{what}("lstm", in_dim, out_dim)',
         )

@@ -100,7 +100,7 @@ def check_drop_prob(what: str, option: str, drop_prob: float) -> None:
     if not 0 <= drop_prob < 1:
         raise value_error(
             f"{what}: no probability to drop.",
-            [(option, drop_prob)],
+            {option: drop_prob},
             "A probability from 0 up to, not including, 1.",
             f"rf.{what}(..., {option}=0.1)",
         )
@@ -153,9 +153,7 @@ def check_zoneout_factors(what: str, cell: float, output: float) -> None:
         if not 0 <= factor <= 1:
             rule = "A probability is from 0 to 1."
             fix = f"rf.{what}(..., zoneout_factor_{name}=0.1)"
-            raise value_error(
-                f"{what}: no probability to keep a value.", [(f"zoneout_factor_{name}", str(factor))], rule, fix
-            )
+            raise value_error(f"{what}: no probability to keep a value.", {f"zoneout_factor_{name}": factor}, rule, fix)
 
 
 def offer_gates(gates: Mapping[str, Tensor]) -> None:

@@ -59,7 +59,7 @@ class ZoneoutLSTM(LSTM):
         if sorted(_gates(parts_order)) != sorted("ifco"):
             rule = "Each of the four gates has its letter once: i, f, o, and c, g or j for the input of the cell."
             fix = 'rf.ZoneoutLSTM(..., parts_order="ifco")'
-            raise value_error("ZoneoutLSTM: no order of the gates.", [("parts_order", parts_order)], rule, fix)
+            raise value_error("ZoneoutLSTM: no order of the gates.", {"parts_order": parts_order}, rule, fix)
         super().__init__(in_dim, out_dim, with_bias=with_bias)
         self.zoneout_factor_cell, self.zoneout_factor_output = zoneout_factor_cell, zoneout_factor_output
         self.use_zoneout_output, self.forget_bias, self.parts_order = use_zoneout_output, forget_bias, parts_order

@@ -46,7 +46,7 @@ class Loss:
         if not isinstance(loss, Tensor):
             raise type_error(
                 f'Loss "{name}": not a Tensor.',
-                [("got", f"{type(loss).__module__}.{type(loss).__name__}")],
+                {"got": f"{type(loss).__module__}.{type(loss).__name__}"},
                 "The dims of a loss determine what it is summed over, and its padding.",
                 "rf.convert_to_tensor(loss, dims=[...])",
             )

@@ -10,7 +10,7 @@ from rfnb.core.errors import dim_error
 from rfnb.core.fill_values import kind_of_dtype
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_shape
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops.const import convert_to_tensor
 
 
@@ -37,7 +37,7 @@ def of_raw(name: str, raw: Any, dims: Sequence[Dim] | None, expected: Tensor | N
     if dims is None and plain.dims:
         raise dim_error(
             f'mark_as_output "{name}": which dims has it?',
-            [("array", tuple(dim.size for dim in plain.dims))],
+            {"array": tuple(dim.size for dim in plain.dims)},
             "A raw array only has the dims that are given here or by the expected output:",
             f'rf.get_run_ctx().mark_as_output(x, "{name}", dims=[...])',
         )
@@ -79,14 +79,14 @@ def in_order(name: str, tensor: Tensor, dims: Sequence[Dim] | None) -> Tensor:
     if order is None:
         raise dim_error(
             f'mark_as_output "{name}": in which order?',
-            [("tensor", shape_of(tensor))],
+            {"tensor": tensor},
             "The order of dims is only clear for a batch, a ragged and a feature dim. Say it:",
             f"dims=[{', '.join(dim.name for dim in tensor.dims)}]",
         )
     if set(order) != set(tensor.dims) or len(order) != len(tensor.dims):
         raise dim_error(
             f'mark_as_output "{name}": other dims than those of the tensor.',
-            [("tensor", shape_of(tensor)), ("dims", dims_text(order))],
+            {"tensor": tensor, "dims": dims_text(order)},
             "The order names each dim once.",
         )
     return tensor.copy_transpose(order)
@@ -113,7 +113,7 @@ def like_expected(name: str, tensor: Tensor, expected: Tensor, dims: Sequence[Di
         given = [] if dims is None else [("dims", dims_text(tuple(dims)))]
         raise dim_error(
             f'mark_as_output "{name}": not as expected.',
-            [("expected", expected), ("tensor", tensor), *given],
+            [("expected", repr(expected)), ("tensor", repr(tensor)), *given],
             "The output has the expected dims, kind of dtype and sparse dim. If only the order is unclear, say it:",
             f"dims=[{', '.join(dim.name for dim in tensor.dims)}]",
         )

@@ -155,7 +155,7 @@ class RunCtx:
         if isinstance(loss, Real) and not as_error:
             raise type_error(
                 f'mark_as_loss "{name}": the loss is a number.',
-                [("loss", repr(loss))],
+                {"loss": repr(loss)},
                 "A loss is computed from parameters, and has a gradient; .item() and float() cut it off. A number is only shown:",
                 f'rf.get_run_ctx().mark_as_loss({loss!r}, "{name}", as_error=True)',
             )
@@ -182,7 +182,7 @@ class RunCtx:
             warn_user(
                 message(
                     "total_loss: no loss was marked, so it is 0.",
-                    [("stage", self._stage), ("step", self._step), ("errors", errors)],
+                    {"stage": self._stage, "step": self._step, "errors": errors},
                     "A training minimises the sum of the losses of its step; with 0 it learns nothing. The model marks them:",
                     'loss.mark_as_loss("ce")',
                 )
@@ -222,7 +222,7 @@ class RunCtx:
         else:
             raise value_error(
                 f'mark_as_output "{name}": not expected.',
-                [("expected", ", ".join(self.expected_outputs))],
+                {"expected": ", ".join(self.expected_outputs)},
                 "The outputs are those that the context was made with:",
                 "rf.init_forward_step_run_ctx(expected_outputs=...)",
             )
@@ -243,7 +243,7 @@ class RunCtx:
         if missing:
             raise value_error(
                 "check_outputs_complete: some expected outputs were not marked.",
-                [("missing", ", ".join(missing)), ("marked", ", ".join(self.outputs) or "none")],
+                {"missing": ", ".join(missing), "marked": ", ".join(self.outputs) or "none"},
                 "The model marks every expected output:",
                 f'x.mark_as_output("{missing[0]}", dims=[...])',
             )
@@ -279,7 +279,7 @@ class RunCtx:
         if self._stage == "init":
             raise runtime_error(
                 f"{what}: no step is running.",
-                [("stage", self._stage)],
+                {"stage": self._stage},
                 "The run context of a step collects the marked values. Begin one before the model runs:",
                 "with rf.init_train_step_run_ctx() as ctx:      # or init_forward_step_run_ctx",
             )
@@ -355,7 +355,7 @@ def _function(func: Any) -> Any:
 def _twice(what: str, name: str, first: Tensor, second: Any) -> ValueError:
     return value_error(
         f'{what} "{name}": this name is taken.',
-        [("first", first), ("second", repr(second))],
+        {"first": repr(first), "second": repr(second)},
         "A name stands for one value of a step. For the next step, begin a new context:",
         "rf.init_train_step_run_ctx(step=...)",
     )

@@ -86,7 +86,7 @@ class TransformerDecoder(InputEmbedding):
         if share_embedding and not can_share:
             raise dim_error(
                 "TransformerDecoder: there is no embedding of the size of the logits to share.",
-                [("embed_dim", self.embed_dim.short_repr()), ("model_dim", model_dim.short_repr())],
+                {"embed_dim": self.embed_dim, "model_dim": model_dim},
                 "Embedding and logits have one weight only if their dims are the same.",
                 "rf.TransformerDecoder(..., share_embedding=False)",
             )
@@ -94,7 +94,7 @@ class TransformerDecoder(InputEmbedding):
             if model_dim is vocab_dim:
                 raise dim_error(
                     "TransformerDecoder: the labels and the features have one dim.",
-                    [("vocab_dim", vocab_dim.short_repr()), ("model_dim", model_dim.short_repr())],
+                    {"vocab_dim": vocab_dim, "model_dim": model_dim},
                     "Embedding and logits use one weight from different sides, which could not be told apart.",
                     f'model_dim = rf.Dim({model_dim.size}, name="model")',
                 )

@@ -99,7 +99,7 @@ class TransformerDecoderLayer(Module):
             if encoder is None:
                 raise dim_error(
                     "TransformerDecoderLayer: no encoder.",
-                    [("encoder_dim", self.encoder_dim.short_repr() if self.encoder_dim is not None else "None")],
+                    {"encoder_dim": self.encoder_dim if self.encoder_dim is not None else "None"},
                     "A layer with encoder_dim attends to an encoder, which is projected once:",
                     "encoder = decoder.transform_encoder(encoder, axis=time)",
                 )

@@ -82,7 +82,7 @@ def long_spec(
         if not chosen[what] or not all(is_place(index, count) for index in chosen[what]):
             raise index_error(
                 f"attention: there is no such {what}.",
-                [("asked", chosen[what]), ("there", f"{count}, from 0")],
+                {"asked": chosen[what], "there": f"{count}, from 0"},
                 "Weights that are computed by rows are shown for some heads and sequences: each map takes seconds.",
                 f"rf.viz.attention(long, {'heads' if what == 'head' else 'seqs'}=[{count - 1}])",
             )

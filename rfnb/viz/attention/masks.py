@@ -39,7 +39,7 @@ def hidden_cells(
         if foreign:
             raise dim_error(
                 f"attention: the mask has {foreign[0].short_repr()}, which the weights lack.",
-                [("weights", named.describe()), ("mask", NamedArray.of(mask).describe())],
+                {"weights": named.describe(), "mask": NamedArray.of(mask).describe()},
                 "A mask marks the visible positions of the weights; its dims are some of theirs.",
                 "rf.viz.attention(weights, mask=mask)",
             )
@@ -52,10 +52,10 @@ def hidden_cells(
     if array.ndim != len(shape) or any(size not in (1, full) for size, full in zip(array.shape, shape)):
         raise shape_error(
             "attention: the mask does not fit the weights.",
-            [
-                ("weights", named.describe()),
-                ("mask", host(mask.raw_tensor if isinstance(mask, Tensor) else mask).shape),
-            ],
+            {
+                "weights": named.describe(),
+                "mask": host(mask.raw_tensor if isinstance(mask, Tensor) else mask).shape,
+            },
             "A mask without names broadcasts against the weights, from the last axis on.",
             "rf.viz.attention(weights, mask=numpy.tril(numpy.ones((targets, sources), bool)))",
         )

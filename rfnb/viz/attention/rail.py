@@ -90,7 +90,7 @@ def sounds(what: str, example: str, samples: Any, rate: float | None, count: int
     if rate is None or not rate > 0:
         raise value_error(
             f"{what}: samples without sampling_rate.",
-            [("samples", type(samples).__name__), ("sampling_rate", rate)],
+            {"samples": type(samples).__name__, "sampling_rate": rate},
             "The position of a frame in the sound depends on the sampling rate.",
             f"{example[:-1]}, samples=samples, sampling_rate=16000)",
         )
@@ -102,14 +102,14 @@ def sounds(what: str, example: str, samples: Any, rate: float | None, count: int
     if len(rows) != count or any(row.ndim != 1 for row in rows):
         raise value_error(
             f"{what}: the number of sounds differs from the number of sequences.",
-            [("sequences", count), ("samples", ", ".join(str(row.shape) for row in rows[:4]))],
+            {"sequences": count, "samples": ", ".join(str(row.shape) for row in rows[:4])},
             "The samples are (batch, samples), or a list of (samples,); of one sequence (samples,).",
         )
     bad = next((seq for seq, row in enumerate(rows) if not np.isfinite(row).all()), None)
     if bad is not None:
         raise value_error(
             f"{what}: the samples have NaN or infinity.",
-            [("sequence", bad), ("samples", rows[bad].shape), ("first", int(np.argmin(np.isfinite(rows[bad]))))],
+            {"sequence": bad, "samples": rows[bad].shape, "first": int(np.argmin(np.isfinite(rows[bad])))},
             "Samples are numbers, usually from -1 to 1.",
         )
     return rows
@@ -132,7 +132,7 @@ def _places(spec: Spec) -> dict[int, int]:
     if several is not None:
         raise value_error(
             "attention: the sources of some maps are not frames of the sound.",
-            [("sources", f"{' and '.join(map(str, sorted(cols[several])))}, of sequence {several}")],
+            {"sources": f"{' and '.join(map(str, sorted(cols[several])))}, of sequence {several}"},
             "The sound is drawn above all maps, so their sources must be its frames. Draw the other maps separately.",
             'rf.viz.attention(weights["cross"], samples=samples, sampling_rate=16000)',
         )
@@ -144,7 +144,7 @@ def check_frame_shift(what: str, frame_shift: float | None) -> None:
     if frame_shift is not None and not frame_shift > 0:
         raise value_error(
             f"{what}: frame_shift is not a number of seconds.",
-            [("frame_shift", frame_shift)],
+            {"frame_shift": frame_shift},
             "frame_shift is the distance between two frames, in seconds.",
             "frame_shift=0.02",
         )
@@ -154,7 +154,7 @@ def _check_kind(kind: str) -> None:
     if kind not in KINDS:
         raise value_error(
             "attention: unknown value of rail.",
-            [("rail", repr(kind)), ("known", ", ".join(map(repr, KINDS)))],
+            {"rail": repr(kind), "known": ", ".join(map(repr, KINDS))},
             "Above the columns is a spectrogram or a waveform.",
             f'{_EXAMPLE[:-1]}, samples=samples, sampling_rate=16000, rail="waveform")',
         )

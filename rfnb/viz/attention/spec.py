@@ -109,14 +109,14 @@ def spec(
     if isinstance(mask, str) and mask != CAUSAL:
         raise value_error(
             "attention: unknown value of mask.",
-            [("mask", repr(mask)), ("known", repr(CAUSAL))],
+            {"mask": repr(mask), "known": repr(CAUSAL)},
             "A mask is a boolean Tensor or array, True at visible positions, or a known word.",
             f'rf.viz.attention(weights, mask="{CAUSAL}")',
         )
     if scale not in _SCALES:
         raise value_error(
             "attention: unknown value of scale.",
-            [("scale", repr(scale)), ("known", ", ".join(map(repr, _SCALES)))],
+            {"scale": repr(scale), "known": ", ".join(map(repr, _SCALES))},
             "The square root keeps small weights visible; a linear one shows how small they are.",
             'rf.viz.attention(weights, scale="linear")',
         )
@@ -193,7 +193,7 @@ class _Weights:
         if not named.axes:
             raise dim_error(
                 "attention: the weights have no dims.",
-                [("given", "a scalar")],
+                {"given": "a scalar"},
                 "Weights have a source dim and a target dim.",
                 _EXAMPLE,
             )

@@ -35,7 +35,7 @@ def starts(pieces: Sequence[str], merge: Merge) -> list[int]:
         if len(numbers) != len(pieces) or any(b < a for a, b in zip(numbers, numbers[1:])):
             raise value_error(
                 "attention: merge does not give the word of each piece.",
-                [("pieces", len(pieces)), ("numbers", numbers[:12])],
+                {"pieces": len(pieces), "numbers": numbers[:12]},
                 "The function gives one number per piece, which never falls; equal numbers are one word.",
                 "rf.viz.attention(weights, source=pieces, merge=lambda pieces: [0, 0, 1])",
             )
@@ -44,7 +44,7 @@ def starts(pieces: Sequence[str], merge: Merge) -> list[int]:
     if marker not in (None, *MARKERS):
         raise value_error(
             "attention: merge is not a known marker of word pieces.",
-            [("merge", repr(merge)), ("known", ", ".join(MARKERS))],
+            {"merge": repr(merge), "known": ", ".join(MARKERS)},
             "A marker tells which pieces form one word. For other tokenizers, pass a function from pieces to word numbers.",
             'rf.viz.attention(weights, source=pieces, merge="▁")',
         )

@@ -150,11 +150,11 @@ def _steps(history: Any, fields: dict[str, Any]) -> list[Mapping[str, Any]]:
         if unknown or missing:
             raise value_error(
                 "beams: " + (f"unknown field {unknown[0]}." if unknown else f"{missing[0]} is missing."),
-                [
-                    ("given", ", ".join(fields) or "nothing"),
-                    ("needed", ", ".join(_FIELDS)),
-                    ("known", ", ".join(known)),
-                ],
+                {
+                    "given": ", ".join(fields) or "nothing",
+                    "needed": ", ".join(_FIELDS),
+                    "known": ", ".join(known),
+                },
                 "A beam search is a BeamHistory, or its fields, each a list over steps.",
                 _EXAMPLE,
             )
@@ -173,7 +173,7 @@ def _steps(history: Any, fields: dict[str, Any]) -> list[Mapping[str, Any]]:
     if isinstance(steps, (str, bytes, Mapping)) or not isinstance(steps, Iterable):
         raise value_error(
             "beams: this is not a beam search.",
-            [("given", type(history).__name__)],
+            {"given": type(history).__name__},
             "A beam search is a BeamHistory, or a list with one dict of fields per step.",
             'rf.viz.beams(trace.beams["decoder"])',
         )
@@ -186,7 +186,7 @@ def _complete(index: int, step: Mapping[str, Any]) -> dict[str, np.ndarray]:
     if missing:
         raise value_error(
             f"beams: step {index} has no {missing[0]}.",
-            [("given", ", ".join(step)), ("needed", ", ".join(_FIELDS))],
+            {"given": ", ".join(step), "needed": ", ".join(_FIELDS)},
             "Each step says which token, which parent and which score each hypothesis has.",
             _EXAMPLE,
         )
@@ -213,7 +213,7 @@ def _array(index: int, name: str, value: Any) -> np.ndarray:
     if len(batch) != 1 or len(named.axes) != 2:
         raise dim_error(
             f"beams: step {index}: the batch dim of {name} is ambiguous.",
-            [(name, named.describe())],
+            {name: named.describe()},
             "The order of dims does not matter; a field has a dim of kind batch and one more, or a beam dim.",
             'rf.Dim(3, name="batch"), rf.Dim(4, name="beam")',
         )

@@ -43,7 +43,7 @@ def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Sp
     if (whole(pairs) or 0) < 1:
         raise value_error(
             "branches: this is no number of pairs.",
-            [("pairs", repr(pairs))],
+            {"pairs": repr(pairs)},
             "One pair or more can be looked at without a kernel.",
             f"rf.viz.branches(tree, pairs={MOST_PAIRS})",
         )
@@ -55,7 +55,7 @@ def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Sp
     else:
         raise type_error(
             "branches: this is no tree of branches.",
-            [("given", type(value).__name__)],
+            {"given": type(value).__name__},
             "A tree is that of a run, a comparison that of two.",
             "rf.viz.branches(run.tree())",
         )

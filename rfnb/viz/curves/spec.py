@@ -81,7 +81,7 @@ def spec(
     if not isinstance(series, Mapping):
         raise type_error(
             "curves: the series have no labels.",
-            [("series", type(series).__name__)],
+            {"series": type(series).__name__},
             "Series are a dict: label -> points.",
             'rf.viz.curves({"loss": points})',
         )
@@ -174,7 +174,7 @@ def _runs(series: Mapping[str, Any]) -> dict[str | None, Mapping[str, Any]]:
     if alone:
         raise type_error(
             "curves: only some of the series are runs.",
-            [("runs", ", ".join(map(str, nested))), ("series", ", ".join(map(str, alone)))],
+            {"runs": ", ".join(map(str, nested)), "series": ", ".join(map(str, alone))},
             "Either each entry is a run, a dict of its series, or each is a series.",
             f'rf.viz.curves({{"{nested[0]}": {{...}}, "other": {{"{alone[0]}": points}}}})',
         )
@@ -188,7 +188,7 @@ def _points(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
         if len(xs) != len(ys):
             raise shape_error(
                 f'curves: series "{label}": x and y differ in length.',
-                [("x", len(xs)), ("y", len(ys))],
+                {"x": len(xs), "y": len(ys)},
                 "Each x needs one y; NaN marks a missing one.",
                 f'rf.viz.curves({{"{label}": (x[:{min(len(xs), len(ys))}], y[:{min(len(xs), len(ys))}])}})',
             )
@@ -197,7 +197,7 @@ def _points(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
     if not np.isfinite(xs).all():
         raise value_error(
             f'curves: series "{label}": an x is not finite.',
-            [("points", len(xs)), ("not finite", int((~np.isfinite(xs)).sum()))],
+            {"points": len(xs), "not finite": int((~np.isfinite(xs)).sum())},
             "An x is a step or a time; only a y may be NaN.",
             _EXAMPLE,
         )
@@ -258,7 +258,7 @@ def _number(value: Any) -> float:
 def _no_numbers(label: str, value: Any) -> TypeError:
     return type_error(
         f'curves: series "{label}" does not contain numbers.',
-        [("given", type(value).__name__)],
+        {"given": type(value).__name__},
         "A series is a list of (x, y), a tuple of arrays x and y, or a list of y.",
         _EXAMPLE,
     )
@@ -304,7 +304,7 @@ def _check_best(label: str, choice: Any) -> None:
     if choice not in ("min", "max", None):
         raise value_error(
             f'curves: best of series "{label}" is not one of the choices.',
-            [("best", repr(choice)), ("choices", '"min", "max", None')],
+            {"best": repr(choice), "choices": '"min", "max", None'},
             "The best point is the lowest, the highest, or there is none.",
             f'best={{"{label}": "max"}}',
         )

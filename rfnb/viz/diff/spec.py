@@ -42,7 +42,7 @@ def spec(value: Any, other: Any = None, *, title: str = "", **options: Any) -> S
     if isinstance(value, Diff) and (other is not None or options):
         raise type_error(
             "diff: a Diff takes no second argument.",
-            [("given", ", ".join(["Diff", *([type(other).__name__] if other is not None else []), *options]))],
+            {"given": ", ".join(["Diff", *([type(other).__name__] if other is not None else []), *options])},
             "A Diff already compares two recordings.",
             "rf.viz.diff(d), or rf.viz.diff(trace_a, trace_b, tolerance=1e-3)",
         )

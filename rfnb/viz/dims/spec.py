@@ -173,7 +173,7 @@ class _Rows:
         else:
             raise type_error(
                 "dims: this value has no dims.",
-                [("value", type(value).__name__)],
+                {"value": type(value).__name__},
                 "The view draws a Tensor, a Dim, a list or dict of them, a Trace, a Module, or an array with dim names.",
                 'rf.viz.dims(array, names=["batch", "time"])',
             )

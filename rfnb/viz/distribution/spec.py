@@ -76,7 +76,7 @@ def spec(
     """
     if isinstance(top, bool) or not isinstance(top, int) or top < 1:
         rule = "At least the best label of each step is kept."
-        raise value_error(f"{_WHERE}: top is not a count.", [("top", repr(top))], rule, "top=20")
+        raise value_error(f"{_WHERE}: top is not a count.", {"top": repr(top)}, rule, "top=20")
     scores = of_output(scores, "logits", _WHERE, "return_dict=True")
     half = _is_half(scores)
     scores, of_steps = stacked_steps(scores, dims)
@@ -88,7 +88,7 @@ def spec(
     if tokens is not None and len(tokens) < vocab.size:
         raise shape_error(
             f"{_WHERE}: the vocabulary has too few labels.",
-            [("scores", named.describe()), ("labels", len(tokens))],
+            {"scores": named.describe(), "labels": len(tokens)},
             "Each index into the vocabulary needs a label.",
             f"labels=[...]    # {vocab.size} of them",
         )
@@ -149,7 +149,7 @@ def _vocab(named: NamedArray, reference: Any, given: Any) -> Axis:
         return found[0]
     raise dim_error(
         f"{_WHERE}: the vocabulary dim is ambiguous.",
-        [("scores", named.describe()), ("possible", ", ".join(axis.describe() for axis in found) or "none that tells")],
+        {"scores": named.describe(), "possible": ", ".join(axis.describe() for axis in found) or "none that tells"},
         "The vocabulary is the sparse dim of the reference, the dim with labels, or the feature dim. Name it:",
         f'rf.viz.distribution(scores, axis="{(found or named.axes)[-1].name}")' if named.axes else None,
     )
@@ -237,7 +237,7 @@ def reference_of(given: Any, seqs: Sequence[Axis], step: Axis | None, labels: Se
     ):
         raise shape_error(
             "distribution: the reference does not fit the scores.",
-            [("scores", f"{shape[0]} sequences, {shape[1]} steps"), ("reference", f"{ids.dtype} {ids.shape}")],
+            {"scores": f"{shape[0]} sequences, {shape[1]} steps", "reference": f"{ids.dtype} {ids.shape}"},
             "The reference has one index into the vocabulary per step: one list for all sequences, or one list per sequence.",
             "reference=[[...], [...]]",
         )  # fmt: skip
@@ -253,14 +253,14 @@ def _of_tensor(given: Tensor, axes: list[Axis], shape: tuple[int, int]) -> np.nd
         dims = ", ".join(axis.describe() for axis in axes)
         raise dim_error(
             f"distribution: the reference has a dim {foreign[0].describe()} that the scores do not have.",
-            [("scores", f"[{dims}], without the vocabulary"), ("reference", named.describe())],
+            {"scores": f"[{dims}], without the vocabulary", "reference": named.describe()},
             "The dims of the reference are among those of the scores.",
             "rf.viz.distribution(scores, reference=targets)    # of the same batch and the same steps",
         )
     if named.array.dtype.kind not in "iu":
         raise value_error(
             "distribution: the reference does not contain indices.",
-            [("reference", f"{named.describe()} {given.dtype}")],
+            {"reference": f"{named.describe()} {given.dtype}"},
             "The reference consists of integers, sparse over the vocabulary.",
             "rf.viz.distribution(scores, reference=rf.reduce_argmax(targets, axis=vocab))",
         )
@@ -293,7 +293,7 @@ def _index(item: Any, table: dict[str, int]) -> int:
     if item not in table:
         raise value_error(
             f"distribution: the reference has a label {item!r} that the vocabulary does not have.",
-            [("vocabulary", f"{len(table)} labels" if table else "without labels")],
+            {"vocabulary": f"{len(table)} labels" if table else "without labels"},
             "The reference has labels of the vocabulary, or indices into it.",
             "rf.viz.distribution(scores, reference=..., labels=[...])",
         )

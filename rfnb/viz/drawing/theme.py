@@ -72,7 +72,7 @@ def theme(name: str) -> Theme:
     if name not in THEMES:
         raise value_error(
             f"theme: there is no theme {name!r}.",
-            [("themes", ", ".join(f'"{known}"' for known in THEMES))],
+            {"themes": ", ".join(f'"{known}"' for known in THEMES)},
             "The theme is light or dark.",
             'theme="light"',
         )

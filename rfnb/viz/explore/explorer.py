@@ -122,7 +122,7 @@ class Explorer(NotPicklable):
         if over and self._done != self._version:
             raise runtime_error(
                 "explore: the run is paused.",
-                [("values", values_words(self._values)), ("run", repr(self.run))],
+                {"values": values_words(self._values), "run": repr(self.run)},
                 "It continues when it is resumed or a value changes.",
                 "explorer.run.resume()",
             )
@@ -373,7 +373,7 @@ def explore(
     if not callable(fn):
         raise type_error(
             "explore: not a function.",
-            [("given", type(fn).__name__)],
+            {"given": type(fn).__name__},
             "explore calls a function with the values of the inputs.",
             'rf.explore(lambda word: pronounce(model, word), word="phonetics")',
         )

@@ -52,7 +52,7 @@ class Input:
                     return choice
             raise value_error(
                 f'explore: "{self.name}" has no such choice.',
-                [("given", repr(value)), ("choices", ", ".join(self.choices))],
+                {"given": repr(value), "choices": ", ".join(self.choices)},
                 "Its value is one of the choices.",
             )
         wanted = KINDS[self.kind]
@@ -61,13 +61,13 @@ class Input:
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
             raise type_error(
                 f'explore: "{self.name}" takes values of another type.',
-                [("given", f"{type(value).__name__} {value!r}"), ("takes", wanted.__name__)],
+                {"given": f"{type(value).__name__} {value!r}", "takes": wanted.__name__},
                 "An input keeps the type of its first value.",
             )
         if self.range is not None and not self.range[0] <= value <= self.range[1]:
             raise value_error(
                 f'explore: "{self.name}" is out of its range.',
-                [("given", value), ("range", f"{self.range[0]} to {self.range[1]}")],
+                {"given": value, "range": f"{self.range[0]} to {self.range[1]}"},
                 "Its value must be within the range.",
             )
         return value
@@ -95,7 +95,7 @@ def _defaults(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any
         known = ", ".join(signature.parameters) or "none"
         raise type_error(
             f"explore: the inputs do not match the arguments of the function: {error}.",
-            [("inputs", ", ".join(given) or "none"), ("function", known)],
+            {"inputs": ", ".join(given) or "none", "function": known},
             "Each argument without a default needs an input of its name.",
             'rf.explore(lambda word, beam_size: search(word, beam_size), word="phonetics", beam_size=(1, 12))',
         ) from None
@@ -136,7 +136,7 @@ def _range(name: str, given: Sequence[Any], default: Any) -> Input:
     if not (low < high and 0 < step <= high - low) and not (low == high and whole):
         raise value_error(
             f'explore: "{name}" has an invalid range.',
-            [("given", repr(tuple(given)))],
+            {"given": repr(tuple(given))},
             "A range has a minimum, a larger maximum, and a step that fits between them.",
             f"rf.explore(fn, {name}=(1, 12))",
         )
@@ -151,7 +151,7 @@ def _range(name: str, given: Sequence[Any], default: Any) -> Input:
 def _choice(name: str, choices: Mapping[str, Any], default: Any) -> Input:
     if not choices:
         raise value_error(
-            f'explore: "{name}" has no choices.', [("given", "none")], "A list contains the values to choose from."
+            f'explore: "{name}" has no choices.', {"given": "none"}, "A list contains the values to choose from."
         )
     fits = [value for value in choices.values() if type(value) is type(default) and value == default]
     return Input(name, "choice", fits[0] if fits else next(iter(choices.values())), choices=choices)
@@ -166,7 +166,7 @@ def need_input(inputs: Mapping[str, Input], name: str) -> Input:
     if name not in inputs:
         raise missing_key_error(
             f'explore: there is no input "{name}".',
-            [("inputs", ", ".join(inputs) or "none")],
+            {"inputs": ", ".join(inputs) or "none"},
             "The explorer has these inputs.",
         )
     return inputs[name]

@@ -27,7 +27,7 @@ def layouts(
     if dot and shutil.which("dot") is None:
         raise file_not_found_error(
             "flow: dot of Graphviz is not installed.",
-            [("dot", "True")],
+            {"dot": "True"},
             "Without it, boxes are placed in layers, with more crossing lines.",
             "rf.viz.flow(trace)    # or: apt-get install graphviz",
         )

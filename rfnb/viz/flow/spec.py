@@ -83,7 +83,7 @@ def _events(trace: Any) -> list[Any]:
             return events
     raise type_error(
         "flow: this is not a recording.",
-        [("given", type(trace).__name__)],
+        {"given": type(trace).__name__},
         "The view draws the calls made during a recording:",
         "with rf.record(ops=True) as trace:\n    model(x)\nrf.viz.flow(trace)",
     )

@@ -79,7 +79,7 @@ def checked(budget: int | None) -> int | None:
     if budget is not None and not 0 < (whole(budget) or 0) <= MOST:
         raise value_error(
             "viz: this is not a budget of a view.",
-            [("budget", budget), ("most", MOST)],
+            {"budget": budget, "most": MOST},
             "A budget is the number of bytes that a view may take in a saved notebook.",
             f"rf.viz.options.budget = {MOST:_}",
         )

@@ -32,7 +32,7 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
     if not isinstance(loop, (Loop, LoopPlan)):
         raise type_error(
             "plan: this is not a loop.",
-            [("given", type(loop).__name__)],
+            {"given": type(loop).__name__},
             "Only recorded loops have a plan.",
             "rf.viz.plan(loop)",
         )
@@ -40,7 +40,7 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
     if plan is None:
         raise value_error(
             f'plan: loop "{loop.name}" has none.',
-            [("loop", "not recorded")],
+            {"loop": "not recorded"},
             "A loop has a plan after its body was recorded and the loop ended:",
             "with loop:\n    ...",
         )

@@ -52,14 +52,14 @@ def alignment_spec(
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise value_error(
             f'place_alignment: "{name}" has no weights to compare with.',
-            [("shape", weights.shape), ("finite", bool(np.isfinite(weights).all())), ("any", bool(weights.any()))],
+            {"shape": weights.shape, "finite": bool(np.isfinite(weights).all()), "any": bool(weights.any())},
             "Weights are not negative, and not all 0.",
             "rf.softmax(energies, axis=source)",
         )
     if not 0 <= enough <= 1:
         raise value_error(
             f'place_alignment: "{name}" cannot be passed so.',
-            [("enough", enough)],
+            {"enough": enough},
             "An agreement is within 0 (nothing in common) and 1 (no drawing has more).",
             "enough=0.7",
         )
@@ -117,7 +117,7 @@ def _of_labels(value: Any, target: Any, source: Any) -> tuple[np.ndarray, Sequen
     if len(every) != 1:
         raise value_error(
             "place_alignment: these are alignments of several sequences.",
-            [("sequences", len(every))],
+            {"sequences": len(every)},
             "One draws in one grid.",
             "lesson.place_alignment(name, alignments[0])",
         )

@@ -90,7 +90,7 @@ def _beams(search: Any, path: str | None) -> Spec:
         if (path is None and len(known) != 1) or (path is not None and path not in known):
             raise missing_key_error(
                 "be_the_beam: which search of the trace?" if known else "be_the_beam: the trace has no search.",
-                [("path", path), ("searches", ", ".join(map(repr, known)) or "none")],
+                {"path": path, "searches": ", ".join(map(repr, known)) or "none"},
                 "A trace has a search by its path.",
                 f'lesson.be_the_beam(name, trace, path="{known[0]}")'
                 if known

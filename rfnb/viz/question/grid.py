@@ -36,7 +36,7 @@ def grid_of(what: str, value: Any, target: Any, source: Any, **options: Any) -> 
     if len(head["maps"]) != 1 or len(head["seqs"]) != 1:
         raise shape_error(
             f"{what}: this is more than one grid.",
-            [("maps", len(head["maps"])), ("sequences", len(head["seqs"]))],
+            {"maps": len(head["maps"]), "sequences": len(head["seqs"])},
             "An answer is drawn in one grid: one sequence, one layer and one head.",
             f"lesson.{what}(name, weights[0, 0])  # or rf.gather along these dims",
         )

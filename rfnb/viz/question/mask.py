@@ -44,7 +44,7 @@ def mask_spec(
     if not np.isin(array, (0, 1)).all():
         raise value_error(
             f'draw_mask: the mask "{name}" has values that are neither true nor false.',
-            [("shape", array.shape)],
+            {"shape": array.shape},
             "A mask is true (or 1) where a row may see a column, and false (or 0) elsewhere.",
             "rf.logical_not(mask)    # of one that is true where nothing may be seen; energies > -1e9 of one that is added",
         )

@@ -79,7 +79,7 @@ def spec(
     if not 0 < count <= MOST_CELLS:
         raise value_error(
             f'{TITLES[form]}: "{name}" has {count or "no"} cells to answer in.',
-            [("cells", count), ("at most", MOST_CELLS)],
+            {"cells": count, "at most": MOST_CELLS},
             "It is drawn by hand, so it must be small.",
             "take fewer positions, e.g. a shorter sequence",
         )

@@ -146,7 +146,7 @@ class _Track:
         if step is None:
             raise dim_error(
                 f'states: track "{label}" has no dim of steps.',
-                [("track", named.describe())],
+                {"track": named.describe()},
                 "A track has a dim that runs over the steps of a loop.",
                 _EXAMPLE,
             )
