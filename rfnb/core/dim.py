@@ -400,4 +400,5 @@ single_step_dim = Dim(None, name="single_step")
 single_step_dim.special = True
 """Marker: one step, no axis. Accepted as `spatial_dim` by recurrent modules; never a dim of a tensor."""
 
+Dims = tuple[Dim, ...]
 _SPECIAL = {"batch_dim": batch_dim, "single_step_dim": single_step_dim}  # one of each in a process, see `pickling.py`

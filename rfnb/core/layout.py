@@ -15,7 +15,7 @@ import numpy as np
 from rfnb.backends import protocol
 from rfnb.core.beam_dim import BeamDim, note_kept
 from rfnb.core.counterparts import generation, look_ahead, note
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_identity import check_remade
 from rfnb.core.dim_math import is_clipped, parts_of
 from rfnb.core.dim_relations import same_sizes
@@ -29,7 +29,6 @@ from rfnb.core.structure import Index, structure_of
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, labels_of, replace_code
 
-Dims = tuple[Dim, ...]
 _caches: list[PlanCache] = []
 _LIMIT = 4096  # plans of all caches that are made before those go that were not asked for meanwhile
 _TEMPLATES = 1024, 8  # structures of a cache, plans of a structure

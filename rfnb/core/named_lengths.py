@@ -76,7 +76,7 @@ def ragged_axis(axes: Sequence[RawAxis], at: int, given: Any, over: Sequence[str
     if array.ndim == 0 and over is None:
         raise type_error(
             "named: lengths is one number.",
-            [("x", _text(axes)), ("lengths", str(array.dtype))],
+            {"x": _text(axes), "lengths": array.dtype},
             "Lengths are one per sequence. An array that is of the same length for all has none.",
             f"rf.named(x[..., :n], ...)    # cut the axis {axis.name} instead",
         )
@@ -98,7 +98,7 @@ def _axis_of(axes: Sequence[RawAxis], name: Any) -> int:
     if not found:
         raise dim_error(
             f'named: lengths has "{name_of(name)}", which is none of the names.',
-            [("x", _text(axes))],
+            {"x": _text(axes)},
             "Lengths by name are of one of the axes.",
             f'lengths={{"{_likely(axes).name}": [...]}}' if axes else None,
         )
@@ -119,7 +119,7 @@ def _found(axes: Sequence[RawAxis]) -> int:
         return choice[0]
     raise dim_error(
         "named: of which dim are the lengths?",
-        [("x", _text(axes)), ("possible", ", ".join(axes[at].name for at in choice) or "none")],
+        {"x": _text(axes), "possible": ", ".join(axes[at].name for at in choice) or "none"},
         "Lengths without a name belong to a dim named time, or similar. Name the dim:",
         f'lengths={{"{_likely(axes).name}": lengths}}' if axes else None,
     )
@@ -186,7 +186,7 @@ def _over(axes: Sequence[RawAxis], at: int, array: np.ndarray, names: Sequence[s
     possible = [" ".join(axes[index].name for index in way) for way in fitting]
     raise dim_error(
         f"named: over which dim are the lengths of {axes[at].name}?",
-        [("x", _text(axes)), ("lengths", array.shape), ("possible", ", or ".join(possible))],
+        {"x": _text(axes), "lengths": array.shape, "possible": ", or ".join(possible)},
         "Neither names nor sizes tell. Name them too:",
         f'lengths={{"{axes[at].name}": rf.named(lengths, "{possible[0]}")}}',
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
+JsonObject = dict[str, Any]  # an object of JSON, e.g. the head of a spec or an entry in it
+
 
 def read_json(text: str) -> Any:
     """The value of a JSON text.
@@ -19,7 +21,7 @@ def read_json(text: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()

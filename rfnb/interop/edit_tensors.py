@@ -37,7 +37,7 @@ def another_shape(edit: ValueEdit, given: PatchValue, here: str, recorded: str) 
     """The error for a recorded value with other sizes."""
     return shape_error(
         f'edit: "{edit.text}" has another shape in that recording.',
-        [("here", here), ("recorded", f"{recorded} at {given.words}")],
+        {"here": here, "recorded": f"{recorded} at {given.words}"},
         "A value is patched in from a run of the same model on an input of the same size; from another position by its own place:",
         f'{{"{edit.text}": (trace, "{edit.path}[time=0]")}}',
     )
@@ -55,15 +55,15 @@ def put(edit: ValueEdit, result: Any, axis: Dim | None) -> Any:
     if not named:
         raise value_error(
             f'edit: "{edit.text}" is not a result of this module.',
-            [("module", f"{edit.path or 'the model'}, a {type(edit.module).__name__}"),
-             ("returns", ", ".join(name or "a Tensor" for name, _ in named_tensors([("", result)])) or "no Tensor")],
+            {"module": f"{edit.path or 'the model'}, a {type(edit.module).__name__}",
+             "returns": ", ".join(name or "a Tensor" for name, _ in named_tensors([("", result)])) or "no Tensor"},
             "A place in a Module of rfnb is its result, one of several Tensors by its name, or `.weights` of an attention.",
         )  # fmt: skip
     _, old = named[0]
     if edit.step is not None and isinstance(old, StepTensor):
         raise value_error(
             f'edit: "{edit.text}" is for one step of a recorded loop.',
-            [("value", shape_of(old)), ("step", edit.step)],
+            {"value": old, "step": edit.step},
             "The body of `with loop:` runs once for all steps. If Python runs each step, a single one can be edited:",
             "for _ in loop:",
         )
@@ -104,7 +104,7 @@ def _of_array(edit: ValueEdit, value: Any, old: Tensor, chosen: NamedEntries) ->
     except (TypeError, ValueError):
         raise type_error(
             f'edit: "{edit.text}" cannot be replaced by this value.',
-            [("given", type(value).__name__)],
+            {"given": type(value).__name__},
             "A replacement is a number, an array, a Tensor, a recording, or a function of the current Tensor.",
         ) from None
     full = np.zeros([dim.extent for dim in old.dims])
@@ -129,6 +129,6 @@ def _read(edit: ValueEdit, given: PatchValue, old: Tensor, chosen: NamedEntries)
 def _unfit(edit: ValueEdit, old: Tensor, given: str) -> Exception:
     return shape_error(
         f'edit: "{edit.text}" does not fit.',
-        [("there", shape_of(old)), ("given", given)],
+        {"there": old, "given": given},
         "A replacement has the shape of the selected entries, without the dims that an index selects from, or broadcasts to it.",
     )

@@ -33,7 +33,7 @@ def warn_of_kinds(what: str, wanted: Iterable[str], events: Iterable[Any]) -> No
             warn_user(
                 message(
                     f'{what}: there are no events of the kind "{kind}".',
-                    [("recorded", ", ".join(sorted(there)) or "nothing"), ("offered", ", ".join(sorted(_OFFERED)))],
+                    {"recorded": ", ".join(sorted(there)) or "nothing", "offered": ", ".join(sorted(_OFFERED))},
                     "A kind is one of those that are offered, or a word of your own. Did you mean",
                     f'{code}"{nearest(kind, sorted(there) + sorted(_OFFERED))}")',
                 )
@@ -53,12 +53,10 @@ def warn_of_paths(what: str, wanted: Iterable[str], there: Collection[tuple[str,
             warn_user(
                 message(
                     f'{what}: there are no events of the path "{path}".',
-                    [
-                        (
-                            "offered" if what == "record" else "recorded",
-                            ", ".join(f'"{name}"' for name in paths[:8]) + (", ..." if len(paths) > 8 else ""),
-                        )
-                    ],
+                    {
+                        "offered" if what == "record" else "recorded": ", ".join(f'"{name}"' for name in paths[:8])
+                        + (", ..." if len(paths) > 8 else "")
+                    },
                     "A path is a pattern with *, a recorded path, or an end of one. Did you mean",
                     f'{_TYPED[what]}path="{nearest(path, sorted(ends))}")',
                 )
@@ -103,7 +101,7 @@ def step_filter(steps: Steps | None) -> Callable[[int], bool]:
         return lambda step: step in steps
     raise type_error(
         "Steps have an unknown form.",
-        [("steps", f"{type(steps).__name__} {steps!r}")],
+        {"steps": f"{type(steps).__name__} {steps!r}"},
         "Steps are an int, a range, a slice, a collection of ints, or a function of the step.",
         "rf.record(steps=range(10))",
     )
@@ -130,7 +128,7 @@ def _slice_filter(steps: slice) -> Callable[[int], bool]:
     if start < 0 or stride < 0 or (stop is not None and stop < 0):
         raise value_error(
             "Steps cannot be counted from the end.",
-            [("steps", f"{steps!r}")],
+            {"steps": f"{steps!r}"},
             "While a loop runs, its number of steps is unknown.",
             "trace.attention[path]    # record all, then take the last ones",
         )

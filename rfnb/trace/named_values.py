@@ -37,7 +37,7 @@ def named_values(kind: str, values: Mapping[str, Any], dims: Any, lengths: Any) 
     if isinstance(dims, Mapping) and not set(dims) <= set(values):
         raise value_error(
             f'probe "{kind}": dims names a value that is not there.',
-            [("dims", ", ".join(map(str, dims))), ("values", ", ".join(values))],
+            {"dims": ", ".join(map(str, dims)), "values": ", ".join(values)},
             "Names go by the values, or are one text for all arrays.",
             f'rf.probe("{kind}", ..., dims={{"{next(iter(values), "weights")}": "batch time"}})',
         )

@@ -280,7 +280,7 @@ def unchanged(kept: ValueSnapshot) -> torch.Tensor:
     if not kept.is_same:
         raise runtime_error(
             "attention: the weights of this call have changed.",
-            [("weights", f"{tuple(kept.raw.shape)}, changed in place after the softmax")],
+            {"weights": f"{tuple(kept.raw.shape)}, changed in place after the softmax"},
             "The result of a softmax is recorded without a copy. Have the model create a new tensor instead of changing this one:",
             "weights = weights.masked_fill(mask, 0)    # not masked_fill_",
         )

@@ -44,7 +44,7 @@ def check_whole(what: str, model: torch.nn.Module) -> None:
 def _refuse(what: str, path: str, module: Any, kind: str, rule: str, fix: str) -> None:
     raise value_error(
         f"{what}: this module is {kind}.",
-        [("module", f"{path or 'the model'}, a {type(module).__name__}")],
+        {"module": f"{path or 'the model'}, a {type(module).__name__}"},
         f"{rule} Use the original module:",
         fix.replace("rf.edit", f"rf.{what}"),
     )

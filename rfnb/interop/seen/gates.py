@@ -239,7 +239,7 @@ class Layers:
         warn_user(
             message(
                 "record: the gates of layers with dropout between them are unknown.",
-                [("module", self._path or "the model"), ("dropout", f"{self._module.dropout}, {why}")],
+                {"module": self._path or "the model", "dropout": f"{self._module.dropout}, {why}"},
                 "Dropout masks, which gates depend on, are not stored. Only h of the last layer is known. Without dropout:",
                 "model.eval()",
             )

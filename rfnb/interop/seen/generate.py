@@ -134,7 +134,7 @@ def _warn(path: str, reason: str) -> None:
     warn_user(
         message(
             "record: the steps of this call of generate could not be recorded; the call continues unchanged.",
-            [("model", path or "the model"), ("reason", reason)],
+            {"model": path or "the model", "reason": reason},
             "Greedy search, sampling and beam search can be recorded, and so can every search of rfnb:",
             "rf.beam_search(**rf.hf_search_options(model, tokenizer=tokenizer, **inputs), beam_size=4, max_seq_len=50)",
         )

@@ -90,7 +90,7 @@ class Decisions:
         if decided.kind == "force" and self._is_beam and not decided.only:
             raise value_error(
                 "force: generate keeps only the best hypotheses.",
-                [("label", self._text(label)), ("hypothesis", decided.hypothesis), ("seq", decided.seq)],
+                {"label": self._text(label), "hypothesis": decided.hypothesis, "seq": decided.seq},
                 "In its beam search, a forced hypothesis is the only one of its sequence that survives:",
                 f"run.at.force({decided.label!r}, hypothesis={decided.hypothesis!r}, seq={decided.seq}, only=True)",
             )

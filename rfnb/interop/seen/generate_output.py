@@ -69,14 +69,14 @@ def _parts(out: Any) -> _Parts:
     if isinstance(out, torch.Tensor):
         raise value_error(
             "beams_of: this tensor has the results only, without the search.",
-            [("given", f"a tensor {tuple(out.shape)}"), ("needed", "sequences, scores")],
+            {"given": f"a tensor {tuple(out.shape)}", "needed": "sequences, scores"},
             "generate returns the data of its search on request:",
             f"out = {_CALL}",
         )
     if not isinstance(sequences, torch.Tensor) or sequences.ndim != 2:
         raise type_error(
             "beams_of: this is not an output of generate.",
-            [("given", type(out).__name__), ("has", ", ".join(map(str, has)) or "nothing"), ("needed", "sequences, scores")],
+            {"given": type(out).__name__, "has": ", ".join(map(str, has)) or "nothing", "needed": "sequences, scores"},
             "Pass the output of a transformers model, or a dict of torch tensors with the same names:",
             f"out = {_CALL}",
         )  # fmt: skip
@@ -85,7 +85,7 @@ def _parts(out: Any) -> _Parts:
     if not scores and (not logits or slots is not None or ratings is not None):
         raise value_error(
             "beams_of: this output has no scores.",
-            [("given", there), ("lacks", "scores")],
+            {"given": there, "lacks": "scores"},
             "They are the scores of all labels in each step, from which the search is reconstructed:",
             f"out = {_CALL}",
         )
@@ -94,7 +94,7 @@ def _parts(out: Any) -> _Parts:
     if slots is None and rows != len(sequences):
         raise value_error(
             "beams_of: this output has no beam_indices.",
-            [("sequences", f"{len(sequences)}"), ("rows of scores", f"{rows}"), ("lacks", "beam_indices")],
+            {"sequences": f"{len(sequences)}", "rows of scores": f"{rows}", "lacks": "beam_indices"},
             "They are the beam slots of each result, step by step; generate returns them with the scores of a beam search:",
             f"out = {_CALL}",
         )
@@ -102,7 +102,7 @@ def _parts(out: Any) -> _Parts:
     if count > sequences.shape[1] or count > len(by):
         raise value_error(
             "beams_of: there are fewer labels than steps.",
-            [("sequences", tuple(sequences.shape)), ("steps", f"{count}"), ("scores", f"{len(by)}")],
+            {"sequences": tuple(sequences.shape), "steps": f"{count}", "scores": f"{len(by)}"},
             "Each sequence ends with its generated labels, one per step.",
             f"out = {_CALL}",
         )
@@ -130,7 +130,7 @@ def _of_rows(parts: _Parts, labels: Any, ends: frozenset[int] | None, samples: i
     if samples < 1 or rows % samples:
         raise value_error(
             "beams_of: the number of sequences is not a multiple of num_return_sequences.",
-            [("sequences", rows), ("num_return_sequences", samples)],
+            {"sequences": rows, "num_return_sequences": samples},
             "Each prompt has this many results.",
             "rf.beams_of(out, num_return_sequences=1)",
         )
@@ -198,7 +198,7 @@ def _batch(slots: np.ndarray, rows: int, results: int, beams: int | None) -> tup
     if not batch or rows % batch or results % batch or (first % (rows // batch)).any() or (beams and rows % beams):
         raise value_error(
             "beams_of: it is unknown which slots belong to which prompt.",
-            [("rows of scores", rows), ("sequences", results), ("first beam_indices", ", ".join(map(str, first)))],
+            {"rows of scores": rows, "sequences": results, "first beam_indices": ", ".join(map(str, first))},
             "The results of a prompt start in its first slot. Pass the number of slots per prompt:",
             "rf.beams_of(out, num_beams=4)",
         )
@@ -320,14 +320,14 @@ def vocabulary_of(tokenizer: Any, size: int, place: str) -> list[str] | None:
     else:
         raise type_error(
             f"{place}: this is not a tokenizer.",
-            [("given", type(tokenizer).__name__)],
+            {"given": type(tokenizer).__name__},
             "Pass an object with convert_ids_to_tokens, such as a tokenizer of transformers, or a list of str.",
             "transformers.AutoTokenizer.from_pretrained(...)",
         )
     if len(labels) > size:
         raise value_error(
             f"{place}: the tokenizer has more labels than the model.",
-            [("tokenizer", len(labels)), ("model", size)],
+            {"tokenizer": len(labels), "model": size},
             "It belongs to another model, or labels were added to it but not to the model:",
             "model.resize_token_embeddings(len(tokenizer))",
         )

@@ -150,7 +150,7 @@ def without(call: Call, result: Any) -> None:
         warn_user(
             message(
                 "record: this model has no attention.",
-                [("model", type(call.module).__name__), ("modules called attention", "none")],
+                {"model": type(call.module).__name__, "modules called attention": "none"},
                 "Hidden states, tokens and logits are recorded. The code of the model can send other values:",
                 'rf.probe("states", h=rf.convert_to_tensor(h, dims=[batch, time, state]), axis=time)',
             )

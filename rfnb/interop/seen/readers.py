@@ -106,7 +106,7 @@ def say_unseen(call: Call, kinds: tuple[str, ...], reason: str, key: str = "") -
         probe("unseen", module=module, reason=reason)
     warn_user(message(
             "record: a call of this module could not be recorded; the run continues.",
-            [("module", module), ("reason", reason)],
+            {"module": module, "reason": reason},
             "The code of the module can send the event itself:",
             'rf.probe("attention", weights=rf.convert_to_tensor(weights, dims=[batch, target, source]), axis=source)',
         ))  # fmt: skip

@@ -136,7 +136,7 @@ def say_new(models: Mapping[str, torch.nn.Module], paths: Mapping[str, torch.nn.
         warn_user(
             message(
                 "record: modules were added to the model during the recording; their calls are not in the trace.",
-                [("modules", ", ".join(new[:6]) + (", ..." if len(new) > 6 else ""))],
+                {"modules": ", ".join(new[:6]) + (", ..." if len(new) > 6 else "")},
                 "The modules of a model are collected when the recording begins. Add them before:",
                 "with rf.record(model=model) as trace: model(x)",
             )
@@ -150,7 +150,7 @@ def say_transformed(path: str, names: Any) -> None:
         warn_user(
             message(
                 "record: a call under torch.func (vmap, grad, jacrev, ...) is not recorded; it runs as usual.",
-                [("module", path or "the model")],
+                {"module": path or "the model"},
                 "Its tensors exist only inside the transform. Without it the same call is recorded:",
                 "with rf.record(model=model) as trace: model(x)",
             )

@@ -52,7 +52,7 @@ class Labels:
             if most is not None and (count := count_of(labels, *_DOOR)) > most:
                 raise value_error(
                     "record: there are more labels than the model has tokens.",
-                    [("labels", count), ("tokens", ", ".join(f"{each} {size}" for each, size in sizes.items()))],
+                    {"labels": count, "tokens": ", ".join(f"{each} {size}" for each, size in sizes.items())},
                     "A vocabulary has one label per index, in order. Specify its module:",
                     f'rf.record(model=model, labels={{"{next(iter(sizes))}": [...]}})',
                 )
@@ -95,7 +95,7 @@ def _no_such_path(path: str, paths: Mapping[str, Any], sizes: Mapping[str, int])
     near = difflib.get_close_matches(path, [each for each in paths if each], n=1, cutoff=0) or ["embedding"]
     return value_error(
         f'record: labels are given for "{path}", but no module has this path.',
-        [("embeddings", ", ".join(sizes) or "none"), ("modules", len(paths))],
+        {"embeddings": ", ".join(sizes) or "none", "modules": len(paths)},
         'A path is one of `model.named_modules()`, the end of one ("embedding"), or a pattern ("encoder.*").',
         f'rf.record(model=model, labels={{"{next(iter(sizes), near[0])}": [...]}})',
     )

@@ -76,7 +76,7 @@ def names_for(path: str, entries: Any, raw: torch.Tensor, what: str) -> list[str
         if isinstance(item, Dim) and item.is_dim_known() and item.extent != raw.shape[axis]:
             raise shape_error(
                 f"{where}: the size of a Dim differs from that of its axis.",
-                [(what, tuple(raw.shape)), (f"axis {axis}", item.short_repr())],
+                [(what, tuple(raw.shape)), (f"axis {axis}", item)],
                 "Pass a Dim only where it is the same in every call. Otherwise pass its name:",
                 f'"{item.name}"',
             )
@@ -98,7 +98,7 @@ def _places(path: str, paths: Mapping[str, torch.nn.Module]) -> list[tuple[torch
         near = difflib.get_close_matches(path, [each for each in paths if each], n=1, cutoff=0) or [""]
         raise value_error(
             f'record: dims are given for "{path}", but no module has this path.',
-            [("modules", ", ".join([each for each in paths if each][:8]) or "the model itself, whose path is empty")],
+            {"modules": ", ".join([each for each in paths if each][:8]) or "the model itself, whose path is empty"},
             'A path is one of `model.named_modules()`, the end of one, or a pattern; the name of an input may follow ("encoder.src").',
             f'rf.record(model=model, dims={{"{near[0]}": ["batch", "time", "feature"]}})',
         )
@@ -111,7 +111,7 @@ def _check_input(path: str, module: torch.nn.Module, name: str) -> None:
         return
     raise value_error(
         f'record: dims are given for "{name}" of "{path}", which has no such input.',
-        [("module", type(module).__name__), ("inputs", ", ".join(str(each) for each in inputs))],
+        {"module": type(module).__name__, "inputs": ", ".join(str(each) for each in inputs)},
         'An input has the name of the parameter of `forward`; the result is "output".',
         f'rf.record(model=model, dims={{"{path}": {{"{next(iter(inputs), OUTPUT)}": [...]}}}})',
     )

@@ -89,7 +89,7 @@ def _with_input(call: Call, edit: ValueEdit, args: Any, kwargs: dict[str, Any]) 
     if not call.tensors():
         raise value_error(
             f'edit: "{edit.text}" has no tensor as input.',
-            [("module", f"{edit.path}, a {type(call.module).__name__}")],
+            {"module": f"{edit.path}, a {type(call.module).__name__}"},
             "Its input is the first tensor among its arguments.",
         )
     _, raw = call.tensors()[0]
@@ -133,8 +133,8 @@ def _with_output(call: Call, edit: ValueEdit, result: Any) -> Any:
     if not named:
         raise value_error(
             f'edit: "{edit.text}" is not a result of this module.',
-            [("module", f"{edit.path or 'the model'}, a {type(call.module).__name__}"),
-             ("returns", ", ".join(name or "a tensor" for name, _, _ in outputs) or "no tensor")],
+            {"module": f"{edit.path or 'the model'}, a {type(call.module).__name__}",
+             "returns": ", ".join(name or "a tensor" for name, _, _ in outputs) or "no tensor"},
             BESIDE
             if edit.part in parts_of(call.module)
             else "The path of a module stands for its result; for one of several tensors, add a dot and its name or number.",
@@ -181,14 +181,14 @@ def applied(edit: ValueEdit, raw: torch.Tensor, axes: Axes) -> torch.Tensor:
     if raw.is_quantized:
         raise value_error(
             f'edit: "{edit.text}" is quantised.',
-            [("value", f"{tuple(raw.shape)} {raw.dtype}")],
+            {"value": f"{tuple(raw.shape)} {raw.dtype}"},
             "Its entries are codes. Edit the model before it is quantised:",
             f'with rf.edit(model, {{"{edit.text}": ...}}): model(x)',
         )
     if hasattr(raw, "placements"):
         raise value_error(
             f'edit: "{edit.text}" is sharded.',
-            [("value", f"{tuple(raw.shape)}, {raw.placements}")],
+            {"value": f"{tuple(raw.shape)}, {raw.placements}"},
             "Its entries are on several devices, and later code needs them there. Edit the enclosing module, whose result is not sharded.",
             f'with rf.edit(model, {{"{edit.path.rpartition(".")[0]}": ...}}): model(x)',
         )
@@ -267,7 +267,7 @@ def _axis(edit: ValueEdit, name: str, shape: Sequence[int], axes: Axes) -> int:
     if len(found) != 1:
         raise dim_error(
             f'edit: "{edit.text}" has {"several dims" if found else "no dim"} "{name}".',
-            [("value", _described(shape, axes))],
+            {"value": _described(shape, axes)},
             "Entries are selected by the names of its dims; `dims=` of rf.edit sets them, as in rf.record.",
         )
     return found[0]
@@ -300,7 +300,7 @@ def _checked(edit: ValueEdit, name: str, at: Any, size: int, own: Any) -> Any:
         return at % size
     raise index_error(
         f'edit: "{edit.text}" has no such entry.',
-        [("given", f"{name}={at}"), ("size", size)],
+        {"given": f"{name}={at}", "size": size},
         f"Entries are 0 to {size - 1}; -1 is the last one." if size else "It has no entries.",
     )
 
@@ -320,7 +320,7 @@ def _value(edit: ValueEdit, chosen: _Entries, there: torch.Tensor, raw: torch.Te
     except (TypeError, ValueError, RuntimeError) as error:
         raise value_error(
             f'edit: "{edit.text}" cannot be replaced by this value.',
-            [("given", type(given).__name__), ("why", str(error).split("\n")[0])],
+            {"given": type(given).__name__, "why": str(error).split("\n")[0]},
             "A replacement is a number, an array, a Tensor, a recording, or a function of the current value that returns one of these.",
         ) from None
     try:
@@ -328,7 +328,7 @@ def _value(edit: ValueEdit, chosen: _Entries, there: torch.Tensor, raw: torch.Te
     except RuntimeError:
         raise shape_error(
             f'edit: "{edit.text}" does not fit.',
-            [("there", tuple(there.shape)), ("given", tuple(value.shape)), ("of", _described(raw.shape, axes))],
+            {"there": tuple(there.shape), "given": tuple(value.shape), "of": _described(raw.shape, axes)},
             "A replacement has the shape of the selected entries, without the dims that an index selects from, or broadcasts to it.",
         ) from None
     return value
@@ -483,10 +483,10 @@ def as_learned(call: Call, raw: torch.Tensor, begun: int = 0) -> torch.Tensor:
         if len(names) > 1 and not edit.name:
             raise value_error(
                 f'edit: "{edit.text}" may belong to several attentions.',
-                [
-                    ("module", f"{call.path or 'the model'}, a {type(call.module).__name__}"),
-                    ("attentions", ", ".join(names)),
-                ],
+                {
+                    "module": f"{call.path or 'the model'}, a {type(call.module).__name__}",
+                    "attentions": ", ".join(names),
+                },
                 "They are named after the variables of their weights:",
                 f'{{"{".".join(filter(None, [call.path, names[0]]))}.weights": ...}}',
             )
@@ -600,7 +600,7 @@ def refuse_checkpoint(edit: ValueEdit, where: str) -> None:
     """Raise an error if a value would be recomputed in the backward pass."""
     raise runtime_error(
         f'edit: "{edit.text}" is computed again in the backward pass.',
-        [("checkpoints in", where)],
+        {"checkpoints in": where},
         "Gradients would be those of the model without the edit. Switch checkpointing off:",
         "model.gradient_checkpointing_disable()    # or without torch.utils.checkpoint",
     )
@@ -610,7 +610,7 @@ def refuse_transformed(path: str, edits: Sequence[ValueEdit]) -> None:
     """Raise an error if a module runs under a function transform, or a compiler that traces its code."""
     raise runtime_error(
         f'edit: "{edits[0].text}" runs under torch.func, torch.compile or torch.jit.trace.',
-        [("module", path or "the model")],
+        {"module": path or "the model"},
         "Values there are not real tensors and cannot be edited. Call the model directly:",
         f'with rf.edit(model, {{"{edits[0].text}": ...}}): model(x)',
     )

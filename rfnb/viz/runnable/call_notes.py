@@ -164,7 +164,7 @@ class Notes(Hold):
             return ("earlier", *ref)
         raise type_error(
             "A page cannot run this: a value of a step is used outside the loop.",
-            [("used in", place_text(place_of_user(1))), ("loop", self._loop.name if self._loop else "over")],
+            {"used in": place_text(place_of_user(1)), "loop": self._loop.name if self._loop else "over"},
             "A loop returns stacked values, last values and states:",
             "last = loop.last(value)",
         )
@@ -582,7 +582,7 @@ def _refuse_ragged(name: str, given: Mapping[str, Any]) -> None:
         if _is_ragged(dim):
             raise type_error(
                 f"A page cannot run {name} over {dim.short_repr()}: its lengths differ.",
-                [("called in", place_text(place_of_user(1)))],
+                {"called in": place_text(place_of_user(1))},
                 "A page has one sequence without padding. Accumulate values of hypotheses with different lengths in a state of the search:",
                 "loop.state.total = loop.state.total + value",
             )
@@ -591,6 +591,6 @@ def _refuse_ragged(name: str, given: Mapping[str, Any]) -> None:
 def _not_there(what: str, place: str) -> TypeError:
     return type_error(
         f"A page cannot run {what}.",
-        [("called in", place)],
+        {"called in": place},
         f"A page runs loops that are not nested, with these ops: {', '.join(sorted([*ONE, *TWO, *OVER, *OTHER]))}.",
     )

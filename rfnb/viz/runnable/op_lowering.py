@@ -111,7 +111,7 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
         if name not in _CHOICE:
             raise type_error(
                 f"A page cannot search with {name}.",
-                [("given", f"{name}={found[name]!r}"[:60])],
+                {"given": f"{name}={found[name]!r}"[:60]},
                 f"A page supports these options of a choice: {', '.join(sorted(_CHOICE - _ALWAYS))}.",
             )
     if isinstance(found.get("banned"), Tensor) or isinstance(found.get("no_repeat_ngram"), (list, tuple)):
@@ -136,7 +136,7 @@ def _of_alignments(given: Mapping[str, Any]) -> dict[str, Any]:
     if others:
         raise type_error(
             f"A page cannot search over alignments with {others[0]}.",
-            [("given", f"{others[0]}={given[others[0]]!r}"[:60])],
+            {"given": f"{others[0]}={given[others[0]]!r}"[:60]},
             "A page supports a beam over the logits alone.",
             "rf.ctc_prefix_beam_search(logits, in_spatial_dim=time, blank_index=-1, beam_size=12)",
         )

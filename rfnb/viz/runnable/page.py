@@ -70,7 +70,7 @@ def save_running(
     if len(text) != 1:
         raise type_error(
             "save: a page that runs needs one text.",
-            [("inputs", ", ".join(f"{name} ({each.kind})" for name, each in inputs.items()) or "none")],
+            {"inputs": ", ".join(f"{name} ({each.kind})" for name, each in inputs.items()) or "none"},
             "One argument of the function is typed in the page; numbers with a range also get a field, all others are fixed.",
             'rf.explore(fn, word="phonetics", beam_size=(1, 12)).save("page.html", runs=True)',
         )
@@ -94,7 +94,7 @@ def save_run(path: str | os.PathLike[str], run: Run, fields: Mapping[str, Any], 
     if unknown:
         raise missing_key_error(
             f"save: the run was given no {min(unknown)}.",
-            [("fields", ", ".join(fields)), ("given", ", ".join(given) or "nothing")],
+            {"fields": ", ".join(fields), "given": ", ".join(given) or "nothing"},
             "A field of a page is an argument of the function that was run.",
             'rf.save_html("page.html", rf.run(fn, word="phonetics", beam_size=5), runs=True, fields={"beam_size": (1, 12)})',
         )
@@ -116,7 +116,7 @@ def _given_to(run: Run) -> dict[str, Any]:
         if kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL) and value != ():
             raise type_error(
                 f"save: the function of {run.name} takes {name} by position only.",
-                [("function", f"{getattr(run._fn, '__name__', type(run._fn).__name__)}{bound.signature}")],
+                {"function": f"{getattr(run._fn, '__name__', type(run._fn).__name__)}{bound.signature}"},
                 "A page passes other values by name.",
                 'rf.run(lambda word: fn(word), word="phonetics")',
             )
@@ -220,7 +220,7 @@ def page_of(
     if not parts:
         raise value_error(
             "save: a page that runs would show nothing.",
-            [("recorded", ", ".join(part.kind for part in there) or "nothing")],
+            {"recorded": ", ".join(part.kind for part in there) or "nothing"},
             "It shows searches, attention and states of its run, and scores of classes (or probabilities) that the function returns.",
             "return model(ids).log_softmax(-1)",
         )

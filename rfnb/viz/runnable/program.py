@@ -127,7 +127,7 @@ def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgra
     if not calls[0].spec["result"] and not calls[0].spec["blocks"]:
         raise value_error(
             "A page cannot run this: it calls no ops of rfnb.",
-            [("called with", str(texts[0]))],
+            {"called with": texts[0]},
             "A page repeats the ops that the function calls.",
         )
     made = _together([each.spec for each in calls], texts, "")
@@ -272,7 +272,7 @@ class _Encoded:
         if not is_like:
             raise value_error(
                 f'A page cannot run loop "{loop.name}": its first step differs.',
-                [("first step", ", ".join(first)[:60]), ("step 2", ", ".join(then)[:60])],
+                {"first step": ", ".join(first)[:60], "step 2": ", ".join(then)[:60]},
                 "A page repeats one step: values that change are in a state, constant ones are computed before the loop.",
             )
         most = loop.most

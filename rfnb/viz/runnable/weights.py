@@ -42,7 +42,7 @@ class CodedWeights:
         if coded not in _WORDS:
             raise value_error(
                 f"save: weights are not stored as {coded!r}.",
-                [("given", repr(coded)), ("known", ", ".join(_WORDS))],
+                {"given": repr(coded), "known": ", ".join(_WORDS)},
                 "Fewer bits make a smaller page with larger rounding errors.",
                 'explorer.save("page.html", runs=True, weights="float16")',
             )
@@ -52,7 +52,7 @@ class CodedWeights:
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise value_error(
                     "save: a weight is not finite.",
-                    [("array", f"{array.dtype} {array.shape}"), ("not finite", int((~np.isfinite(array)).sum()))],
+                    {"array": f"{array.dtype} {array.shape}", "not finite": int((~np.isfinite(array)).sum())},
                     "A model with such weights computes NaN. To find the cause:",
                     'rf.debug(nan="raise")',
                 )
@@ -100,7 +100,7 @@ def _coded(array: np.ndarray, coded: str) -> tuple[dict[str, np.ndarray], dict[s
         if not np.array_equal(whole, array):
             raise value_error(
                 "save: an integer is too large for a page.",
-                [("array", f"{array.dtype} {array.shape}"), ("largest", int(np.abs(array).max()))],
+                {"array": f"{array.dtype} {array.shape}", "largest": int(np.abs(array).max())},
                 "Integers in a page have 32 bits.",
             )
         return {"": whole.ravel()}, {"as": "int32", "row": 1}, whole
