@@ -12,7 +12,7 @@ import numpy as np
 
 from rfnb.control.attention_rows import RowEdit, check_value, edited
 from rfnb.control.named_entries import NamedEntries
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import missing_key_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.where import where
@@ -32,7 +32,7 @@ class KnownWeights(NamedTuple):
         settled: Whether two calls had the same dims, so that the next one will.
     """
 
-    dims: tuple[Dim, ...]
+    dims: Dims
     axis: Dim
     settled: bool
 
@@ -144,7 +144,7 @@ class AttentionEdits:
         path = self._path() if self._edits else ""
         return any(self._fits(one, path) for one in self._edits)
 
-    def note(self, dims: tuple[Dim, ...], axis: Dim) -> str:
+    def note(self, dims: Dims, axis: Dim) -> str:
         """Note an attention here; return its path, which is known while something records."""
         if not listening():
             return ""
@@ -205,7 +205,7 @@ def fewer_steps(edit: RowEdit, steps: int, come: str) -> Exception:
     )
 
 
-def _with_rows(weights: Tensor, host: np.ndarray, mask: np.ndarray, order: tuple[Dim, ...]) -> Tensor:
+def _with_rows(weights: Tensor, host: np.ndarray, mask: np.ndarray, order: Dims) -> Tensor:
     """The weights with some rows from an array over `order`, as constants; `mask` has no last axis."""
     backend, device = weights.backend, weights.device
     new = new_tensor(backend.from_numpy(host, dtype=weights.dtype, device=device), order)
@@ -214,7 +214,7 @@ def _with_rows(weights: Tensor, host: np.ndarray, mask: np.ndarray, order: tuple
     return weights._like(out._raw, weights.dims)
 
 
-def _real(order: tuple[Dim, ...], axis: Dim, seen: Tensor | None) -> np.ndarray:
+def _real(order: Dims, axis: Dim, seen: Tensor | None) -> np.ndarray:
     """The places where weight is allowed, broadcastable to {order}, axis last."""
     real = np.ones([1] * len(order), bool)
     if axis.has_padding() and set(axis.length_dims) <= set(order):

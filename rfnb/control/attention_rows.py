@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.control.changes import as_given, entries_words, value_words
 from rfnb.control.live_runs import PositionMember
 from rfnb.control.named_entries import NamedEntries, by_name
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import index_error, missing_key_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
@@ -76,7 +76,7 @@ def check_value(edit: RowEdit) -> None:
         _check_row(np.asarray(_host(value)), edit, is_whole=not isinstance(value, Tensor))
 
 
-def edited(weights: np.ndarray, edit: RowEdit, dims: tuple[Dim, ...], axis: Dim, real: np.ndarray) -> np.ndarray:
+def edited(weights: np.ndarray, edit: RowEdit, dims: Dims, axis: Dim, real: np.ndarray) -> np.ndarray:
     """The weights with an edit applied.
 
     Args:
@@ -284,7 +284,7 @@ class Rows(PositionMember):
         return f'<rows of attention "{self.path}">'
 
     @property
-    def dims(self) -> tuple[Dim, ...] | None:
+    def dims(self) -> Dims | None:
         """The dims of the rows in the last step; None if no attention was computed there."""
         found = [known for path, known in self._position.attention._known().items() if path == self._full()]
         return found[0].dims if found else None

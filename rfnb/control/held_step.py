@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rfnb.control.attention_edits import fewer_steps
 from rfnb.control.length_edits import change_length
 from rfnb.control.step_events import Ended
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import value_error
 from rfnb.rec import loop_stack
 from rfnb.rec.loop_step import Step, StepAround
@@ -268,7 +268,7 @@ class HeldEnd(HeldValues):
         raise _at_the_end("a length")
 
 
-def _no_step_comes(decided: LabelDecision, labels: Dim | tuple[Dim, ...] | None) -> ValueError:
+def _no_step_comes(decided: LabelDecision, labels: Dim | Dims | None) -> ValueError:
     return value_error(
         "force: no step is left for the following labels.",
         {
@@ -307,7 +307,7 @@ class HeldState(HeldValues):
         return change_length(kind, self._ends, None, seq, hypothesis, self._ends.stacks)
 
 
-def label_words(label: Any, labels: Dim | tuple[Dim, ...] | None) -> str:
+def label_words(label: Any, labels: Dim | Dims | None) -> str:
     """The text of a label, if known; for several sources the texts of all."""
     if isinstance(label, tuple):
         each = labels if isinstance(labels, tuple) else (None,) * len(label)

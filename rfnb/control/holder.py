@@ -29,7 +29,7 @@ from rfnb.trace.trace import Trace
 if TYPE_CHECKING:
     from rfnb.control.attention_rows import RowEdit
     from rfnb.control.search_rewind import SearchRewind
-    from rfnb.core.dim import Dim
+    from rfnb.core.dim import Dim, Dims
     from rfnb.core.tensor import Tensor
     from rfnb.rec.loop import Loop
     from rfnb.rec.loop_step import Step
@@ -235,7 +235,7 @@ class Holder(Hold):
     def edits_attention(self) -> bool:
         return self.changes_attention() and self.attention.wants()
 
-    def note_attention(self, dims: tuple[Dim, ...], axis: Dim) -> None:
+    def note_attention(self, dims: Dims, axis: Dim) -> None:
         if self._gate.is_worker:
             self.attended_calls += 1
             self.attention.note(dims, axis)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rfnb.core.beam_dim import is_beam
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import index_error, value_error
 from rfnb.core.tensor_text import dims_text
 from rfnb.core.whole_number import is_place
@@ -18,7 +18,7 @@ from rfnb.core.whole_number import is_place
 class CanEnd(Protocol):
     """The ends of a loop, over `dims`: `Ends`, or the steps of a `scan`."""
 
-    dims: tuple[Dim, ...]
+    dims: Dims
 
     @property
     def host(self) -> np.ndarray | None:
@@ -84,9 +84,7 @@ def change_length(
     return f"let {name} go on"
 
 
-def _which(
-    kind: str, dims: tuple[Dim, ...], batch: Sequence[Dim] | None, seq: int, hypothesis: int | None
-) -> np.ndarray:
+def _which(kind: str, dims: Dims, batch: Sequence[Dim] | None, seq: int, hypothesis: int | None) -> np.ndarray:
     """The selected ones, bool over `dims`."""
     over = [dim for dim in dims if not is_beam(dim)]
     if batch is not None and set(batch) == set(over):

@@ -16,7 +16,7 @@ import numpy as np
 from rfnb.control.attention_rows import RowEdit, edited
 from rfnb.control.changes import name_of, value_words
 from rfnb.control.run_steps import StepLog
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import value_error
 from rfnb.trace.editing import ValueEdit, editing, edits_for
 from rfnb.trace.match import is_end_of
@@ -100,7 +100,7 @@ class ModelEdits:
         """True if the current step is among the `steps` steps of a loop from a tick on."""
         return steps is None or sum(loop == path for loop, _ in self._steps[tick:]) <= steps
 
-    def _dims(self, path: str) -> tuple[Dim, ...] | None:
+    def _dims(self, path: str) -> Dims | None:
         """The dims of recorded rows except the one attended over."""
         trace = next((each for each in self._traces() if path in each.attention), None)
         if trace is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.control.named_entries import NamedEntries, axis_of
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
@@ -95,7 +95,7 @@ class Numbers(Reductions):
 
     __hash__ = None  # type: ignore[assignment]  # == compares the entries
 
-    def __init__(self, host: np.ndarray, dims: tuple[Dim, ...], real: np.ndarray | None = None):
+    def __init__(self, host: np.ndarray, dims: Dims, real: np.ndarray | None = None):
         self.host, self.dims, self.real = host, dims, real
 
     @classmethod

@@ -12,7 +12,7 @@ from rfnb.control.changes import as_given, entries_words, number_words, value_wo
 from rfnb.control.live_runs import PositionMember
 from rfnb.control.named_entries import NamedEntries, by_name, under_names
 from rfnb.control.numbers import Numbers, Reductions
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dims
 from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import dim_error, index_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor, new_tensor
@@ -55,7 +55,7 @@ class StateValue(PositionMember, Reductions):
         return f'<state "{self.name}": {shape_of(self.tensor)} {self.tensor.dtype}>'
 
     @property
-    def dims(self) -> tuple[Dim, ...]:
+    def dims(self) -> Dims:
         """The dims of the tensor."""
         return self.tensor.dims
 

@@ -12,8 +12,8 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from rfnb.core.beam_dim import BeamDim, note_kept
-from rfnb.core.dim import Dim
-from rfnb.core.plan_parts import CannotRebuild, Dims, Template, builder
+from rfnb.core.dim import Dim, Dims
+from rfnb.core.plan_parts import CannotRebuild, Template, builder
 from rfnb.core.size_queries import resizes, watching
 from rfnb.core.structure import Index
 
@@ -133,7 +133,7 @@ def _put(old: Dim, new: Dim, put: dict[Dim, Dim]) -> None:
 
 def _counterparts(
     before: tuple[Dim | None, ...], put: dict[Dim, Dim], stay: frozenset[Dim], newest: Dim, old: Dim
-) -> tuple[Dim, ...]:
+) -> Dims:
     """The dims that correspond to the given ones; the newest one is None among them."""
     for dim, new in put.items():
         if new is not dim and dim in stay:
@@ -155,7 +155,7 @@ def _counterpart(dim: Dim, put: dict[Dim, Dim], newest: Dim) -> Dim:
     found = put.get(dim)
     if found is None:
         form, related = _form(dim)
-        now: tuple[Dim, ...] = ()
+        now: Dims = ()
         for part in related:
             now += (put.get(part) or _counterpart(part, put, newest),)
         before = newest._structure[3] and newest._structure[3]()
@@ -167,7 +167,7 @@ def _counterpart(dim: Dim, put: dict[Dim, Dim], newest: Dim) -> Dim:
     return found
 
 
-def _form(dim: Dim) -> tuple[Any, tuple[Dim, ...]]:
+def _form(dim: Dim) -> tuple[Any, Dims]:
     """The form of a dim, and the dims it is made of or has its lengths over, if both are still valid.
 
     They are, as `AskedPlans.since` guarantees, since nothing was resized after plans were noted for dims with forms, except by a

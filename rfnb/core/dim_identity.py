@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_math import parts_of
 from rfnb.core.dim_relations import any_declared, check_same_sizes, representative, same_sizes
 from rfnb.core.errors import DimError, dim_error
@@ -127,9 +127,7 @@ def looked_up(dims: Sequence[Dim], dim: Dim, others: Sequence[Dim] = ()) -> Dim:
     return max((dim, *twins), key=_priority) if twins else dim
 
 
-def looked_up_in_both(
-    dims_a: tuple[Dim, ...], dims_b: tuple[Dim, ...], reduce: Sequence[Dim]
-) -> tuple[tuple[Dim, ...], tuple[Dim, ...], tuple[Dim, ...]]:
+def looked_up_in_both(dims_a: Dims, dims_b: Dims, reduce: Sequence[Dim]) -> tuple[Dims, Dims, Dims]:
     """The dims of two operands and the contracted ones, under one name in both: that of the twin, if one has it."""
     out = []
     for dim in reduce:

@@ -16,7 +16,7 @@ from rfnb.core.lengths import Lengths
 from rfnb.core.op import op
 
 if TYPE_CHECKING:
-    from rfnb.core.dim import Dim
+    from rfnb.core.dim import Dim, Dims
     from rfnb.core.tensor import Tensor
 
 
@@ -27,7 +27,7 @@ def get_mask(self: Dim, dim_order: Sequence[Dim] | None = None, device: str | No
     return tensor_of(f"{self.name}:mask", dims, self.raw_mask(dims, registry.selected(), device))
 
 
-def raw_mask(self: Dim, dims: tuple[Dim, ...], backend: Any, device: Any) -> Any:
+def raw_mask(self: Dim, dims: Dims, backend: Any, device: Any) -> Any:
     """The mask as a raw array, axes in the order of `dims` (which contain this dim and its length dims), made once."""
     own = _own(self)
     order = tuple(map(own.index, dims))
@@ -61,7 +61,7 @@ def spread(array: np.ndarray, own: Sequence[Any], dims: Sequence[Any]) -> np.nda
     return array.transpose(order).reshape([next(sizes) if dim in own else 1 for dim in dims])
 
 
-def _own(dim: Dim) -> tuple[Dim, ...]:
+def _own(dim: Dim) -> Dims:
     """The dims of the mask."""
     return (*dim.length_dims, dim)
 

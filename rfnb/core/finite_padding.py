@@ -18,7 +18,8 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.backends.elementwise import BINARY, UNARY
-from rfnb.core.layout import Dims, PlanCache, masks_for
+from rfnb.core.dim import Dims
+from rfnb.core.layout import PlanCache, masks_for
 from rfnb.core.tensor import Tensor
 
 Mask = Callable[[Any], Any]

@@ -10,7 +10,7 @@ import numpy as np
 from rfnb.core.errors import dim_error
 
 if TYPE_CHECKING:
-    from rfnb.core.dim import Dim
+    from rfnb.core.dim import Dim, Dims
 
 _LONGEST = np.iinfo(np.int32).max
 
@@ -86,7 +86,7 @@ def check_lengths(name: str | None, array: np.ndarray, *, is_tensor: bool = True
     raise dim_error(f'Dim "{name}": lengths must be integers, 0 or more.', {"lengths": found}, rule, fix)
 
 
-def valid_lengths(lengths: np.ndarray, dims: tuple[Dim, ...]) -> np.ndarray:
+def valid_lengths(lengths: np.ndarray, dims: Dims) -> np.ndarray:
     """The lengths that are not themselves in the padding of a ragged dim."""
     for dim in dims:
         if dim.size is None and dim.has_padding() and set(dim.length_dims) <= set(dims):

@@ -21,13 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_math import parts_of, rebuilt
 from rfnb.core.memo import Memo
 from rfnb.core.size_queries import watching
 from rfnb.core.structure import IN_FORM, PLACES, Index, skeleton
 
-Dims = tuple[Dim, ...]
 Build = Callable[[Dims], Any]
 _PLAIN = (
     type(None), bool, int, float, complex, str, bytes, type, np.dtype, np.generic, np.ufunc, Enum, range,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_dict import TensorDict
@@ -142,7 +142,7 @@ def tensor_dict_dims_random_seq_len_min_max(
     return out
 
 
-def _over(dim: Dim, batch: Sequence[Dim]) -> tuple[Dim, ...]:
+def _over(dim: Dim, batch: Sequence[Dim]) -> Dims:
     return dim.declared_length_dims or tuple(batch[:1])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rfnb.core import algebra
 from rfnb.core.beam_dim import BeamDim
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_mask import has_empty, has_padding, is_empty
 from rfnb.core.dim_math import is_clipped, parts_of
 from rfnb.core.size_queries import resizes
@@ -79,12 +79,12 @@ def _walk(parts: tuple[Any, ...], index: Index, out: list[Any]) -> bool:
     return True
 
 
-def _form_of(dim: Dim) -> tuple[DimForm | None, tuple[Dim, ...], weakref.ref[Dim] | None]:
+def _form_of(dim: Dim) -> tuple[DimForm | None, Dims, weakref.ref[Dim] | None]:
     """The form of a dim, the dims it is made of or has its lengths over, in the order and multiplicity of the form, and the dim that
     had the form before it.
     """
     lengths = None if dim.size is not None else dim._lengths or dim._known()
-    over: tuple[Dim, ...] = () if lengths is None else lengths.over
+    over: Dims = () if lengths is None else lengths.over
     alone = dim.special or dim.declared_as is not None or dim.same_as is not None
     if alone or (lengths is None and dim.size is None) or (dim.declared_length_dims and not over):
         return None, (), None
@@ -105,7 +105,7 @@ def _form_of(dim: Dim) -> tuple[DimForm | None, tuple[Dim, ...], weakref.ref[Dim
     if lengths is not None and dim.size is None:
         ragged = bool(over and lengths.array.size) and lengths.bounds()[0] != extent
         key += (len(over), ragged, bool(over) and 0 in lengths.array, extent == 0, is_clipped(dim))
-    parts: tuple[Dim, ...] = ()
+    parts: Dims = ()
     if dim.expr is not None or dim.twin_of is not None:
         parts = tuple(dict.fromkeys(parts_of(dim)))
         key += (None if dim.expr is None else skeleton(dim.expr, parts), dim.twin_of is None)
@@ -117,7 +117,7 @@ def _form_of(dim: Dim) -> tuple[DimForm | None, tuple[Dim, ...], weakref.ref[Dim
     return form, parts + over, before
 
 
-def skeleton(expr: algebra.Sum, parts: tuple[Dim, ...]) -> algebra.Sum:
+def skeleton(expr: algebra.Sum, parts: Dims) -> algebra.Sum:
     """The expression with dims replaced by their indices."""
 
     def of(factor: Any) -> Any:

@@ -19,7 +19,7 @@ from rfnb.backends import registry
 from rfnb.core import marked_dim, tensor_copies, tensor_mask
 from rfnb.core.compat.attribute_hints import old_options_error, put_all_absent
 from rfnb.core.compat.old_tensor_names import OldTensorNames
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import DimError, dim_error, message, operand_text, shape_error, value_error
 from rfnb.core.not_specified import NotSpecified, is_specified
 from rfnb.core.tensor_checks import check_shape, check_unique
@@ -331,7 +331,7 @@ class Tensor(TensorOperators, OldTensorNames):
         if not ignore_placeholder:
             self.raw_tensor = self._raw
 
-    def _like(self, raw: Any, dims: tuple[Dim, ...], name: str | None = None) -> Tensor:
+    def _like(self, raw: Any, dims: Dims, name: str | None = None) -> Tensor:
         """`new_tensor` with the name kept; for a template a template."""
         out = new_tensor(raw, dims, self)
         if raw is None:
@@ -382,7 +382,7 @@ def same_dtype(a: Tensor, b: Tensor) -> bool:
 _make = partial(Tensor.__new__, Tensor)
 
 
-def new_tensor(raw: Any, dims: tuple[Dim, ...], like: Tensor | None = None, finite: bool = False) -> Tensor:
+def new_tensor(raw: Any, dims: Dims, like: Tensor | None = None, finite: bool = False) -> Tensor:
     """A Tensor without checks, for results of ops. It takes the marks of `like` by one rule; ops state exceptions only.
 
     - `sparse_dim` says what values mean. What moves, picks, repeats, pads or reduces values, or computes with them element by

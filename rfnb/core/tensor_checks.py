@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim, batch_dim, single_step_dim
+from rfnb.core.dim import Dim, Dims, batch_dim, single_step_dim
 from rfnb.core.errors import ShapeError, dim_error, shape_error
 from rfnb.core.tensor_text import dims_text, labels_of, missing_dim, no_dim, table_lines
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rfnb.core.tensor import Tensor
 
 
-def dims_of(what: str, value: Any) -> tuple[Dim, ...]:
+def dims_of(what: str, value: Any) -> Dims:
     """One or several Dims as a tuple.
 
     Raises:
@@ -66,7 +66,7 @@ def check_lengths_here(
     )
 
 
-def check_unique(dims: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
+def check_unique(dims: Dims, what: str) -> Dims:
     """`dims`, after checking that each is a Dim and none occurs twice."""
     for dim in dims:
         if not isinstance(dim, Dim):

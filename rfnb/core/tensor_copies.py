@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor_text import dims_text, labels_of
@@ -103,7 +103,7 @@ def copy_compatible_to_dims_raw(
     return out
 
 
-def check_superset(own: tuple[Dim, ...], dims: Sequence[Dim]) -> None:
+def check_superset(own: Dims, dims: Sequence[Dim]) -> None:
     """Raise a DimError if `dims` lacks one of `own`."""
     lacking = [dim for dim in own if dim not in dims]
     if lacking:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import ShapeError, index_error, missing_key_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_options import tensor_of
@@ -325,7 +325,7 @@ def _set_sizes(name: str, tensor: Tensor, dim: Dim, sizes: np.ndarray) -> None:
     dim.dyn_size_ext = lengths
 
 
-def _guess_over(tensor: Tensor, dim: Dim, count: int) -> tuple[Dim, ...]:
+def _guess_over(tensor: Tensor, dim: Dim, count: int) -> Dims:
     batch = [other for other in tensor.dims if other.is_batch_dim()]
     return tuple((batch + [other for other in tensor.dims if other is not dim and other not in batch])[:count])
 

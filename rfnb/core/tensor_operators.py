@@ -12,7 +12,7 @@ from rfnb.core.errors import type_error
 from rfnb.core.tensor_text import dims_text
 
 if TYPE_CHECKING:
-    from rfnb.core.dim import Dim
+    from rfnb.core.dim import Dim, Dims
     from rfnb.core.tensor import Tensor
 
 # What asks a Tensor where an array stands on the left, and what `np.sum` and its like are called here.
@@ -27,7 +27,7 @@ _REDUCED = {"add": "sum", "maximum": "max", "minimum": "min", "logical_and": "al
 class TensorOperators:
     """A part of Tensor: operators. Abstract."""
 
-    dims: tuple[Dim, ...]
+    dims: Dims
 
     if TYPE_CHECKING:  # of Tensor
 

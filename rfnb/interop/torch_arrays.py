@@ -15,7 +15,7 @@ import torch
 
 from rfnb.backends.constants import has_values
 from rfnb.core.axis_names import parse, text_of
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, shape_error, type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
@@ -178,7 +178,7 @@ class Arrays:
                 longer[made[axis]] = size
         return made, longer
 
-    def _off(self, result: Any, dims: tuple[Dim, ...], made: dict[Axis, Dim], longer: dict[Dim, int]) -> Any:
+    def _off(self, result: Any, dims: Dims, made: dict[Axis, Dim], longer: dict[Dim, int]) -> Any:
         """The result with raw arrays instead of Tensors, lengths instead of Dims, dicts instead of States."""
         wanted = self.outputs
         told = [value for value in values_in(result) if isinstance(value, Dim)]
@@ -359,7 +359,7 @@ def _ragged(axis: Axis, lengths: Any, batch: Dim | None, size: int, batch_axis: 
     return Dim(Tensor("lengths", [batch], "int32", raw_tensor=given), name=like.name, kind=like.kind, vocab=like.vocab)
 
 
-def _order(value: Tensor, dims: tuple[Dim, ...], made: Collection[Dim], told: Collection[Dim]) -> list[Dim]:
+def _order(value: Tensor, dims: Dims, made: Collection[Dim], told: Collection[Dim]) -> list[Dim]:
     """The dims of a result: those of the input in order, with one for its sequences in place of theirs; then a new one.
 
     Args:

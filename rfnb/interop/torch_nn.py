@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dims
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -57,7 +57,7 @@ def import_params_torch_layer_norm_to_rf(model_pt: torch.nn.LayerNorm, model_rf:
     _copy("LayerNorm", model_pt, model_rf, model_rf.scale, model_rf.scale.dims)  # type: ignore[attr-defined]
 
 
-def _copy(what: str, model_pt: Any, model_rf: Module, parameter: Parameter, dims: tuple[Dim, ...]) -> None:
+def _copy(what: str, model_pt: Any, model_rf: Module, parameter: Parameter, dims: Dims) -> None:
     """Copy the weight, whose torch axes are these dims, and the bias, after checking that both fit."""
     weight = _fitting(what, model_pt.weight, parameter, dims)
     bias_pt, bias_rf = getattr(model_pt, "bias", None), getattr(model_rf, "bias", None)
@@ -74,7 +74,7 @@ def _copy(what: str, model_pt: Any, model_rf: Module, parameter: Parameter, dims
         bias_rf.assign(bias)
 
 
-def _fitting(what: str, raw: Any, parameter: Parameter, dims: tuple[Dim, ...]) -> Tensor:
+def _fitting(what: str, raw: Any, parameter: Parameter, dims: Dims) -> Tensor:
     """A torch parameter as Tensor {dims}, in the order of torch."""
     if raw is None or tuple(raw.shape) != tuple(dim.extent for dim in dims):
         raise value_error(

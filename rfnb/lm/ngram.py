@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.dim import Dim, Dims, single_step_dim
 from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
@@ -282,13 +282,13 @@ def _end_scores(lm: NGramLM, context: Tensor) -> Tensor:
     return tensor_of(lm.end_scores(context.numpy().reshape(-1)), context, context.dims)
 
 
-def flat_on_host(dims: tuple[Dim, ...], *xs: Tensor) -> list[np.ndarray]:
+def flat_on_host(dims: Dims, *xs: Tensor) -> list[np.ndarray]:
     """The values of each over all of `dims`, as one axis; a GPU is synchronised once."""
     arrays = xs[0].backend.raws_to_numpy([x.copy_compatible_to_dims(dims)._raw for x in xs])
     return [np.broadcast_to(array, full_shape(dims)).reshape(-1) for array in arrays]
 
 
-def tensor_of(values: np.ndarray, like: Tensor, dims: tuple[Dim, ...]) -> Tensor:
+def tensor_of(values: np.ndarray, like: Tensor, dims: Dims) -> Tensor:
     """Host values as a Tensor {dims}, with the backend and device of `like`."""
     values = values.reshape([dim.extent for dim in dims])
     return new_tensor(like.backend.from_numpy(values, dtype=str(values.dtype), device=like.device), dims)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import DimError, dim_error
 from rfnb.core.layout import PlanCache
 from rfnb.core.op import op
@@ -67,7 +67,7 @@ def _replaced(source: Tensor, in_dim: Dim, twin: Dim) -> Tensor:
     return out
 
 
-def _with_twin(dims: tuple[Dim, ...], in_dim: Dim, twin: Dim) -> tuple[Dim, ...]:
+def _with_twin(dims: Dims, in_dim: Dim, twin: Dim) -> Dims:
     return tuple(twin if dim is in_dim else dim for dim in dims)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.nn.init import Glorot
@@ -95,7 +95,7 @@ class AlongSeveralDims(MovingFilter):
         return self._moved(source, in_spatial_dims, out_spatial_dims)
 
 
-def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int, what: str) -> tuple[Dim, ...]:
+def filter_dims(filter_size: IntOrDim | Sequence[IntOrDim], num_spatial: int, what: str) -> Dims:
     """The dims of a filter, from numbers or dims: one for all axes or one for each.
 
     Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error
 from rfnb.core.finite_padding import finite_with
 from rfnb.core.layout import PlanCache, to_order
@@ -62,9 +62,7 @@ def moments(
     return narrowed(mean, x), narrowed(variance, x)
 
 
-def wide_moments(
-    x: Tensor, axes: tuple[Dim, ...], *, use_mask: bool = True, correction: int = 0
-) -> tuple[Tensor, Tensor]:
+def wide_moments(x: Tensor, axes: Dims, *, use_mask: bool = True, correction: int = 0) -> tuple[Tensor, Tensor]:
     """`moments`, computed in float32 if x has 16 bits: the variance may exceed the range of float16 even if x does not."""
     x = widened(x)
     if use_mask:
@@ -87,7 +85,7 @@ def normalize(a: Tensor, *extra: Never, axis: Dim | Sequence[Dim], epsilon: floa
     return narrowed(_normalized(widened(a), dims_of("normalize", axis), epsilon), a)
 
 
-def _normalized(a: Tensor, axes: tuple[Dim, ...], epsilon: float) -> Tensor:
+def _normalized(a: Tensor, axes: Dims, epsilon: float) -> Tensor:
     a = a.copy_masked(0, dims=axes)  # as in `moments`
     mean, variance = wide_moments(a, axes)
     return (a - mean) * rsqrt(variance + epsilon)
@@ -204,7 +202,7 @@ class GroupNorm(Module):
         """{..., in} -> {..., in}."""
         return self._over(x, ())
 
-    def _over(self, x: Tensor, spatial_dims: tuple[Dim, ...]) -> Tensor:
+    def _over(self, x: Tensor, spatial_dims: Dims) -> Tensor:
         check_dims(type(self).__name__, x, (self.in_dim, *spatial_dims))
         split = split_dims(widened(x), axis=self.in_dim, dims=self._groups)
         split = _normalized(split, (*spatial_dims, self._groups[1]), self.eps)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Never
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, type_error
 from rfnb.core.generations import aligned
-from rfnb.core.layout import Dims, PlanCache, union, view
+from rfnb.core.layout import PlanCache, union, view
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, keep_marks, new_tensor
 from rfnb.core.tensor_text import shape_of

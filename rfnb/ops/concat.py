@@ -7,7 +7,7 @@ from functools import reduce
 from types import MappingProxyType
 from typing import Any, Never
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_identity import check_remade, dim_among
 from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.generations import aligned, only_beams, with_beams
@@ -248,7 +248,7 @@ def split(source: Tensor, *extra: Never, axis: Dim, out_dims: Sequence[Dim], **u
 _split_plans = PlanCache()
 
 
-def _plan_split(source: Tensor, axis: Dim, out_dims: tuple[Dim, ...]) -> Any:
+def _plan_split(source: Tensor, axis: Dim, out_dims: Dims) -> Any:
     index = source.axis_of(axis, "split")
     if (given := sum(dim.extent for dim in out_dims)) != axis.extent:
         fitting = ", ".join(f'rf.Dim({size}, name="{name}")' for size, name in _pieces(out_dims, axis.extent - given))
@@ -262,7 +262,7 @@ def _plan_split(source: Tensor, axis: Dim, out_dims: tuple[Dim, ...]) -> Any:
     return source.backend.split_raw, Shape(*out_dims), index, dims
 
 
-def _pieces(out_dims: tuple[Dim, ...], rest: int) -> list[tuple[int, str]]:
+def _pieces(out_dims: Dims, rest: int) -> list[tuple[int, str]]:
     """The sizes and names of pieces, with another one for the remainder, or with fewer if they are too large."""
     if rest > 0:
         return [*((dim.extent, dim.name) for dim in out_dims), (rest, "rest")]

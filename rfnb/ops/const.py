@@ -9,7 +9,7 @@ import numpy as np
 
 from rfnb.backends import registry
 from rfnb.core.device_errors import device_name
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, shape_error, type_error
 from rfnb.core.fill_values import plain_number
 from rfnb.core.layout import full_shape
@@ -55,7 +55,7 @@ def full(
     return _with(new_tensor(raw, dims), sparse_dim, feature_dim)
 
 
-def _spread(value: Tensor, dims: tuple[Dim, ...], dtype: str | None, device: str | None) -> Tensor:
+def _spread(value: Tensor, dims: Dims, dtype: str | None, device: str | None) -> Tensor:
     """A Tensor expanded to further dims, with its own storage."""
     if not set(value.dims) <= set(dims):
         raise dim_error(

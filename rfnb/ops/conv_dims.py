@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, Never, TypeVar
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, value_error
-from rfnb.core.layout import Dims
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error
-from rfnb.core.layout import Dims, PlanCache, to_order
+from rfnb.core.layout import PlanCache, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.operands import check_devices, check_dtypes
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error
-from rfnb.core.layout import Dims, masks_for, to_order
+from rfnb.core.layout import masks_for, to_order
 from rfnb.core.plan_parts import Shape
 from rfnb.core.size_queries import asked
 from rfnb.core.tensor import Tensor

@@ -11,9 +11,9 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, index_error, message
-from rfnb.core.layout import Dims, full_shape
+from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor, new_tensor

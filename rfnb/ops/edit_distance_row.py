@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Never
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error
-from rfnb.core.layout import Dims, full_shape
+from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim

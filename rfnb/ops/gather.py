@@ -6,13 +6,13 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_identity import check_remade, dim_among, looked_up
 from rfnb.core.dim_mask import real_entries
 from rfnb.core.errors import dim_error, index_error, message, type_error
 from rfnb.core.finite_padding import _steps, picked
 from rfnb.core.generations import aligned
-from rfnb.core.layout import Dims, PlanCache, masks_for, to_order
+from rfnb.core.layout import PlanCache, masks_for, to_order
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.place import warn_user

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_mask import real_entries, spread
 from rfnb.core.errors import index_error, type_error
 from rfnb.core.place import line_of, user_frame
@@ -102,7 +102,7 @@ def mended(error: Exception, op: str, role: str, indices: Tensor, dim: Dim, *ope
     return masked
 
 
-def _limits(dim: Dim, dims: tuple[Dim, ...]) -> np.ndarray:
+def _limits(dim: Dim, dims: Dims) -> np.ndarray:
     """The number of entries for each index; broadcastable to `dims`."""
     if dim.lengths is None or not set(dim.length_dims) <= set(dims):
         return np.asarray(dim.extent)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Never
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, message, not_one_of, value_error
 from rfnb.core.generations import aligned, with_beams
-from rfnb.core.layout import Dims, PlanCache, masks_for, spread_mask, to_order
+from rfnb.core.layout import PlanCache, masks_for, spread_mask, to_order
 from rfnb.core.op import op
 from rfnb.core.place import warn_user
 from rfnb.core.plan_parts import Shape

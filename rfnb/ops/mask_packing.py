@@ -7,7 +7,7 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_identity import check_remade
 from rfnb.core.errors import dim_error, type_error, value_error
 from rfnb.core.layout import full_shape
@@ -112,7 +112,7 @@ def masked_scatter(
     return where(ordered, out, 0 if backup is None else backup, allow_broadcast_all_sources=True)
 
 
-def _check_mask(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
+def _check_mask(what: str, mask: Tensor, dims: Dims) -> None:
     if mask.dtype != "bool":
         raise type_error(
             f"{what}: the mask is not bool.",
@@ -130,7 +130,7 @@ def _check_mask(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
         )
 
 
-def _check_frames(source: Tensor, backup: Tensor, in_dim: Dim, dims: tuple[Dim, ...]) -> None:
+def _check_frames(source: Tensor, backup: Tensor, in_dim: Dim, dims: Dims) -> None:
     """Check that source and backup have the same frames, since each entry of the result is a frame of one of them."""
     operands = [("source", source), ("backup", backup)]
     check_remade("masked_scatter", [(label, tensor.dims) for label, tensor in operands], but=(in_dim, *dims))
@@ -149,7 +149,7 @@ def _check_frames(source: Tensor, backup: Tensor, in_dim: Dim, dims: tuple[Dim, 
     )
 
 
-def _check_lengths(what: str, mask: Tensor, dims: tuple[Dim, ...]) -> None:
+def _check_lengths(what: str, mask: Tensor, dims: Dims) -> None:
     """Check the lengths: without the lengths of its dims, the padding of the mask would not count as False."""
     for dim in dims:
         check_lengths_here(what, [("mask", mask.dims)], dim, "mask")

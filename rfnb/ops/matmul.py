@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Never
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_identity import check_remade, dim_among, looked_up_in_both
 from rfnb.core.errors import DimError, type_error
 from rfnb.core.finite_padding import whole_padding
 from rfnb.core.generations import aligned
-from rfnb.core.layout import Dims, PlanCache, composed, masks_for, to_order
+from rfnb.core.layout import PlanCache, composed, masks_for, to_order
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor

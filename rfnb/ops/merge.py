@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, not_implemented_error
 from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.op import op
@@ -59,7 +59,7 @@ def merge_dims(
 _merge_plans = PlanCache()
 
 
-def _plan_merge(source: Tensor, dims: tuple[Dim, ...], out_dim: Dim | None) -> Any:
+def _plan_merge(source: Tensor, dims: Dims, out_dim: Dim | None) -> Any:
     check_unique(dims, "merge_dims")
     axes = [source.axis_of(dim, "merge_dims") for dim in dims]
     if out_dim is None and not any(dim.need_masking() for dim in dims[1:]):
@@ -126,7 +126,7 @@ def split_dims(
 _split_plans = PlanCache()
 
 
-def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
+def _plan_split(source: Tensor, axis: Dim, dims: Dims) -> Any:
     index = source.axis_of(axis, "split_dims")
     unknown = [dim for dim in dims if not dim.is_dim_known()]
     known = math.prod(dim.extent for dim in dims if dim not in unknown)
@@ -166,7 +166,7 @@ def _plan_split(source: Tensor, axis: Dim, dims: tuple[Dim, ...]) -> Any:
     return source.backend.reshape_raw, Shape(*out_dims), out_dims
 
 
-def _fitting_split(axis: Dim, dims: tuple[Dim, ...], unknown: list[Dim]) -> str:
+def _fitting_split(axis: Dim, dims: Dims, unknown: list[Dim]) -> str:
     """The lines that split an axis into dims, the first of which takes the remaining size."""
     others = [f"dims[{place}]" if dim not in unknown else "..." for place, dim in enumerate(dims)][1:]
     rest = max(1, math.prod(dim.extent for dim in dims[1:] if dim not in unknown))

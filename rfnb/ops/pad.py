@@ -7,7 +7,7 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, not_one_of, type_error, value_error
 from rfnb.core.fill_values import check_entries_to_fill, number_to_fill
 from rfnb.core.layout import PlanCache, full_shape
@@ -118,7 +118,7 @@ _plans = PlanCache()
 
 def _plan(
     source: Tensor, axis: Dim, left: Any, right: Any, out_dim: Dim | None, at_the_ends: bool, per_entry: bool
-) -> tuple[tuple[Dim, ...], Dim, list[tuple[int, int]] | None, Tensor | None]:
+) -> tuple[Dims, Dim, list[tuple[int, int]] | None, Tensor | None]:
     """The dims of the result, the new dim, the widths in the raw array (None: it has no entries), and a mask of the source's frames
     where the raw array does not determine them.
     """

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Never
 
 from rfnb.backends.protocol import Backend
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, not_one_of
-from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, view
+from rfnb.core.layout import PlanCache, full_shape, masks_for, view
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Never
 
 from rfnb.backends import protocol, registry
-from rfnb.core.dim import Dim, new_dim
+from rfnb.core.dim import Dim, Dims, new_dim
 from rfnb.core.dim_identity import looked_up
 from rfnb.core.errors import dim_error, not_implemented_error, not_one_of
 from rfnb.core.finite_padding import finite_rest
-from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
@@ -118,13 +118,13 @@ def _new_plan(source: Tensor, mode: str, axis: Any, use_mask: bool) -> Any:
     return _plans.make(key, _whole_plan, source, mode, given, axes, use_mask)
 
 
-def _whole_plan(source: Tensor, mode: str, given: tuple[Dim, ...], axes: tuple[Dim, ...], use_mask: bool) -> Any:
+def _whole_plan(source: Tensor, mode: str, given: Dims, axes: Dims, use_mask: bool) -> Any:
     careful = finite_rest(source, axes) if mode in _FROM_OPERANDS else (None, None)
     sparse = given[0] if mode.startswith("arg") else None
     return *_plan(source, mode, source.dtype, axes, use_mask), sparse, mode in _FINITE, *careful
 
 
-def _plan(source: Tensor, mode: str, dtype: str, axes: tuple[Dim, ...], use_mask: bool) -> tuple[Any, Any, Dims]:
+def _plan(source: Tensor, mode: str, dtype: str, axes: Dims, use_mask: bool) -> tuple[Any, Any, Dims]:
     """A function (raw, extra) -> reduced, its argument `extra`, and the dims of the result."""
     if mode not in protocol.REDUCE_KINDS:
         raise not_one_of(
@@ -400,7 +400,7 @@ def top_k(
 _top_k_plans = PlanCache()
 
 
-def _plan_top_k(source: Tensor, axes: tuple[Dim, ...]) -> Any:
+def _plan_top_k(source: Tensor, axes: Dims) -> Any:
     """A function raw -> raw {rest, entries of all axes} with the padding lowest (None: it already is), and the remaining arguments for
     top_k.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_identity import check_remade, dim_among
 from rfnb.core.errors import dim_error, not_one_of
 from rfnb.core.fill_values import number_to_fill
@@ -277,7 +277,7 @@ def _scatter(kind: str, source: Tensor, indices: Tensor, indices_dim: Any, out_d
         raise
 
 
-def _plan(kind: str, source: Tensor, indices: Tensor, dims: tuple[Dim, ...], out_dim: Dim, masked: bool) -> Any:
+def _plan(kind: str, source: Tensor, indices: Tensor, dims: Dims, out_dim: Dim, masked: bool) -> Any:
     for dim in dims:
         if dim not in source.dims and dim not in indices.dims:
             raise dim_error(

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_mask import real_entries, spread
 from rfnb.core.errors import dim_error
-from rfnb.core.layout import Dims, full_shape
+from rfnb.core.layout import full_shape
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_lengths_here
 from rfnb.core.tensor_text import dims_text, labels_of

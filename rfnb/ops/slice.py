@@ -6,7 +6,7 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_identity import check_remade
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.op import op
@@ -148,7 +148,7 @@ def _cut(axis: Dim, start: int, end: int) -> Dim:
     )
 
 
-def _strided(every: Tensor, before: tuple[Dim, ...], axis: Dim, step: int, out_dim: Dim | None) -> tuple[Tensor, Dim]:
+def _strided(every: Tensor, before: Dims, axis: Dim, step: int, out_dim: Dim | None) -> tuple[Tensor, Dim]:
     cut = next((dim for dim in every.dims if dim not in before), axis)
     indices, out_dim = range_over_dim_strided(cut, stride=step, out_dim=out_dim, device=every.device)
     out = gather(every, indices=indices, axis=cut)

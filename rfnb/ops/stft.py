@@ -7,9 +7,9 @@ from typing import Any, Never
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import value_error
-from rfnb.core.layout import Dims, PlanCache
+from rfnb.core.layout import PlanCache
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Never
 
-from rfnb.core.dim import Dim
-from rfnb.core.layout import Dims, PlanCache
+from rfnb.core.dim import Dim, Dims
+from rfnb.core.layout import PlanCache
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor

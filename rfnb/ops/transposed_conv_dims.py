@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Never
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import value_error
-from rfnb.core.layout import Dims
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops import math

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_sizes import keep_lengths
 from rfnb.core.finite_padding import StepWithEnded
 from rfnb.core.tensor import Tensor, new_tensor
@@ -28,7 +28,7 @@ class Ends:
         some: Whether any has ended.
     """
 
-    dims: tuple[Dim, ...] = ()
+    dims: Dims = ()
     some = False
 
     def begin_step(self, index: int) -> None:
@@ -267,14 +267,14 @@ class EndsByCondition(Ends):
         axis.declared_length_dims = self.dims
         keep_lengths(axis, known if known is not None else np.zeros((), np.int32), self.dims)
 
-    def _joined(self, dims: tuple[Dim, ...], selection: Selection | None) -> tuple[Dim, ...]:
+    def _joined(self, dims: Dims, selection: Selection | None) -> Dims:
         """The dims of this step's condition plus those of the ends of earlier steps."""
         for dim in self.dims:
             dim = selection.out_dim if selection is not None and dim is selection.start else dim
             dims = dims if dim in dims else (*dims, dim)
         return dims
 
-    def _followed(self, host: np.ndarray | None, dims: tuple[Dim, ...], selection: Selection | None) -> np.ndarray:
+    def _followed(self, host: np.ndarray | None, dims: Dims, selection: Selection | None) -> np.ndarray:
         """The ends of each hypothesis before this step, reordered for the hypotheses after it."""
         assert host is not None
         return align_host(host, self.dims, dims) if selection is None else selection.follow_host(host, self.dims, dims)

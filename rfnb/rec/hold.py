@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rfnb.core.block import Setting
 
 if TYPE_CHECKING:
-    from rfnb.core.dim import Dim
+    from rfnb.core.dim import Dim, Dims
     from rfnb.core.tensor import Tensor
     from rfnb.rec.loop import Loop
     from rfnb.rec.loop_step import Step
@@ -59,7 +59,7 @@ class Hold(ABC):
         """True if attention weights computed here are to be replaced, so that the weights are needed and not just the result."""
 
     @abstractmethod
-    def note_attention(self, dims: tuple[Dim, ...], axis: Dim) -> None:
+    def note_attention(self, dims: Dims, axis: Dim) -> None:
         """Note an attention over `axis`, with weights over `dims` that nothing requests."""
 
     @abstractmethod

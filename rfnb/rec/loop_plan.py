@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.memo import make_room
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.structure import structure_of
@@ -53,7 +53,7 @@ class LoopPlan(NotPicklable):
         self.inside: list[Node] = []
         self.after: list[Node] = []
         self.whole: dict[int, Tensor] = {}
-        self.whole_dims: dict[int, tuple[Dim, ...]] = {}
+        self.whole_dims: dict[int, Dims] = {}
         self.listings: list[Listing] = []
         self._recorder = recording.recorder
         self._recording = recording

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error
 from rfnb.core.layout import explain_mismatch
 from rfnb.core.tensor_text import dims_text
@@ -68,7 +68,7 @@ def check_frames(what: str, axis: Dim | None) -> None:
 
 
 @explain_mismatch
-def _forgotten_unstack(operands: Sequence[tuple[str, tuple[Dim, ...]]]) -> tuple[str, str] | None:
+def _forgotten_unstack(operands: Sequence[tuple[str, Dims]]) -> tuple[str, str] | None:
     """The error for operands in a step, one of which has all frames; None if there is no such operand."""
     for loop in reversed(_current.get()):
         whole = [label for label, dims in operands if loop.given_axis in dims]

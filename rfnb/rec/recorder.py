@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 
 from rfnb.backends.raw_calls import RawCall
 from rfnb.core import tree
-from rfnb.core.dim import Dim, dims_so_far
+from rfnb.core.dim import Dim, Dims, dims_so_far
 from rfnb.core.dim_math import depends_on_any, parts_of
 from rfnb.core.intercept import Intercepted, of_thread, outside
 from rfnb.core.op import Op
@@ -338,7 +338,7 @@ def _is_new(dim: Dim, serial: int) -> bool:
     return any(_is_new(part, serial) for part in parts) if parts else dim.serial > serial
 
 
-def dims_of_leaf(leaf: Any) -> tuple[Dim, ...]:
+def dims_of_leaf(leaf: Any) -> Dims:
     """The dims of a leaf of a nested structure, or the leaf itself if it is a dim."""
     return (leaf,) if isinstance(leaf, Dim) else leaf.dims if isinstance(leaf, Tensor) else ()
 

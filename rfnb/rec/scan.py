@@ -8,7 +8,7 @@ from typing import Any, Never
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.finite_padding import around_step
 from rfnb.core.tensor import Tensor, new_tensor
@@ -187,7 +187,7 @@ class _GoingOn:
     """
 
     index = 0
-    dims: tuple[Dim, ...] = ()
+    dims: Dims = ()
     ended: np.ndarray | None = None
     stacks: bool | None = None
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rfnb.core.beam_dim import BeamDim, is_beam
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import DimError, dim_error
 from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.memo import Memo
@@ -161,7 +161,7 @@ class Selection(NotPicklable):
             return _Way(None, None, _renamed_all(dims, beam, self.carried), None)
         return _Way(beam, _plan_of(value, self.sources[beam], beam, self.out_dim, self.carried), (), None)
 
-    def _over_batch(self, value: Tensor, batch: tuple[Dim, ...]) -> Tensor:
+    def _over_batch(self, value: Tensor, batch: Dims) -> Tensor:
         rest = tuple(dim for dim in value.dims if dim not in batch)
         return value.copy_compatible_to_dims((*batch, self.carried, *rest), unbroadcast=True)
 
@@ -202,7 +202,7 @@ class Selection(NotPicklable):
             known = self._picked_dims[dim] = Dim(lengths, name=dim.name, kind=dim.kind)
         return known
 
-    def carried_dims(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    def carried_dims(self, dims: Dims) -> Dims:
         """These dims, with the carried beam in place of the one after the choice."""
         return tuple(self.carried if dim is self.out_dim else dim for dim in dims)
 
@@ -216,9 +216,7 @@ class Selection(NotPicklable):
         self.forget()
         self.closed = True
 
-    def follow_host(
-        self, value: np.ndarray, dims_in: tuple[Dim, ...], dims_out: tuple[Dim, ...], beam: Dim | None = None
-    ) -> np.ndarray:
+    def follow_host(self, value: np.ndarray, dims_in: Dims, dims_out: Dims, beam: Dim | None = None) -> np.ndarray:
         """Reorder a host array over `dims_in`, plus any trailing axes, for the hypotheses after the choice, over `dims_out`.
 
         Args:
@@ -232,7 +230,7 @@ class Selection(NotPicklable):
         parents = parents.reshape(*parents.shape, *[1] * (value.ndim - len(dims_in)))
         return take_host(align_host(value, dims_in, before), parents, dims_out.index(self.out_dim))
 
-    def after(self, dims: tuple[Dim, ...], beam: Dim | None) -> tuple[Dim, ...]:
+    def after(self, dims: Dims, beam: Dim | None) -> Dims:
         """These dims, with the beam after the choice in place of one before it."""
         return tuple(self.out_dim if dim is beam else dim for dim in dims)
 
@@ -278,7 +276,7 @@ class Selection(NotPicklable):
         return self.wanted.add(Value(value._raw, value.backend))()
 
 
-def align_host(value: np.ndarray, dims: tuple[Dim, ...], target: tuple[Dim, ...]) -> np.ndarray:
+def align_host(value: np.ndarray, dims: Dims, target: Dims) -> np.ndarray:
     """Transpose a host array over `dims` to the order of `target`, with length 1 for missing dims; trailing axes stay."""
     if dims == target:
         return value
@@ -305,7 +303,7 @@ def rename(value: Tensor, old: Dim, new: Dim) -> Tensor:
     return value._like(value._raw, dims)
 
 
-def _renamed_all(dims: tuple[Dim, ...], old: Dim, new: Dim) -> tuple[Dim, ...]:
+def _renamed_all(dims: Dims, old: Dim, new: Dim) -> Dims:
     return tuple(new if dim is old else renamed_dim(dim, old, new) for dim in dims)
 
 
@@ -358,8 +356,8 @@ class _Pick(NamedTuple):
 
     rows: Callable[[Any], Any] | None
     take: Callable[[Any, Any], Any]
-    dims: tuple[Dim, ...]
-    over: tuple[Dim, ...]
+    dims: Dims
+    over: Dims
 
 
 class _Way(NamedTuple):
@@ -373,8 +371,8 @@ class _Way(NamedTuple):
 
     source: Dim | None
     pick: _Pick | None
-    dims: tuple[Dim, ...]
-    over: tuple[Dim, ...] | None
+    dims: Dims
+    over: Dims | None
 
 
 def _plan_of(value: Tensor, index: Tensor, beam: Dim, index_beam: Dim, new: Dim) -> _Pick:

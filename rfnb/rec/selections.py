@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.op import op
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor
@@ -61,7 +61,7 @@ class Selections(NotPicklable):
             self._paths = Paths(self.steps)
         return self._paths if self._paths.fit(values) else None
 
-    def back(self, values: Sequence[Tensor]) -> tuple[list[Tensor], np.ndarray, tuple[Dim, ...]]:
+    def back(self, values: Sequence[Tensor]) -> tuple[list[Tensor], np.ndarray, Dims]:
         """See `backtrack`, for the steps of this loop; `last` must not be None."""
         return backtrack(values, self.steps)
 

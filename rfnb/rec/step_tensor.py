@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import ErrorOf
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_of_user, place_text
@@ -52,7 +52,7 @@ class StepTensor(NotPicklable, Tensor):
         self._used_with: tuple[Any, ...] = ()
 
     @property
-    def dims(self) -> tuple[Dim, ...]:  # type: ignore[override]
+    def dims(self) -> Dims:  # type: ignore[override]
         """The dims; the body gets those of the first step. Layers of rfnb name the dims they mean."""
         if not self.owner.busy and not sys._getframe(1).f_globals.get("__name__", "").startswith("rfnb."):
             self.dims_seen = True

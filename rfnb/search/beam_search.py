@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.call_errors import arguments_of, explain_call
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import ErrorOf, nearest, parts_of, shape_error, type_error, value_error
 from rfnb.core.kept_signature import keep_signature
 from rfnb.core.tensor import Tensor
@@ -229,7 +229,7 @@ def beam_search(
     check_allowed(options.get("allowed"), len(vocab or ()) if axis is None else axis.extent, end_label, max_seq_len)
     raw = isinstance(batch, (int, np.integer))
     if isinstance(batch, (int, np.integer)):
-        dims: tuple[Dim, ...] = (Dim(int(batch), name="batch", kind="batch"),)
+        dims: Dims = (Dim(int(batch), name="batch", kind="batch"),)
     else:
         dims = (batch,) if isinstance(batch, Dim) else tuple(batch)
     models = {"": (step, state, 1.0), **_models(fusion)}
@@ -361,7 +361,7 @@ def _text_of(history: BeamHistory, item: Hypothesis, join: str, end_label: int) 
     return join.join(map(history.label, shown))
 
 
-def _start(label: Any, dims: tuple[Dim, ...], axis: Dim | None) -> Tensor:
+def _start(label: Any, dims: Dims, axis: Dim | None) -> Tensor:
     if isinstance(label, Tensor):
         return label
     if len(getattr(label, "shape", ())) == 1:

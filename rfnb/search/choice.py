@@ -18,7 +18,7 @@ from typing import Any, Never, overload
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import runtime_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -294,7 +294,7 @@ def _reference(loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions) ->
     return out
 
 
-def _within(target: Tensor, dims: tuple[Dim, ...], place: str) -> Tensor:
+def _within(target: Tensor, dims: Dims, place: str) -> Tensor:
     if not set(target.dims) <= set(dims):
         raise value_error(
             f"{place}: the target does not fit the scores.",

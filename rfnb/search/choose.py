@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops import math
@@ -160,7 +160,7 @@ def tell_at_end(
         seen.want(link.search.wanted)
     host, end_dims = loop.ended_before(), loop.end_dims
 
-    def before() -> tuple[np.ndarray | None, tuple[Dim, ...]]:
+    def before() -> tuple[np.ndarray | None, Dims]:
         if host is None:
             return None, ()
         if not set(decision.after(end_dims, decision.start)) <= set(dims):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.layout import full_shape, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.device_reads import Value
@@ -117,7 +117,7 @@ class PlainChoices:
     """
 
     def __init__(
-        self, loop: Loop, link: Link, scores: Tensor, axis: Dim, in_dim: Dim | None, base: tuple[Dim, ...] | None, count: int
+        self, loop: Loop, link: Link, scores: Tensor, axis: Dim, in_dim: Dim | None, base: Dims | None, count: int
     ):  # fmt: skip
         rest = tuple(dim for dim in scores.dims if dim is not in_dim and dim is not axis)
         axes = (axis,) if in_dim is None else (in_dim, axis)
@@ -241,7 +241,7 @@ class PlainChoices:
             before = [nodes[place // count * width + parent] for place, parent in enumerate(parents)]
         decision.written[NODES] = rule.prefixes.after(before, labels)
 
-    def _mask_of(self, host: np.ndarray, dims: tuple[Dim, ...], like: Any) -> Any:
+    def _mask_of(self, host: np.ndarray, dims: Dims, like: Any) -> Any:
         """A host array over `dims` as a raw mask of scores; None if it does not fit."""
         if not set(dims) <= set(self.over):
             return None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import value_error
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
@@ -20,7 +20,7 @@ from rfnb.search.rank import FlatScores, Ranking, take
 Ended = tuple[np.ndarray, tuple[Dim, ...]] | None
 
 
-def resolved(decided: LabelDecision, axis: Dim | tuple[Dim, ...], loop: Loop) -> LabelDecision:
+def resolved(decided: LabelDecision, axis: Dim | Dims, loop: Loop) -> LabelDecision:
     """The decision with indices in place of the texts of its label and hypothesis.
 
     Args:
@@ -39,7 +39,7 @@ def resolved(decided: LabelDecision, axis: Dim | tuple[Dim, ...], loop: Loop) ->
     return decided._replace(label=label_index(decided, axis), hypothesis=hypothesis, then=then)
 
 
-def _of_sources(decided: LabelDecision, axes: tuple[Dim, ...]) -> tuple[int | None, ...]:
+def _of_sources(decided: LabelDecision, axes: Dims) -> tuple[int | None, ...]:
     """The label indices for several sources; None where any label may be chosen."""
     label = decided.label
     if not isinstance(label, tuple) or len(label) != len(axes) or set(label) == {None}:

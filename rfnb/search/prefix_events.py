@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
-from rfnb.core.layout import Dims
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.search.label_rules import AllowedPrefixes
 from rfnb.search.prefix_beam import PrefixStep, trace_back

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import value_error
 from rfnb.core.layout import PlanCache, full_shape, to_order
 from rfnb.core.plan_parts import Shape
@@ -40,7 +40,7 @@ class FlatScores:
     """
 
     raw: Any
-    rest: tuple[Dim, ...]
+    rest: Dims
     num_labels: int
     in_dim: Dim | None
     axis: Dim
@@ -93,7 +93,7 @@ class Ranking:
         return self.values.shape[-1]
 
 
-def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | None = None) -> FlatScores:
+def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: Dims | None = None) -> FlatScores:
     """All continuations in a single axis."""
     key = (total._raw.__class__, total.dims, in_dim, axis, rest)
     try:
@@ -109,7 +109,7 @@ def flat_of(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] 
     return FlatScores(backend.reshape_raw(raw, shape), found, axis.extent, in_dim, axis, backend)
 
 
-def _plan(total: Tensor, in_dim: Dim | None, axis: Dim, rest: tuple[Dim, ...] | None) -> Any:
+def _plan(total: Tensor, in_dim: Dim | None, axis: Dim, rest: Dims | None) -> Any:
     axes = (in_dim, axis) if in_dim is not None else (axis,)
     found = rest if rest is not None else tuple(dim for dim in total.dims if dim not in axes)
     whole = (*found, *axes)
@@ -314,7 +314,7 @@ def check_ranked(flat: FlatScores, ranked: Ranking, total: Tensor, place: str) -
 
 
 def check_later(
-    wanted: DeviceReads, flat: FlatScores, ranked: Ranking, dims: tuple[Dim, ...], given: tuple[Sequence[Dim], str] | None, place: str,
+    wanted: DeviceReads, flat: FlatScores, ranked: Ranking, dims: Dims, given: tuple[Sequence[Dim], str] | None, place: str,
     *, only_nan: bool = False,
 ) -> None:  # fmt: skip
     """Run `check_ranked` and `check_log_probs` when the host next reads from the step anyway.
@@ -349,7 +349,7 @@ def check_later(
 
 
 def _check(
-    host: np.ndarray, rest: tuple[Dim, ...], dims: tuple[Dim, ...], place: str,
+    host: np.ndarray, rest: Dims, dims: Dims, place: str,
     first: Callable[[Callable[[np.ndarray], np.ndarray]], str],
 ) -> None:  # fmt: skip
     if not host.size:
@@ -385,7 +385,7 @@ def nan_error(total: Tensor, axis: Dim, place: str) -> ValueError:
     return _nan_error(total.dims, _first(np.isnan, total, axis), place)
 
 
-def _nan_error(dims: tuple[Dim, ...], first: str, place: str) -> ValueError:
+def _nan_error(dims: Dims, first: str, place: str) -> ValueError:
     return value_error(
         f"{place}: the scores contain NaN.",
         {"scores": dims_text(dims), "first": first},

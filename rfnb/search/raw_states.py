@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rfnb.backends import registry
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -74,7 +74,7 @@ class RawStates:
         self._seen[key] = state, label, value
         return value
 
-    def _tensor(self, leaf: Any, path: str, rows: tuple[Dim, ...]) -> Any:
+    def _tensor(self, leaf: Any, path: str, rows: Dims) -> Any:
         """An array with its dims; anything else unchanged."""
         if hasattr(leaf, "reorder_cache") or not registry.is_raw_tensor_type(type(leaf)):
             return leaf

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.device_reads import DeviceReads, Value
 from rfnb.rec.loop import Loop
@@ -243,7 +243,7 @@ class ChoiceRecord:
         self._ordered = out
         return out
 
-    def fields(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, Any]:
+    def fields(self, ended: np.ndarray | None, ended_dims: Dims) -> dict[str, Any]:
         """The fields of the event. `ended`: the hypotheses that ended by this step; None if there are none."""
         found = self._in_order_now()
         flat, backend = self.flat, self.flat.backend
@@ -312,7 +312,7 @@ class ChoiceRecord:
             own["by"] = new_tensor(backend.full_raw(shape, 0, dtype="int64", device=device), dims)
         return {f"cand_{name}": value for name, value in own.items()}
 
-    def _of(self, some: CandidateSubset, dims: tuple[Dim, ...]) -> tuple[Any, dict[str, Tensor]]:
+    def _of(self, some: CandidateSubset, dims: Dims) -> tuple[Any, dict[str, Tensor]]:
         """The raw parents of these continuations, and their labels, scores and parts. Ended hypotheses continue at no cost."""
         flat, backend = self.flat, self.flat.backend
         parents, labels = split_index(flat, some.index)
@@ -348,7 +348,7 @@ class ChoiceRecord:
         raws = [over_hypotheses(value, self.flat) for value in before if value is not None]
         return [some.index, some.scores, some.log_prob, *some.fused.values(), *raws]
 
-    def host(self, ended: np.ndarray | None, ended_dims: tuple[Dim, ...]) -> dict[str, np.ndarray]:
+    def host(self, ended: np.ndarray | None, ended_dims: Dims) -> dict[str, np.ndarray]:
         """The kept hypotheses and the parts of their scores, as host arrays [batch, beam]."""
         flat, backend = self.flat, self.flat.backend
         rows = math.prod(dim.extent for dim in flat.rest)
@@ -382,7 +382,7 @@ class ChoiceRecord:
 
 
 def tell(
-    loop: Loop, decision: Decision, seen: ChoiceRecord, before: Callable[[], tuple[np.ndarray | None, tuple[Dim, ...]]]
+    loop: Loop, decision: Decision, seen: ChoiceRecord, before: Callable[[], tuple[np.ndarray | None, Dims]]
 ) -> None:
     """Complete the decision at the end of the step, once the ended hypotheses are known, and send the event.
 
@@ -398,7 +398,7 @@ def tell(
     probe_later("beams", told)
 
 
-def _ended_in(ended: np.ndarray | None, ended_dims: tuple[Dim, ...], dims: tuple[Dim, ...]) -> np.ndarray:
+def _ended_in(ended: np.ndarray | None, ended_dims: Dims, dims: Dims) -> np.ndarray:
     """The ended hypotheses over `dims`; all False for None."""
     shape = [dim.extent for dim in dims]
     if ended is None:

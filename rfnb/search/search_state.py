@@ -10,7 +10,7 @@ import numpy as np
 
 from rfnb.core import generations
 from rfnb.core.beam_dim import BeamDim
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.const import zeros_like
@@ -45,7 +45,7 @@ class Link:
         self.last: Decision | None = None
         self.normalized: float | None = None
         self.cheats = False
-        self.sources: tuple[Dim, ...] | None = None
+        self.sources: Dims | None = None
         self.stay: dict[Any, Tensor] = {}
         self.rule: Any = None
         self.plain: Any = None
@@ -161,14 +161,14 @@ class Search:
         self._selections = Selections()
         self._selections.last = last
 
-    def ended(self, loop: Loop) -> tuple[np.ndarray, tuple[Dim, ...]] | None:
+    def ended(self, loop: Loop) -> tuple[np.ndarray, Dims] | None:
         """The hypotheses that ended before this step, in the order of the beam that the current choice starts from; None if there are
         none.
         """
         host = loop.ended_before()
         return None if host is None else self._of_now(host, loop.end_dims)
 
-    def written(self, link: Link, source: int) -> tuple[np.ndarray, tuple[Dim, ...]] | None:
+    def written(self, link: Link, source: int) -> tuple[np.ndarray, Dims] | None:
         """The labels of a source so far, {dims, step}, for the hypotheses that the current choice starts from; None if there are none,
         or they are not kept.
         """
@@ -189,7 +189,7 @@ class Search:
             dims, beam = one.carried_dims(dims), one.carried
         return self._of_now(value, dims)
 
-    def _of_now(self, host: np.ndarray, dims: tuple[Dim, ...]) -> tuple[np.ndarray, tuple[Dim, ...]]:
+    def _of_now(self, host: np.ndarray, dims: Dims) -> tuple[np.ndarray, Dims]:
         """A host array from the beginning of the step, reordered for the hypotheses that the current choice starts from."""
         now = self._selections.now
         if now is None or now.start is None or now.start not in dims:
@@ -213,14 +213,14 @@ class Search:
             self._slots[size] = Dim(size, name="slot")
         return self._slots[size]
 
-    def order_of(self, total: Tensor, in_dim: Dim | None, axis: Dim) -> tuple[Dim, ...] | None:
+    def order_of(self, total: Tensor, in_dim: Dim | None, axis: Dim) -> Dims | None:
         """The batch dims in the order of the previous choice, so that an index means the same sequence in all steps; None: any order."""
         if self.last is None:
             return None
         before = self.batch_dims()
         return before if {*before} == {*total.dims} - {in_dim, axis} else None
 
-    def batch_dims(self) -> tuple[Dim, ...]:
+    def batch_dims(self) -> Dims:
         """The dims of the scores except the beam."""
         assert self.last is not None
         return tuple(dim for dim in self.last.scores.dims if dim is not self.last.out_dim)
@@ -275,16 +275,16 @@ def place_of(loop: Loop) -> str:
     return f'choice in loop "{loop.name}", step {loop.num_steps - 1}'
 
 
-def first_of(bad: np.ndarray, dims: tuple[Dim, ...]) -> str:
+def first_of(bad: np.ndarray, dims: Dims) -> str:
     """The place of the first True in a host array over `dims`, for messages."""
     return ", ".join(f"{dim.name} {index}" for dim, index in zip(dims, np.argwhere(bad)[0]))
 
 
-def host_of(value: Tensor, dims: tuple[Dim, ...]) -> np.ndarray:
+def host_of(value: Tensor, dims: Dims) -> np.ndarray:
     """A Tensor as a host array in the order of `dims`, broadcast over missing dims."""
     return np.broadcast_to(align_host(value.numpy(), value.dims, dims), [dim.extent for dim in dims])
 
 
-def on_backend(host: Any, dims: tuple[Dim, ...], like: Tensor, dtype: str) -> Tensor:
+def on_backend(host: Any, dims: Dims, like: Tensor, dtype: str) -> Tensor:
     """A host array as a Tensor on the backend and device of another."""
     return new_tensor(like.backend.from_numpy(np.ascontiguousarray(host), dtype=dtype, device=like.device), dims)

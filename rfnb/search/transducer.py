@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, value_error
-from rfnb.core.layout import Dims
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim
 from rfnb.core.tree import leaves, map_nested, values_in

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.beam_dim import is_beam
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import value_error
 from rfnb.core.foreign_arrays import host_array
 from rfnb.core.tensor import Tensor
@@ -59,17 +59,17 @@ class BeamDims:
         candidates: All dims over candidates in some step.
     """
 
-    batch: tuple[Dim, ...] = ()
-    beams: tuple[Dim, ...] = ()
-    candidates: tuple[Dim, ...] = ()
-    _orders: dict[tuple[Dim, ...], tuple[list[Dim], int]] = field(default_factory=dict, repr=False, compare=False)
+    batch: Dims = ()
+    beams: Dims = ()
+    candidates: Dims = ()
+    _orders: dict[Dims, tuple[list[Dim], int]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of_values(cls, values: Sequence[Mapping[str, Any]]) -> BeamDims:
         """The dims from the Tensors of `beams` events."""
         beams: dict[Dim, None] = {}
         candidates: dict[Dim, None] = {}
-        batch: tuple[Dim, ...] = ()
+        batch: Dims = ()
         for fields in values:
             beam = _beam_of(fields)
             batch = tuple(dim for dim in fields["tokens"].dims if dim is not beam)
@@ -116,7 +116,7 @@ class BeamDims:
             array = array[None]
         return np.broadcast_to(array, (num_seqs, *array.shape[1:]))
 
-    def slots_of(self, value: Tensor) -> tuple[Dim, ...]:
+    def slots_of(self, value: Tensor) -> Dims:
         """The dim over beam slots of a Tensor, or nothing."""
         return tuple(dim for dim in value.dims if self._is_beam(dim))[:1]
 

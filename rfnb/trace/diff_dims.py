@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.beam_dim import is_beam
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_mask import spread
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
@@ -119,7 +119,7 @@ def placed(array: np.ndarray, plan: Plan, side: int, seq: int | None, crop: bool
 def batch_dims(tensors: Iterable[Tensor]) -> frozenset[Dim]:
     """The dims over sequences: those named so, or over which lengths are given."""
     found: set[Dim] = set()
-    seen: set[tuple[Dim, ...]] = set()
+    seen: set[Dims] = set()
     for tensor in tensors:
         if tensor.dims in seen:
             continue

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.beam_dim import is_beam
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.tensor import Tensor
 from rfnb.trace.event import Event
 from rfnb.trace.probe import Later
@@ -119,7 +119,7 @@ def _common(column: list[Dim], tensors: Sequence[Tensor]) -> Dim:
     return Dim(max(lengths), name=name, kind=first.kind, vocab=first.vocab)
 
 
-def _aligned(tensor: Tensor, columns: list[list[Dim]], out_dims: tuple[Dim, ...], zero: Dim | None) -> Any:
+def _aligned(tensor: Tensor, columns: list[list[Dim]], out_dims: Dims, zero: Dim | None) -> Any:
     """The raw array with one axis per column, each of full length."""
     backend = tensor.backend
     own = [next((dim for dim in column if dim in tensor.dims), None) for column in columns]

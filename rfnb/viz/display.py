@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from rfnb.core.strict_json import JsonObject
+
 
 def shell() -> Any:
     """The running IPython shell, or None in plain Python."""
@@ -30,13 +32,13 @@ def show_once(value: Any) -> None:
         value._shown_in = None
 
 
-def publish(bundle: dict[str, Any]) -> Any:
+def publish(bundle: JsonObject) -> Any:
     """Show a MIME bundle as the output of the cell; returns a handle for `republish`."""
     from IPython.display import display
 
     return display(bundle, raw=True, display_id=True)
 
 
-def republish(handle: Any, bundle: dict[str, Any]) -> None:
+def republish(handle: Any, bundle: JsonObject) -> None:
     """Replace the stored output of an earlier `publish`, in whichever cell it is."""
     handle.update(bundle, raw=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rfnb.control.run_steps import StepPlace
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 from rfnb.trace.editing import BESIDE, EFFECTIVE, GATES, OF_STATES, OF_UNITS
 from rfnb.trace.event import Event
@@ -36,7 +37,7 @@ class EditHandles:
     ):
         self._place_of, self._changes, self._edits = place_of, changes, edits
 
-    def rows(self, events: Sequence[Event | None]) -> dict[str, Any] | None:
+    def rows(self, events: Sequence[Event | None]) -> JsonObject | None:
         """The steps of the rows of a view: {path, nth, steps?}; None if they are not held, or belong to several runs of loops.
 
         Args:
@@ -49,7 +50,7 @@ class EditHandles:
         if len({at.nth for at in there}) > 1:
             return None
         steps = [None if place is None else place.step for place in places]
-        made: dict[str, Any] = {"path": there[0].path, "nth": there[0].nth}
+        made: JsonObject = {"path": there[0].path, "nth": there[0].nth}
         if steps != list(range(len(steps))):
             made["steps"] = steps
         return made
@@ -67,7 +68,7 @@ class EditHandles:
                 found += [[row, words] for words in said.pop(place.tick, ())]
         return found
 
-    def of_search(self, events: Sequence[Event], several: bool) -> dict[str, Any] | None:
+    def of_search(self, events: Sequence[Event], several: bool) -> JsonObject | None:
         """The `held` of a search, whose rows are its choices."""
         held = self.rows(events)
         if held is not None and several:
@@ -81,7 +82,7 @@ class EditHandles:
         seqs: Sequence[tuple[str, int]],
         units: Sequence[tuple[str, int]],
         slot: str | None = None,
-    ) -> dict[str, Any] | None:
+    ) -> JsonObject | None:
         """The `held` of a track if it is a state of the loop over its rows, or a gate of a recorded unit.
 
         Args:
@@ -94,7 +95,7 @@ class EditHandles:
         if held is None:
             return None
         if all(_is_own(event, held["path"]) for event in there):
-            own: dict[str, Any] = {"state": name}
+            own: JsonObject = {"state": name}
         elif self._edits and last == GATES and OF_UNITS.fullmatch(name) and there[0].path == there[0].module:
             own = {"gate": f"{unit}.{name}"}
         elif self._edits and _is_linear(there[0]) and name in (*OF_STATES, "norm"):
@@ -122,7 +123,7 @@ class EditHandles:
         maps: Sequence[tuple[str, int]],
         count: int,
         slot: str | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[JsonObject]:
         """The `held` of each map, whose rows are steps of a loop; [] if they are not.
 
         Args:
@@ -190,12 +191,12 @@ def _is_own(event: Event, path: str) -> bool:
 
 
 def _with_dims(
-    held: dict[str, Any],
+    held: JsonObject,
     values: Sequence[Tensor | None],
     seqs: Sequence[tuple[str, int]],
     units: Sequence[tuple[str, int]],
     slot: str | None,
-) -> dict[str, Any] | None:
+) -> JsonObject | None:
     """Add the names of dims; None if they are not unique."""
     named = [name for name, _ in (*seqs, *units)] + ([slot] if slot else [])
     lacks: dict[str, list[str]] = {}

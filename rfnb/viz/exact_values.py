@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.page.budget import whole_room
 from rfnb.viz.spec import Spec
 
@@ -41,14 +42,14 @@ class Source:
         """Answer nothing until the next spec."""
         self._now = None
 
-    def answer(self, asked: Any) -> tuple[dict[str, Any], list[bytes]]:
+    def answer(self, asked: Any) -> tuple[JsonObject, list[bytes]]:
         """The answer to a message of the page, and its buffers: none if the values are not available (any more)."""
         now = self._now
         values = part(now[1], asked) if now and asked.get("version") == now[0] else None
         message = {"rfnb": "exact", "id": asked.get("id")}
         return message, [] if values is None else [np.ascontiguousarray(values, dtype=np.float32).tobytes()]
 
-    def whole(self, asked: Any) -> tuple[dict[str, Any], list[bytes]]:
+    def whole(self, asked: Any) -> tuple[JsonObject, list[bytes]]:
         """The answer to a page with a thinned frame: one `part` of the spec, or all of it, restricted to a `range` of x,
         with as much data as a page can take.
         """

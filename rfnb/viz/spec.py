@@ -25,7 +25,7 @@ from rfnb.core.errors import parts_of, type_error, value_error
 from rfnb.core.foreign_arrays import host_array
 from rfnb.core.formats import FRAME
 from rfnb.core.place import warn_user
-from rfnb.core.strict_json import read_json
+from rfnb.core.strict_json import JsonObject, read_json
 from rfnb.core.tensor import Tensor
 from rfnb.viz.code import BlockCode
 from rfnb.viz.kinds import KINDS
@@ -49,7 +49,7 @@ class Spec:
     """
 
     kind: str
-    head: dict[str, Any]
+    head: JsonObject
     blocks: dict[str, np.ndarray] = field(default_factory=dict)
     codes: Mapping[str, BlockCode] = field(default_factory=dict)
 
@@ -155,7 +155,7 @@ def _refused(what: str, size: int, there: int, rule: str) -> Exception:
     )
 
 
-def to_json(spec: Spec) -> dict[str, Any]:
+def to_json(spec: Spec) -> JsonObject:
     """The spec as readable JSON data; NaN becomes null, infinities "inf" and "-inf"."""
     blocks = {
         name: {
@@ -205,7 +205,7 @@ def _from_json(data: dict[str, Any]) -> Spec:
     return _checked(Spec(data["kind"], data["head"], blocks, codes))
 
 
-def _code_entry(code: BlockCode | None) -> dict[str, Any]:
+def _code_entry(code: BlockCode | None) -> JsonObject:
     return {} if code is None else {"shape": list(code.shape), "code": code.entry(), "pool": list(code.pool)}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dims
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.host_copies import on_host
@@ -73,7 +73,7 @@ class SearchValues:
     history: BeamHistory
     steps: list[Tensor | None]
     before: bool
-    inner: tuple[Dim, ...]
+    inner: Dims
     best: list[tuple[list[str], int, int]]
 
     @staticmethod
@@ -195,7 +195,7 @@ def _is_before(event: Any, value: Tensor, search: SearchEvents) -> bool | None:
     return False if event.index > last.index and beam in last.values["tokens"].dims else None
 
 
-def _aligned(value: Tensor, own: tuple[Dim, ...], inner: tuple[Dim, ...]) -> Tensor | None:
+def _aligned(value: Tensor, own: Dims, inner: Dims) -> Tensor | None:
     """The value with its inner dims in this order, matched by identity, else as `alike`; None if they do not match."""
     left, order = list(own), []
     for dim in inner:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.trace.match import path_filter
 from rfnb.trace.training import ExampleRecording, Training, TrainingTable
 from rfnb.viz import trace_page
@@ -89,7 +90,7 @@ def _curves(training: Training, path: Any, live: bool) -> Spec:
     return Spec("curves", head, blocks)
 
 
-def _style(entry: dict[str, Any], of: Spec) -> dict[str, Any]:
+def _style(entry: JsonObject, of: Spec) -> JsonObject:
     """The fields for how a module is drawn: as a row of a strip if there are many, with no line across updates that were not recorded."""
     at = of.blocks[entry["x"]]
     gap = max(3 * float(np.median(np.diff(at))), float(at[-1] - at[0]) / 5) if len(at) > 1 else 0.0
@@ -104,7 +105,7 @@ def _rank(name: str) -> int:
 def _modules(training: Training, path: Any, live: bool) -> Spec | None:
     """The curves of modules, as runs: one panel per statistic. None without any."""
     tables = training.tables
-    series: dict[str, dict[str, Any]] = {}
+    series: dict[str, JsonObject] = {}
     order = {path: number for number, path in enumerate(training.types)}
     place: dict[str, int] = {}  # position of a module in the model
     for what, title in _SHOWN.items():
@@ -224,10 +225,10 @@ class Epochs:
 
 def _attention(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | None:
     """The maps of all recordings in one view, with each recording at a slider position."""
-    seqs: list[dict[str, Any]] = []
+    seqs: list[JsonObject] = []
     layers: list[str] = []
     heads: list[str] = []
-    maps: list[dict[str, Any]] = []
+    maps: list[JsonObject] = []
     blocks: dict[str, np.ndarray] = {}
     found: list[np.ndarray] = []
     for step, (_, part) in enumerate(given):
@@ -259,7 +260,7 @@ def _rows(given: list[tuple[str, Spec]], every: str) -> list[tuple[str, Spec, li
     return [(f"{every} {label}", part, list(range(min(most, len(part.head["seqs"]))))) for label, part in given]
 
 
-def _labels(rows: list[tuple[str, Spec, list[int]]]) -> list[dict[str, Any]]:
+def _labels(rows: list[tuple[str, Spec, list[int]]]) -> list[JsonObject]:
     """The entries of all sequences, with the epoch in their names; newest first, which a page opens with."""
     return [
         {**part.head["seqs"][index], "label": f"{name}: {part.head['seqs'][index]['label']}"}
@@ -311,7 +312,7 @@ def _states(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | Non
         }
         entry["range"] = [min(low for low, _ in ranges), max(high for _, high in ranges)]
         for what in ("notes", "says"):
-            said: dict[str, Any] = {}
+            said: JsonObject = {}
             start = 0
             for _, each, at in own:
                 said |= {str(start + seq): each[what][str(seq)] for seq in at if str(seq) in each.get(what, {})}

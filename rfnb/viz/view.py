@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rfnb.core.errors import NearNames
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz import display
 from rfnb.viz.exact_values import Source
 from rfnb.viz.kinds import check_kind, html_of, text_of
@@ -146,7 +147,7 @@ class View(NearNames):
         if self._widget is not None:
             self._widget.send(message)
 
-    def _hear(self, content: dict[str, Any], send: Callable[..., None]) -> None:
+    def _hear(self, content: JsonObject, send: Callable[..., None]) -> None:
         """Handle a message of a page, in the receiving thread."""
         answer = {"exact": self._source.answer, "whole": self._source.whole}.get(str(content.get("rfnb")))
         if answer is not None:
@@ -254,13 +255,13 @@ class View(NearNames):
 
     def _repr_mimebundle_(
         self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
-    ) -> dict[str, Any]:
-        bundle: dict[str, Any] = {"text/plain": self.text(), "text/html": self._stored()}
+    ) -> JsonObject:
+        bundle: JsonObject = {"text/plain": self.text(), "text/html": self._stored()}
         bundle.update(self._widget_data())
         keep = set(include) if include is not None else set(bundle)
         return {mime: data for mime, data in bundle.items() if mime in keep - set(exclude or ())}
 
-    def _widget_data(self) -> dict[str, Any]:
+    def _widget_data(self) -> JsonObject:
         if self._frozen:
             return {}
         try:

@@ -14,6 +14,7 @@ import numpy as np
 from rfnb.core import foreign_arrays
 from rfnb.core.axis_names import parse
 from rfnb.core.errors import shape_error, value_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 from rfnb.viz.dims.transformers_rows import is_model_output
 from rfnb.viz.spec import host
@@ -109,7 +110,7 @@ def _sequences(value: Any) -> int:
     return int(value.shape[0])
 
 
-def by_layer(value: Any, dims: Any) -> dict[str, Any] | None:
+def by_layer(value: Any, dims: Any) -> JsonObject | None:
     """The arrays of a list or tuple as layers; None for anything else, e.g. nested lists of numbers.
 
     Args:
@@ -129,9 +130,9 @@ def by_layer(value: Any, dims: Any) -> dict[str, Any] | None:
     return {f"layer {index}": item for index, item in enumerate(value)}
 
 
-def flat_layers(weights: Mapping[Any, Any], dims: Any) -> dict[str, Any]:
+def flat_layers(weights: Mapping[Any, Any], dims: Any) -> JsonObject:
     """A dict in which tuples are flattened: {"encoder": (w0, w1)} has "encoder, layer 0" and "encoder, layer 1"."""
-    out: dict[str, Any] = {}
+    out: JsonObject = {}
     for label, value in weights.items():
         inner = by_layer(value, dims)
         if inner is None:
@@ -148,15 +149,15 @@ def by_label(value: Any, dims: Any, alone: str = "") -> Mapping[str, Any]:
     return by_layer(value, dims) or {alone: value}
 
 
-def joined_in(weights: Any, where: str) -> tuple[Any, dict[str, Any]]:
+def joined_in(weights: Any, where: str) -> tuple[Any, JsonObject]:
     """The weights with the steps of generate joined, also those in a dict; and by label, which positions each step had seen."""
     if is_of_steps(weights):
         joined = joined_steps(weights, where)
         return joined.layers, dict.fromkeys(joined.layers, joined.seen)
     if not isinstance(weights, Mapping) or not any(map(is_of_steps, weights.values())):
         return weights, {}
-    out: dict[str, Any] = {}
-    seen: dict[str, Any] = {}
+    out: JsonObject = {}
+    seen: JsonObject = {}
     for label, value in weights.items():
         each, masks = joined_in(value, where)
         layers = flat_layers({label: tuple(each.values()) if masks else each}, None)

@@ -12,7 +12,7 @@ from rfnb.core.op import op
 if TYPE_CHECKING:
     import numpy as np
 
-    from rfnb.core.dim import Dim
+    from rfnb.core.dim import Dim, Dims
     from rfnb.core.tensor import Tensor
 
 
@@ -27,13 +27,13 @@ class OldDimNames:
         size: int | None
         expr: algebra.Sum | None
         special: bool
-        declared_length_dims: tuple[Dim, ...]
+        declared_length_dims: Dims
         dyn_size_ext: Any
 
         @property
         def lengths(self) -> np.ndarray | None: ...
         @property
-        def length_dims(self) -> tuple[Dim, ...]: ...
+        def length_dims(self) -> Dims: ...
         @property
         def extent(self) -> int: ...
         def is_dim_known(self) -> bool: ...

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import DimError, dim_error, type_error
 from rfnb.core.not_specified import NotSpecified
 from rfnb.core.op import op
@@ -26,7 +26,7 @@ class OldTensorNames:
     """
 
     if TYPE_CHECKING:  # of Tensor
-        dims: tuple[Dim, ...]
+        dims: Dims
         sparse_dim: Dim | None
         feature_dim: Any
         _feature_dim: Dim | None
@@ -36,7 +36,7 @@ class OldTensorNames:
         @property
         def backend(self) -> Any: ...
         def _index(self, axis: Dim | int, what: str) -> int: ...
-        def _like(self, raw: Any, dims: tuple[Dim, ...], name: str | None = None) -> Tensor: ...
+        def _like(self, raw: Any, dims: Dims, name: str | None = None) -> Tensor: ...
         def _template(self, dims: Sequence[Dim], name: str | None = None, dtype: str | None = None) -> Tensor: ...
         def axis_of(self, dim: Dim, what: str = "axis_of") -> int: ...
         def remaining_dims(self, remove: Dim | Sequence[Dim] | None = None) -> list[Dim]: ...
@@ -48,7 +48,7 @@ class OldTensorNames:
         def get_sequence_mask_tensor(self, axis: Dim | int) -> Tensor: ...
 
     @property
-    def dim_tags(self) -> tuple[Dim, ...]:
+    def dim_tags(self) -> Dims:
         """Old name of `dims`."""
         return self.dims
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.interop.seen.axis_flow import PART, AxisNode, Origin, origin
 from rfnb.interop.seen.calls import SEARCH, Call
 
@@ -74,7 +74,7 @@ def say_time(
     return found
 
 
-def carried(dims: Sequence[Dim], instead: Mapping[Dim, Dim]) -> tuple[Dim, ...]:
+def carried(dims: Sequence[Dim], instead: Mapping[Dim, Dim]) -> Dims:
     """The dims of a state: a dim of which each step reads one entry is replaced by the other one of its size.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.interop.seen.names import Names
 
 
@@ -93,7 +93,7 @@ class Call:
             self.made: list[Dim] = []
             self.masks: dict[int, torch.Tensor] = {}
         self._tensors: list[tuple[str, torch.Tensor]] | None = None
-        self._named: tuple[int, list[tuple[Dim, ...]]] | None = None
+        self._named: tuple[int, list[Dims]] | None = None
         self._place = 0
         self._args, self._kwargs = args, kwargs
         self._inputs: dict[str, Any] | None = None
@@ -123,7 +123,7 @@ class Call:
                 self._tensors = [pair for pair in tensors_of(self.inputs) if not is_parameter(pair[1])]
         return self._tensors
 
-    def begin(self, named: list[tuple[Dim, ...]], state: int) -> None:
+    def begin(self, named: list[Dims], state: int) -> None:
         """Note the dims of each of the tensors, as they were known in a state of the names; from now on `dims` stays as it is."""
         self._named, self._place = (state, named), 0
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.names import Names
 from rfnb.trace.probe import Later, Place
@@ -36,7 +36,7 @@ class GenerateSteps:
         self._query = self._prompt = Dim(1, name="time")
         self._sources: dict[int, Dim] = {}  # of self-attention in the steps
         self._real: dict[Dim, Dim] = {}  # dims of this call -> dims also known outside of it
-        self._read: list[tuple[Dim, ...]] = []  # dims of tokens read before the first step
+        self._read: list[Dims] = []  # dims of tokens read before the first step
 
     def start(self, batch: int, beams: int) -> None:
         """Start the first step."""

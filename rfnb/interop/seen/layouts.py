@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.interop.seen.snapshot import version_of
 
 _MOST_LOOKS = 4  # of views with other shapes: the first ones have explicit names
@@ -48,11 +48,11 @@ class Layouts:
 
     def __init__(self) -> None:
         self.state = 0
-        self._known: dict[int, tuple[weakref.ref[Any], dict[Look, tuple[Dim, ...]]]] = {}
+        self._known: dict[int, tuple[weakref.ref[Any], dict[Look, Dims]]] = {}
         self._most = MOST_DEAD
         self._objects: dict[Any, tuple[weakref.ref[Any], _Object]] = {}
 
-    def put(self, raw: torch.Tensor, dims: tuple[Dim, ...]) -> None:
+    def put(self, raw: torch.Tensor, dims: Dims) -> None:
         """From now on, equal views of this memory have these dims."""
         if self.put_new(raw, dims):
             return
@@ -61,7 +61,7 @@ class Layouts:
             looks[look] = dims
             self.state += 1
 
-    def of(self, raw: torch.Tensor) -> tuple[Dim, ...] | None:
+    def of(self, raw: torch.Tensor) -> Dims | None:
         """The dims of an equal view of this memory, or None."""
         try:  # as `looks`, without a call for each part: every result of a module is asked for here
             if raw.layout is not _STRIDED or raw.is_nested:
@@ -74,7 +74,7 @@ class Layouts:
             return None
         return known[1].get((raw.shape, raw.stride(), raw.storage_offset()))
 
-    def put_new(self, raw: torch.Tensor, dims: tuple[Dim, ...]) -> bool:
+    def put_new(self, raw: torch.Tensor, dims: Dims) -> bool:
         """The same as `put` if nothing is known of this memory; returns whether that is so."""
         storage = memory_of(raw)
         if storage is None:
@@ -114,7 +114,7 @@ class Layouts:
                             break
         return out
 
-    def looks(self, raw: torch.Tensor) -> dict[Look, tuple[Dim, ...]] | None:
+    def looks(self, raw: torch.Tensor) -> dict[Look, Dims] | None:
         """The dims of the memory of a tensor by the looks at it; None if nothing is known of it."""
         storage = memory_of(raw)
         known = None if storage is None else self._known.get(id(storage))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rfnb.core.dim import Dim, ragged_dim
+from rfnb.core.dim import Dim, Dims, ragged_dim
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.interop.seen.annotations import say_annotated
 from rfnb.interop.seen.axis_reads import dims_by_origin
@@ -83,7 +83,7 @@ def enter(call: Call) -> None:
 _TWO_SIDES = torch.nn.Transformer, torch.nn.TransformerDecoder, torch.nn.TransformerDecoderLayer
 
 
-def _named(call: Call, name: str, raw: torch.Tensor, batch_first: bool) -> tuple[Dim, ...]:
+def _named(call: Call, name: str, raw: torch.Tensor, batch_first: bool) -> Dims:
     """The dims of an unknown input."""
     roles = roles_for(call.module, name, raw)
     if call.outer is None:
@@ -108,7 +108,7 @@ def _named(call: Call, name: str, raw: torch.Tensor, batch_first: bool) -> tuple
     return call.names.dims(raw, [None] * raw.ndim, call.outer, guessed=True)
 
 
-def _first_seen(call: Call, raw: torch.Tensor, roles: Sequence[Any], *, guessed: bool) -> tuple[Dim, ...]:
+def _first_seen(call: Call, raw: torch.Tensor, roles: Sequence[Any], *, guessed: bool) -> Dims:
     """The dims of an input of an outermost call. The batch may be that of another input; times are identified only by name."""
     known, new = call.names.axes(raw), []
     by = ["view"] * raw.ndim
@@ -128,7 +128,7 @@ def _first_seen(call: Call, raw: torch.Tensor, roles: Sequence[Any], *, guessed:
     return dims
 
 
-def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, tuple[Dim, ...]]]:
+def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, Dims]]:
     """Set the dims of a call's results that no reader has set; returns its tensors by name, with their dims.
 
     Raises:
@@ -147,7 +147,7 @@ def leave(call: Call, result: Any) -> list[tuple[str, torch.Tensor, tuple[Dim, .
     return [(name, raw, of(raw) or _returned(call, raw)) for name, raw in outputs]
 
 
-def _returned(call: Call, raw: torch.Tensor) -> tuple[Dim, ...]:
+def _returned(call: Call, raw: torch.Tensor) -> Dims:
     """The dims of a result without given names: those of the first input with this shape, unless views indicate others."""
     names, shape = call.names, raw.shape
     for at, (_, each) in enumerate(call.tensors()):
@@ -188,9 +188,7 @@ def convolution(call: Call, result: Any) -> None:
         call.names.dims(each, new, call)
 
 
-def tell_call(
-    call: Call, outputs: Sequence[tuple[str, torch.Tensor, tuple[Dim, ...]]], raised: str | None = None
-) -> None:
+def tell_call(call: Call, outputs: Sequence[tuple[str, torch.Tensor, Dims]], raised: str | None = None) -> None:
     """Send the `module` event of a call."""
     if not listening("module"):
         return

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.interop.seen.layouts import MOST_DEAD, Layouts, without_dead
 from rfnb.interop.seen.naming_rules import Why
@@ -87,7 +87,7 @@ class Names:
         self._of_model: dict[tuple[str, int], Dim] = {}
         self._vocabs: dict[tuple[int, int], Dim] = {}
         self._now: dict[Dim, Dim] = {}
-        self._plans: dict[Any, tuple[Dim, ...]] = {}
+        self._plans: dict[Any, Dims] = {}
         self._places: dict[tuple[Any, ...], int] = {}
         self._copies: dict[int, tuple[Any, ...]] = {}
         self._most_copies = MOST_DEAD
@@ -110,7 +110,7 @@ class Names:
         """From now on these are the dims of `raw` and of all views of its memory."""
         self._layouts.put(raw, tuple(dims))
 
-    def of(self, raw: torch.Tensor) -> tuple[Dim, ...] | None:
+    def of(self, raw: torch.Tensor) -> Dims | None:
         """The dims of a raw tensor, or None."""
         dims = self._layouts.of(raw)
         if dims is None or not self._now:
@@ -118,11 +118,11 @@ class Names:
         return tuple(self._now.get(dim, dim) for dim in dims)
 
     @property
-    def finds(self) -> Callable[[torch.Tensor], tuple[Dim, ...] | None]:
+    def finds(self) -> Callable[[torch.Tensor], Dims | None]:
         """`of`, at less cost where no dim was replaced."""
         return self.of if self._now else self._layouts.of
 
-    def give_new(self, raw: torch.Tensor, dims: tuple[Dim, ...]) -> bool:
+    def give_new(self, raw: torch.Tensor, dims: Dims) -> bool:
         """The same if nothing is known of the memory of a raw tensor; returns whether that is so."""
         return self._layouts.put_new(raw, dims)
 
@@ -158,9 +158,7 @@ class Names:
             out.__dict__["_stands_for"] = self._layouts.stands_for(raw)
         return out
 
-    def dims(
-        self, raw: torch.Tensor, roles: Sequence[Role], call: Any = None, *, guessed: bool = False
-    ) -> tuple[Dim, ...]:
+    def dims(self, raw: torch.Tensor, roles: Sequence[Role], call: Any = None, *, guessed: bool = False) -> Dims:
         """The dims of a raw tensor, which are recorded for it.
 
         Args:
@@ -185,7 +183,7 @@ class Names:
         self.give(raw, dims)
         return dims
 
-    def _found_before(self, shape: torch.Size, roles: Sequence[Role], call: Any, *, guessed: bool) -> tuple[Dim, ...]:
+    def _found_before(self, shape: torch.Size, roles: Sequence[Role], call: Any, *, guessed: bool) -> Dims:
         """The dims that `found` gives for unknown axes, kept for the same question in a call with the same surrounding dims."""
         if self.why is not None:
             return self.found(shape, roles, call, guessed=guessed)
@@ -233,7 +231,7 @@ class Names:
         known: Sequence[Dim | None] = (),
         by: Sequence[str] = (),
         guessed: bool = False,
-    ) -> tuple[Dim, ...]:
+    ) -> Dims:
         """The dims for the axes of an array with these roles.
 
         Args:

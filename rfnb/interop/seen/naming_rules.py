@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.trace.probe import trace_context
 
 # In order of priority. Guesses have a question mark.
@@ -24,7 +24,7 @@ class Why:
     """The rules by which a recording named axes. Known tensors (the same memory) are named once."""
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[str, tuple[Dim, ...], tuple[str, ...]], None] = {}
+        self._lines: dict[tuple[str, Dims, tuple[str, ...]], None] = {}
 
     def note(self, dims: Sequence[Dim], rules: Sequence[str]) -> None:
         """Record the rule for each axis of a tensor in the running call."""

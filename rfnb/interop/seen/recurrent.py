@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from rfnb.backends.torch_random import device_state
-from rfnb.core.dim import Dim, ragged_dim
+from rfnb.core.dim import Dim, Dims, ragged_dim
 from rfnb.interop.seen.axis_flow import AxisNode
 from rfnb.interop.seen.axis_reads import carried as carried_dims
 from rfnb.interop.seen.axis_reads import node_of, say_time
@@ -102,7 +102,7 @@ def _values(
     return values if single else {**values, "axis": time}
 
 
-def _dims_of_packed(call: Call, source: PackedSequence) -> tuple[Dim, ...]:
+def _dims_of_packed(call: Call, source: PackedSequence) -> Dims:
     """The dims {batch, time, feature} of a packed sequence when padded, in the axis order of the module."""
     names = call.names
     lengths = _lengths_of(call, source)

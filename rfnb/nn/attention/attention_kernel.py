@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_mask import spread
 from rfnb.core.generations import aligned
-from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, to_order
+from rfnb.core.layout import PlanCache, full_shape, masks_for, to_order
 from rfnb.core.memo import Memo
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape

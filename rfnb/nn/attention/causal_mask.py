@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.layout import PlanCache
 from rfnb.core.tensor import Tensor, new_tensor
 
@@ -64,7 +64,7 @@ def query_offset(query_dim: Dim | None, key_dim: Dim, like: Tensor) -> int | Ten
         return _offsets.make(key, _new_offset, query_dim, key_dim, backend, device)
 
 
-def keys_before(query_dim: Dim | None, key_dim: Dim) -> tuple[np.ndarray, tuple[Dim, ...]]:
+def keys_before(query_dim: Dim | None, key_dim: Dim) -> tuple[np.ndarray, Dims]:
     """The number of keys in front of the first query, and the dims that it is over: none if it is the same for all sequences."""
     over = tuple(dict.fromkeys((*(() if query_dim is None else query_dim.length_dims), *key_dim.length_dims)))
     before = _lengths(key_dim, over) - (1 if query_dim is None else _lengths(query_dim, over))
@@ -81,7 +81,7 @@ def _new_offset(query_dim: Dim | None, key_dim: Dim, backend: Any, device: Any) 
     return new_tensor(raw, over)
 
 
-def _lengths(dim: Dim, over: tuple[Dim, ...]) -> np.ndarray:
+def _lengths(dim: Dim, over: Dims) -> np.ndarray:
     """The lengths over `over`, with axes of length 1 for dims that they do not depend on."""
     if dim.lengths is None:
         return np.asarray(dim.extent).reshape([1] * len(over))

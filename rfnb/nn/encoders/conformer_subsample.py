@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
@@ -85,7 +85,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         for dim in (in_spatial_dim, self.in_dim):
             check_dim(type(self).__name__, source, dim, "source")
         x = expand_dim(source, _one)
-        spatial: tuple[Dim, ...] = (in_spatial_dim, self.in_dim)
+        spatial: Dims = (in_spatial_dim, self.in_dim)
         for conv, pool_size in zip(self.conv_layers, self.pool_sizes):
             x, spatial = conv(x, in_spatial_dims=spatial)
             x = self.activation(x)

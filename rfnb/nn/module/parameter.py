@@ -12,7 +12,7 @@ from typing import Any
 from rfnb.backends import registry
 from rfnb.core.block import Setting, block
 from rfnb.core.device_errors import device_name
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, not_one_of, type_error, value_error
 from rfnb.core.fill_values import plain_number
 from rfnb.core.layout import full_shape
@@ -235,7 +235,7 @@ class Parameter(Tensor):
         places = EntryPlaces(self, axis, key, key_dim)
         places.assign(self._fitting("assign_key", value, places.dims))
 
-    def _fitting(self, what: str, value: Any, dims: tuple[Dim, ...]) -> Any:
+    def _fitting(self, what: str, value: Any, dims: Dims) -> Any:
         """The raw array of `value` over `dims`, on the backend of this parameter."""
         backend = self.backend
         value = plain_number(value)

@@ -15,7 +15,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Never
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dims
 from rfnb.core.errors import attribute_error, dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
@@ -134,7 +134,7 @@ class _Chain(ModuleList):
 
     _is_item = False
 
-    def __init__(self, dims: tuple[Dim, ...]):
+    def __init__(self, dims: Dims):
         super().__init__()
         self.dims = dims
 

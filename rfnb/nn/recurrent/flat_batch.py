@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.dim_identity import check_remade
-from rfnb.core.layout import Dims, PlanCache, full_shape, masks_for, spread_mask, view
+from rfnb.core.layout import PlanCache, full_shape, masks_for, spread_mask, view
 from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor
@@ -17,7 +17,7 @@ from rfnb.core.tensor_checks import check_lengths_here
 _masks = PlanCache()
 
 
-def batch_dims_of(source: Tensor, state: Tensor, *, skip: tuple[Dim, ...], out_dim: Dim) -> tuple[Dim, ...]:
+def batch_dims_of(source: Tensor, state: Tensor, *, skip: Dims, out_dim: Dim) -> Dims:
     """The batch-like dims: those of source except `skip`, then further dims of the state."""
     batch = tuple(dim for dim in source.dims if dim not in skip)
     more = tuple(dim for dim in state.dims if dim not in batch and dim is not out_dim)
@@ -27,7 +27,7 @@ def batch_dims_of(source: Tensor, state: Tensor, *, skip: tuple[Dim, ...], out_d
 
 
 @op
-def flat_raw(value: Tensor, dims: tuple[Dim, ...], lead: tuple[int, ...]) -> Any:
+def flat_raw(value: Tensor, dims: Dims, lead: tuple[int, ...]) -> Any:
     """The raw array over `dims`, with its batch dims (those after `lead`, except the last) flattened to one axis."""
     if value.dims == dims:
         if len(dims) == len(lead) + 2:
@@ -49,7 +49,7 @@ def rows_of(dims: Dims, target: Dims, backend: Any) -> Callable[[Any], Any] | No
 
 
 @op
-def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
+def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: Dims) -> Any:
     """The mask of real frames, bool (time, batch); None if all frames are real. Cached per dims.
 
     Raises:
@@ -63,12 +63,12 @@ def flat_mask_raw(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim,
     return None if mask is None else mask(source._raw)
 
 
-def check_lengths(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> None:
+def check_lengths(what: str, source: Tensor, spatial_dim: Dim, batch: Dims) -> None:
     """Raise a DimError if the lengths of spatial_dim are over a dim that is not in `batch`."""
     check_lengths_here(what, [("source", source.dims), ("batch dims", batch)], spatial_dim, "source")
 
 
-def _plan_mask(what: str, source: Tensor, spatial_dim: Dim, batch: tuple[Dim, ...]) -> Any:
+def _plan_mask(what: str, source: Tensor, spatial_dim: Dim, batch: Dims) -> Any:
     check_lengths(what, source, spatial_dim, batch)
     dims, backend = (spatial_dim, *batch), source.backend
     mask = masks_for(dims, [spatial_dim], backend, what)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.finite_padding import padding_mask
 from rfnb.core.layout import full_shape
 from rfnb.core.op import op
@@ -107,7 +107,7 @@ class _KernelCall:
         out._finite = padding_mask(self.dims, self.backend) is None  # 0 after the end of each sequence
         return out
 
-    def _tensor(self, raw: Any, dims: tuple[Dim, ...]) -> Tensor:
+    def _tensor(self, raw: Any, dims: Dims) -> Tensor:
         out = new_tensor(raw, dims)
         out._feature_dim = dims[-1]
         return out

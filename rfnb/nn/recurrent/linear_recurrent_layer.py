@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.dim import Dim, Dims, single_step_dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
@@ -87,7 +87,7 @@ class LinearRecurrent(Module):
 
     in_dim: Dim
     out_dim: Dim
-    state_dims: tuple[Dim, ...]
+    state_dims: Dims
     key_dim: Dim | None = None
     conv: ShortConv | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.dim import Dim, Dims, single_step_dim
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.finite_padding import finite_with, padding_mask, whole_padding
 from rfnb.core.generations import aligned
@@ -180,9 +180,7 @@ class LSTM(Module):
         with stop_gradient_scope():
             offer_gates(self._gates(source, h))
 
-    def _show_sequence(
-        self, source: Tensor, state: LstmState, out: Tensor, out_dims: tuple[Dim, ...], spatial_dim: Dim
-    ) -> None:
+    def _show_sequence(self, source: Tensor, state: LstmState, out: Tensor, out_dims: Dims, spatial_dim: Dim) -> None:
         """Send h, c and the gates of all steps. The gates are computed from h for all steps at once; c is accumulated from them."""
         assert state.h is not None and state.c is not None
         with stop_gradient_scope():
@@ -212,7 +210,7 @@ class LSTM(Module):
             "cell_input": tanh(parts["g"]), "output_gate": sigmoid(parts["o"]),
         }  # fmt: skip
 
-    def _part(self, raw: Any, dims: tuple[Dim, ...]) -> Tensor:
+    def _part(self, raw: Any, dims: Dims) -> Tensor:
         out = new_tensor(raw, dims)
         out._feature_dim = self.out_dim
         return out

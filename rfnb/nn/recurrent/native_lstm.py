@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rfnb.core.dim import Dim, single_step_dim
+from rfnb.core.dim import Dim, Dims, single_step_dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import check_dim
@@ -133,7 +133,7 @@ class NativeLstm(NativeLstm2):
         return output, State(c=final.c)
 
 
-def _free_axes(what: str, dims: tuple[Dim, ...], shape: Sequence[int | None] | None) -> list[Dim]:
+def _free_axes(what: str, dims: Dims, shape: Sequence[int | None] | None) -> list[Dim]:
     """The dims of W_re along which entries are dropped independently."""
     if shape is None:
         return list(dims)

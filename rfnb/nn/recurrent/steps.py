@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.tensor import Tensor
 from rfnb.ops.const import zeros
 from rfnb.ops.expand import expand_dims
@@ -23,7 +23,7 @@ def run_steps(
     transformed: Tensor,
     state: State,
     *,
-    batch: tuple[Dim, ...],
+    batch: Dims,
     spatial_dim: Dim,
     direction: int,
     watched: bool,
@@ -73,7 +73,7 @@ def split_masks(state: State) -> tuple[State, State]:
     return State((part, value) for part, value in state.items() if part not in masks), masks
 
 
-def expanded(value: Tensor, dims: tuple[Dim, ...]) -> Tensor:
+def expanded(value: Tensor, dims: Dims) -> Tensor:
     """A part of the state broadcast to all these dims, in this order; the last one is the feature dim."""
     if value.dims == dims:
         return value
@@ -82,7 +82,7 @@ def expanded(value: Tensor, dims: tuple[Dim, ...]) -> Tensor:
     return out
 
 
-def _stacked(values: list[Tensor], dims: tuple[Dim, ...], spatial_dim: Dim) -> Tensor:
+def _stacked(values: list[Tensor], dims: Dims, spatial_dim: Dim) -> Tensor:
     """{spatial_dim, *dims}, 0 in the padding."""
     values = [value if set(value.dims) == set(dims) else expanded(value, dims) for value in values]
     out = from_frames(values, axis=spatial_dim, like=expanded(values[0], dims)).copy_masked(0, dims=[spatial_dim])

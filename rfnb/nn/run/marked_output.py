@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error
 from rfnb.core.fill_values import kind_of_dtype
 from rfnb.core.tensor import Tensor
@@ -125,7 +125,7 @@ def _batch_like(tensor: Tensor) -> list[Dim]:
     return [dim for dim in tensor.dims if dim.is_batch_dim() or (dim in over and not dim.length_dims)]
 
 
-def _batch_time_feature(tensor: Tensor) -> tuple[Dim, ...] | None:
+def _batch_time_feature(tensor: Tensor) -> Dims | None:
     if len(tensor.dims) <= 1:
         return tensor.dims
     batch = _batch_like(tensor)
@@ -139,7 +139,7 @@ def _batch_time_feature(tensor: Tensor) -> tuple[Dim, ...] | None:
     return (*batch, *spatial, *rest)
 
 
-def _pairs(tensor: Tensor, expected: Tensor) -> tuple[Dim, ...] | None:
+def _pairs(tensor: Tensor, expected: Tensor) -> Dims | None:
     """The dim of the tensor for each expected dim; None if that is ambiguous."""
     order: list[Dim] = []
     batch = _batch_like(tensor)

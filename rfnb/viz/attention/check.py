@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.visible_text import visible
 
 CLOSE = 0.01  # tolerance of a sum; bfloat16 is that far off
@@ -31,9 +32,9 @@ class MapFindings:
         self.sums, self.remark = False, ""
         self.notes: dict[int, str] = {}
 
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> JsonObject:
         """The problems and the note, for the entry of the map in the spec."""
-        out: dict[str, Any] = {"sums": True} if self.sums else {}
+        out: JsonObject = {"sums": True} if self.sums else {}
         if self.notes:
             out["notes"] = {str(index): note for index, note in self.notes.items()}
         return out | ({"remark": self.remark} if self.remark else {})

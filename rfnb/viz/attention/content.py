@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.attention.check import remarks, warnings
 from rfnb.viz.attention.long_maps import glance, is_long, note
 from rfnb.viz.attention.words import effect_labels
@@ -86,7 +87,7 @@ def loudness(spec: Any, seq: int) -> np.ndarray | None:
     return np.asarray(spec.blocks[rail["block"]][seq, :, : rail["cols"][seq]].mean(0) / 255)
 
 
-def heard(head: dict[str, Any], seq: int) -> list[str]:
+def heard(head: JsonObject, seq: int) -> list[str]:
     """The rail of a sequence as text: the form of the sound, and the words with their columns."""
     rail = head.get("rail")
     if not rail:
@@ -104,7 +105,7 @@ def top(values: np.ndarray) -> float:
     return 1.0 if 0.2 < most <= 1.001 else most or 1.0
 
 
-def real(spec: Any, entry: dict[str, Any], index: int) -> np.ndarray:
+def real(spec: Any, entry: JsonObject, index: int) -> np.ndarray:
     """The weights of one sequence of a map, without padding."""
     seq = spec.head["seqs"][entry["seqs"][index]]
     return spec.blocks[entry["block"]][index, : seq["row_len"], : seq["col_len"]]
@@ -136,17 +137,17 @@ def _maps(spec: Any) -> list[str]:
     return lines
 
 
-def _sizes(seq: dict[str, Any]) -> tuple[int, int]:
+def _sizes(seq: JsonObject) -> tuple[int, int]:
     """The width of the row labels, and that of a column of numbers."""
     wide = max([5, *(min(width_of(token), 9) for token in seq["cols"][:WIDTH])])
     return max((min(width_of(token), 16) for token in seq["rows"][:_HEIGHT]), default=0), wide
 
 
-def _numbers_fit(seq: dict[str, Any]) -> bool:
+def _numbers_fit(seq: JsonObject) -> bool:
     return 6 * len(seq["cols"]) < WIDTH and _sizes(seq)[0] + 6 * len(seq["cols"]) <= WIDTH
 
 
-def _numbers(values: np.ndarray, seq: dict[str, Any], said: list[list[str]] | None = None) -> list[str]:
+def _numbers(values: np.ndarray, seq: JsonObject, said: list[list[str]] | None = None) -> list[str]:
     rows, cols = seq["rows"], seq["cols"]
     left, wide = _sizes(seq)
     wide = min(wide, (WIDTH - left) // len(cols) - 1)
@@ -171,7 +172,7 @@ def _number(value: float, wide: int) -> str:
     return next((text for text in ways if len(text) <= wide), f"{value:.0e}")
 
 
-def _shades(values: np.ndarray, seq: dict[str, Any], sound: np.ndarray | None = None) -> list[str]:
+def _shades(values: np.ndarray, seq: JsonObject, sound: np.ndarray | None = None) -> list[str]:
     every = max(1, -(-len(seq["rows"]) // _HEIGHT))
     left = max(min(width_of(token), 16) for token in seq["rows"][::every])
     small, down, across = pooled(values, _HEIGHT, WIDTH - left - 3)

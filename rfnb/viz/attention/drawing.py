@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.attention.content import real
 from rfnb.viz.attention.long_maps import glance, is_long, note
 from rfnb.viz.attention.panels import (
@@ -207,7 +208,7 @@ def description(spec: Any, panels: list[MapPanel]) -> str:
 _SOUND, _WORDS, _APART, _SIZE = 40.0, 15.0, 3.0, 10.0
 
 
-def rail_height(head: dict[str, Any]) -> float:
+def rail_height(head: JsonObject) -> float:
     """The height of the rail of a spec above each map, including the gap below it; 0 without a rail."""
     rail = head.get("rail")
     if not rail:
@@ -237,7 +238,7 @@ def draw_rail(made: Drawing, spec: Any, panel: MapPanel, place: MatrixBox) -> No
             made.add(Text(x + width / 2, y + _WORDS / 2, fitted, _SIZE, "ink", "middle"))
 
 
-def rail_notes(head: dict[str, Any]) -> list[str]:
+def rail_notes(head: JsonObject) -> list[str]:
     """A note about the sound above the maps; empty without sound."""
     label = head.get("rail", {}).get("label")
     return [f"Above the columns: {label}"] if label else []

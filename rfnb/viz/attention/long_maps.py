@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import index_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.whole_number import is_place
 from rfnb.trace.long_attention import LongAttention
 from rfnb.viz.spec import Spec
@@ -87,7 +88,7 @@ def long_spec(
                 f"rf.viz.attention(long, {'heads' if what == 'head' else 'seqs'}=[{count - 1}])",
             )
     labels = [_labels(given if given is not None else tokens, chosen["sequence"]) for given in (target, source)]
-    head: dict[str, Any] = {
+    head: JsonObject = {
         "title": title, "live": live, "layers": [""], "heads": [f"head {index}" for index in chosen["head"]], "range": [0.0, 1.0],
         "seqs": [
             {"label": names[at] if names is not None and at < len(names) else f"sequence {at}",
@@ -107,7 +108,7 @@ def long_spec(
     for seq, (rows, cols) in enumerate(zip(*labels)):
         head["seqs"][seq]["rows"] = rows or list(map(str, range(long.targets)))
         head["seqs"][seq]["cols"] = cols or list(map(str, range(long.sources)))
-    blocks: dict[str, Any] = {
+    blocks: JsonObject = {
         f"map{n}": LongBlock(long, index, chosen["sequence"]) for n, index in enumerate(chosen["head"])
     }
     return Spec("attention", head, blocks)
@@ -120,7 +121,7 @@ def _labels(given: Any, seqs: Sequence[int]) -> list[list[str]]:
     return [[str(label) for label in (given[seq] if nested else given)] for seq in seqs]
 
 
-def _dim(name: str, size: int, number: int) -> dict[str, Any]:
+def _dim(name: str, size: int, number: int) -> JsonObject:
     return {"name": name, "size": size, "lengths": None, "kind": None, "id": number}
 
 

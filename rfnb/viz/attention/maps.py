@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.attention import badges
 from rfnb.viz.attention.check import judge
 from rfnb.viz.attention.masks import above, hidden_of, is_causal
@@ -74,11 +75,11 @@ class Maps:
 
     def __init__(self, *, live: bool, title: str):
         self.live, self.title = live, title
-        self.maps: list[dict[str, Any]] = []
-        self.seqs: list[dict[str, Any]] = []
+        self.maps: list[JsonObject] = []
+        self.seqs: list[JsonObject] = []
         self.layers: list[str] = []
         self.heads: list[str] = []
-        self.slider: dict[str, Any] | None = None
+        self.slider: JsonObject | None = None
         self.blocks: dict[str, np.ndarray] = {}
         self.badges: list[np.ndarray] = []
 
@@ -105,7 +106,7 @@ class Maps:
         for number, (layer, head) in enumerate(places):
             values, block = np.ascontiguousarray(part.array[:, number]), f"map{len(self.maps)}"
             self.blocks[block] = values
-            one: dict[str, Any] = {
+            one: JsonObject = {
                 "label": ", ".join(filter(None, [layer, head])) or "weights", **entry,
                 "at": [index_of(self.layers, layer), index_of(self.heads, head)], "step": step, "block": block, "seqs": where,
             }  # fmt: skip
@@ -121,7 +122,7 @@ class Maps:
 
     def spec(self) -> Spec:
         """The spec of all added maps."""
-        head: dict[str, Any] = {
+        head: JsonObject = {
             "title": self.title, "live": self.live, "layers": self.layers, "heads": self.heads, "maps": self.maps,
             "seqs": self.seqs,
         }  # fmt: skip
@@ -130,7 +131,7 @@ class Maps:
         return finished(head, self.blocks, self.badges)
 
     @property
-    def head(self) -> dict[str, Any]:
+    def head(self) -> JsonObject:
         """The head so far, for code that needs a spec."""
         return {"seqs": self.seqs}
 
@@ -168,7 +169,7 @@ class Maps:
         )
 
 
-def finished(head: dict[str, Any], blocks: dict[str, Any], found: list[np.ndarray], ends: Any = None) -> Spec:
+def finished(head: JsonObject, blocks: JsonObject, found: list[np.ndarray], ends: Any = None) -> Spec:
     """The spec with fields that depend on all of its maps: the colour range, and the badges including changes between layers.
 
     Args:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.attention.content import real
 from rfnb.viz.attention.masks import hidden_of
 from rfnb.viz.drawing import fonts, labels
@@ -31,9 +32,9 @@ HEAD = 24.0  # the line with the names of the dims and the scale
 class MapPanel:
     """One sequence of one map."""
 
-    entry: dict[str, Any]
+    entry: JsonObject
     index: int
-    seq: dict[str, Any]
+    seq: JsonObject
     values: np.ndarray  # without padding, unless the padding has a problem
 
     @property
@@ -69,7 +70,7 @@ def slider_note(spec: Any, panels: Sequence[MapPanel]) -> list[str]:
     return [f"{slider['name']} {slider['labels'][step]}, one of {len(slider['labels'])}"]
 
 
-def first_seq_note(head: dict[str, Any], panels: Sequence[MapPanel]) -> list[str]:
+def first_seq_note(head: JsonObject, panels: Sequence[MapPanel]) -> list[str]:
     """A note that only the first sequence of several maps is drawn, and their number; empty if there is one."""
     seqs = len(panels[0].entry["seqs"])
     shown = {id(panel.entry) for panel in panels}
@@ -78,7 +79,7 @@ def first_seq_note(head: dict[str, Any], panels: Sequence[MapPanel]) -> list[str
     return [f"The first of {seqs} sequences: {labels.short(panels[0].seq['label'], 60)}"]
 
 
-def _panel(spec: Any, entry: dict[str, Any], index: int) -> MapPanel:
+def _panel(spec: Any, entry: JsonObject, index: int) -> MapPanel:
     wrong = str(index) in (entry.get("notes") or {})
     seq = spec.head["seqs"][entry["seqs"][index]]
     values = spec.blocks[entry["block"]][index, : seq["row_len"]] if wrong else real(spec, entry, index)

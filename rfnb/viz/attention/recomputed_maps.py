@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.attention import badges
 from rfnb.viz.spec import Spec
 
@@ -86,7 +87,7 @@ def remade(spec: Spec, make: Callable[[], np.ndarray], runs: int, recent: Recent
     Args:
         make: Computes the weights of all maps of the spec, [sequence, map, target, source].
     """
-    blocks: dict[str, Any] = {entry["block"]: spec.blocks[entry["block"]] for entry in spec.head["maps"]}
+    blocks: JsonObject = {entry["block"]: spec.blocks[entry["block"]] for entry in spec.head["maps"]}
     if not blocks or runs * sum(block.size for block in blocks.values()) <= MOST:
         return spec
     rows, cols = next(iter(blocks.values())).shape[1:]
@@ -95,7 +96,7 @@ def remade(spec: Spec, make: Callable[[], np.ndarray], runs: int, recent: Recent
         factor *= 2
     if factor == 1:
         return spec
-    made: dict[str, Any] = {
+    made: JsonObject = {
         name: RecomputedBlock(block, make, number, factor, recent, key)
         for number, (name, block) in enumerate(blocks.items())
     }

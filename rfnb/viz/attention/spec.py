@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import dim_error, value_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 from rfnb.trace.long_attention import LongAttention
 from rfnb.viz.attention.long_maps import long_spec
@@ -100,7 +101,7 @@ def spec(
     refuse_missing(weights)
     seen: Mapping[str, Any] = {}
     if isinstance(weights, LongAttention):
-        sides: dict[str, Any] = {"source": source, "target": target, "tokens": tokens, "names": names}
+        sides: JsonObject = {"source": source, "target": target, "tokens": tokens, "names": names}
         return long_spec(weights, heads=heads, seqs=seqs, title=title, live=live, **sides)
     if slider and isinstance(weights, (list, tuple)):
         weights = dict(enumerate(weights))
@@ -205,7 +206,7 @@ class _Weights:
         own, other = (axis.dim if axis is not None else None for axis in (self.source, self.target))
         return own is not None and other is not None and (own.twin_of or own) is (other.twin_of or other)
 
-    def entry(self, same: bool) -> dict[str, Any]:
+    def entry(self, same: bool) -> JsonObject:
         """The fields that the entries of the maps of these weights share."""
         one_row = {"name": "target", "size": 1, "lengths": None, "kind": None, "id": 0}
         row = one_row if self.target is None else self.target.entry(0)

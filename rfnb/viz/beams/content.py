@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.beams.drawing import MOST_SEQS, description, of_tree
 from rfnb.viz.beams.parts import adds_up
 from rfnb.viz.beams.text import EMPTY, apart, prefix, remark, telling
@@ -36,7 +37,7 @@ def problem(spec: Any) -> str | None:
     return None
 
 
-def _arms_fault(arms: Any, step: dict[str, Any], steps: int) -> str | None:
+def _arms_fault(arms: Any, step: JsonObject, steps: int) -> str | None:
     """The problem of a sequence that claims to be two searches in one."""
     if arms is None:
         return None
@@ -79,7 +80,7 @@ def page(spec: Any) -> list[str]:
     return made + sentences([f"... and {len(seqs) - MOST_SEQS} more sequences"] if len(seqs) > MOST_SEQS else [])
 
 
-def _sequence(spec: Any, seq: dict[str, Any]) -> list[str]:
+def _sequence(spec: Any, seq: JsonObject) -> list[str]:
     head = spec.head
     tree = grown(head, seq)
     caption = f"{title_of(spec)}, {seq.get('label', 'sequence')}"
@@ -143,7 +144,7 @@ def thin(spec: Spec, room: Room) -> Spec:
     return finest(_RUNGS, lambda rung: _thinned(spec, placed, *rung), lambda _: room.most)
 
 
-def _thinned(spec: Spec, placed: list[list[dict[str, Any]]], best: int | None, cuts: int) -> Spec:
+def _thinned(spec: Spec, placed: list[list[JsonObject]], best: int | None, cuts: int) -> Spec:
     seqs = [
         {**seq, "steps": _fewer(seq, seq["steps"] if best is None else steps, best, cuts)}
         for seq, steps in zip(spec.head["seqs"], placed)
@@ -157,7 +158,7 @@ def _thinned(spec: Spec, placed: list[list[dict[str, Any]]], best: int | None, c
     return lessened(spec, {"seqs": seqs}, spec.blocks, {}, words)
 
 
-def _fewer(seq: dict[str, Any], steps: list[dict[str, Any]], best: int | None, cuts: int) -> list[dict[str, Any]]:
+def _fewer(seq: JsonObject, steps: list[JsonObject], best: int | None, cuts: int) -> list[JsonObject]:
     path = {(step, slot) for step, slot in seq.get("best") or []}
     keep = [
         _best(step["scores"], best) | {slot for at, slot in path if at == index} for index, step in enumerate(steps)
@@ -175,7 +176,7 @@ def _fewer(seq: dict[str, Any], steps: list[dict[str, Any]], best: int | None, c
     return out
 
 
-def _placed(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _placed(steps: list[JsonObject]) -> list[JsonObject]:
     """The steps with results that a page would compute from all hypotheses: their ranks (from 1, the number ranked, the
     best score), and the last step that a continuation of each reached.
     """
@@ -199,7 +200,7 @@ def _best(scores: list[float | None], best: int | None) -> set[int]:
     return set(sorted(there, key=lambda slot: -(scores[slot] or 0.0))[:best])
 
 
-def _without(step: dict[str, Any], keep: set[int]) -> dict[str, Any]:
+def _without(step: JsonObject, keep: set[int]) -> JsonObject:
     """A step in which the slots that are not kept are empty."""
     slots = range(len(step["scores"]))
     nothing = {

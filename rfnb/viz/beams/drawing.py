@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.beams.overlay_lines import BETWEEN, OverlayLines, draw_arms, joins
 from rfnb.viz.beams.text import EMPTY, apart, circles, of_smaller, prefix
 from rfnb.viz.beams.tree import BeamTree, Cut, TreeNode, grown
@@ -89,7 +90,7 @@ def _of_tree(tree: BeamTree, width: float, beside: OverlayLines) -> Drawing:
     return made
 
 
-def description(head: dict[str, Any], seq: dict[str, Any], tree: BeamTree) -> str:
+def description(head: JsonObject, seq: JsonObject, tree: BeamTree) -> str:
     """A description of the picture."""
     name = labels.short(seq.get("label", "sequence"), 60)
     words = f"Beam search over {len(tree.nodes)} steps with up to {tree.width} hypotheses, {name}."

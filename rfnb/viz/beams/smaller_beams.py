@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.trace.smaller_beam import kept_by
 from rfnb.viz.beams.text import EMPTY, prefix
 from rfnb.viz.beams.tree import BeamTree, TreeNode, nats, rating
@@ -23,7 +24,7 @@ def sizes_below(width: int) -> list[int]:
 
 def told(
     history: Any, seq: int, tree: BeamTree, *, length_exponent: float, join: str
-) -> tuple[list[dict[str, Any]], list[list[int]]]:
+) -> tuple[list[JsonObject], list[list[int]]]:
     """The entries of a spec for the smaller beams of one sequence, and for each step and slot which of them contain it.
 
     Returns:
@@ -41,7 +42,7 @@ def told(
     winner = [*tree.nbest[0].path(), *_places_kept(tree.nbest[0])]
     entries = []
     for index, size in enumerate(sizes):
-        entry: dict[str, Any] = {"size": size}
+        entry: JsonObject = {"size": size}
         lost = next((node.step for node in winner if not kept[node.step][index, node.slot]), None)
         best = _best(tree, [here[index] for here in kept], length_exponent)
         if lost is not None:
@@ -77,7 +78,7 @@ def _places_kept(node: TreeNode) -> list[TreeNode]:
     return after
 
 
-def _text(entry: dict[str, Any], tree: BeamTree, best: TreeNode | None, join: str) -> str:
+def _text(entry: JsonObject, tree: BeamTree, best: TreeNode | None, join: str) -> str:
     beam, until, lost = f"A beam of {entry['size']}", entry.get("until"), entry.get("lost")
     unknown = f"from step {until} on it may have kept what this search has cut."
     if lost is None:

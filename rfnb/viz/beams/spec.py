@@ -15,6 +15,7 @@ import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error, value_error
 from rfnb.core.foreign_arrays import is_array
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beam_fields import NEXT, CandidateFate
 from rfnb.trace.beams import BeamHistory
@@ -105,7 +106,7 @@ def spec(
         listed = [_listed(step, seq, name, cuts, parts, ids, blockers) for step, name in zip(steps, names_of)]
         listed = _trim([step if ranked else {**step, "by_rank": False} for step, ranked in zip(listed, by_rank)])
         name = names[seq] if names is not None and seq < len(names) else f"sequence {seq}"
-        one: dict[str, Any] = {"label": str(name), "steps": listed, "best": []}
+        one: JsonObject = {"label": str(name), "steps": listed, "best": []}
         if blank is not None:
             one["blank"] = _BLANK
             one["axis"] = getattr(history, "each_step", "step")
@@ -273,11 +274,11 @@ def _listed(
     parts: Parts,
     ids: bool,
     blockers: Sequence[str],
-) -> dict[str, Any]:
+) -> JsonObject:
     """One step of one sequence as plain lists."""
     ends = step["end_scores"][seq] if "end_scores" in step else None
     scores = _numbers(step["scores"][seq] if ends is None else step["scores"][seq] + ends)
-    kept: dict[str, Any] = {
+    kept: JsonObject = {
         "tokens": list(map(name, step["tokens"][seq].tolist())),
         "parents": [parent if score is not None else 0 for parent, score in zip(_whole(step["parents"][seq]), scores)],
         "scores": scores,
@@ -302,7 +303,7 @@ def _cut(
     parts: Parts,
     ids: bool,
     blockers: Sequence[str],
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """The best cut candidates."""
     if "cand_tokens" not in step:
         return []
@@ -338,7 +339,7 @@ def _numbers(scores: np.ndarray) -> list[float | None]:
     return rounded if finite.all() else [score if ok else None for score, ok in zip(rounded, finite.tolist())]
 
 
-def _trim(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _trim(steps: list[JsonObject]) -> list[JsonObject]:
     """The steps without trailing ones in which only other sequences of the batch continued."""
     while len(steps) > 1:
         before, last = steps[-2]["ended"], steps[-1]
@@ -348,7 +349,7 @@ def _trim(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return steps
 
 
-def _finish(seq: dict[str, Any], tree: BeamTree, join: str) -> dict[str, Any]:
+def _finish(seq: JsonObject, tree: BeamTree, join: str) -> JsonObject:
     """Add the winner's path, its text, and the notes on each hypothesis."""
     path = tree.nbest[0].path() if tree.nbest else []
     return {**tell(seq, tree), "best": [[node.step, node.slot] for node in path], "result": prefix(path, join)}

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.beams.parts import columns
 from rfnb.viz.visible_text import visible
 
@@ -114,7 +115,7 @@ class Arms:
     best: list[tuple[int, int]]  # the winner's path of B; that of A is in the tree
 
     @staticmethod
-    def of(seq: dict[str, Any]) -> Arms | None:
+    def of(seq: JsonObject) -> Arms | None:
         """The arms of a sequence, or None."""
         told = seq.get("arms")
         if not told:
@@ -137,7 +138,7 @@ class Arms:
         return node.step in self.last if arm is None else node.step == self.last[arm]
 
 
-def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float | None = None) -> BeamTree:
+def grow(seq: JsonObject, *, length_exponent: float = 0.0, threshold: float | None = None) -> BeamTree:
     """The tree of one sequence of a `beams` spec (checked by `problem` before)."""
     nodes, arms = _link(seq["steps"], seq.get("blank")), Arms.of(seq)
     if arms:
@@ -150,7 +151,7 @@ def grow(seq: dict[str, Any], *, length_exponent: float = 0.0, threshold: float 
     return BeamTree(nodes, cuts, best, _nbest(nodes, length_exponent, arms), columns(seq), width, arms)
 
 
-def tell(seq: dict[str, Any], tree: BeamTree) -> dict[str, Any]:
+def tell(seq: JsonObject, tree: BeamTree) -> JsonObject:
     """The sequence of a spec with the verdicts of its tree on each hypothesis and candidate."""
     steps = []
     for step, row, cuts in zip(seq["steps"], tree.nodes, tree.cuts, strict=True):
@@ -180,7 +181,7 @@ def parts_along(path: list[TreeNode]) -> list[float]:
     return [sum(column) for column in zip(*(node.parts for node in path))]
 
 
-def _link(steps: list[dict[str, Any]], blank: str | None) -> list[list[TreeNode | None]]:
+def _link(steps: list[JsonObject], blank: str | None) -> list[list[TreeNode | None]]:
     rows: list[list[TreeNode | None]] = []
     for index, step in enumerate(steps):
         row: list[TreeNode | None] = []
@@ -202,7 +203,7 @@ def _link(steps: list[dict[str, Any]], blank: str | None) -> list[list[TreeNode 
     return rows
 
 
-def _carries(steps: list[dict[str, Any]], nodes: list[list[TreeNode | None]]) -> bool:
+def _carries(steps: list[JsonObject], nodes: list[list[TreeNode | None]]) -> bool:
     """Whether complete hypotheses keep their slot in the beam (else they move to a pool)."""
     for index in range(1, len(steps)):
         ended = steps[index - 1]["ended"]
@@ -213,7 +214,7 @@ def _carries(steps: list[dict[str, Any]], nodes: list[list[TreeNode | None]]) ->
     return False
 
 
-def _states(nodes: list[list[TreeNode | None]], steps: list[dict[str, Any]], *, carries: bool) -> None:
+def _states(nodes: list[list[TreeNode | None]], steps: list[JsonObject], *, carries: bool) -> None:
     end = len(nodes) - 1
     for row in nodes:
         for node in row:
@@ -234,7 +235,7 @@ def _states(nodes: list[list[TreeNode | None]], steps: list[dict[str, Any]], *, 
                 node.state = "dead"
 
 
-def _told_states(nodes: list[list[TreeNode | None]], steps: list[dict[str, Any]]) -> None:
+def _told_states(nodes: list[list[TreeNode | None]], steps: list[JsonObject]) -> None:
     """The states stored in the spec, for two searches in one."""
     for row, step in zip(reversed(nodes), reversed(steps)):
         for node in row:
@@ -275,7 +276,7 @@ def verdict_of(tree: BeamTree, node: TreeNode) -> str:
 
 
 def _cuts(
-    steps: list[dict[str, Any]],
+    steps: list[JsonObject],
     nodes: list[list[TreeNode | None]],
     blank: str | None,
     threshold: float | None,

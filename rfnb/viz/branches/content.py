@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.branches.drawing import difference, rail
 from rfnb.viz.branches.text import WORDS, chosen, of_result, rest_of, views_of
 from rfnb.viz.drawing.img import img, smaller
@@ -80,7 +81,7 @@ def _view(views: Any) -> str:
     return "\n".join([title(line(views.title)), *picture(difference(views, WIDE))])
 
 
-def _list(branches: list[dict[str, Any]]) -> str:
+def _list(branches: list[JsonObject]) -> str:
     rows = [
         [
             "\u00a0" * 3 * min(branch["depth"], 12) + line(branch["name"]),
@@ -94,7 +95,7 @@ def _list(branches: list[dict[str, Any]]) -> str:
     return "\n".join([made, *sentences([f"and {more} more"] if more > 0 else [])])
 
 
-def _result(result: dict[str, Any]) -> list[str]:
+def _result(result: JsonObject) -> list[str]:
     said = sentences([f"{line(str(result['label']))}: {of_result(result)}"])
     rows: list[list[str]] = [[name] for name in ("A", "B", "edit")]
     for a, b, edit in result["columns"]:

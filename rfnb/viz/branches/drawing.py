@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.branches.sides import SAME
 from rfnb.viz.branches.text import WORDS, Views, chosen, of_result, rest_of, views_of
 from rfnb.viz.drawing import fonts, labels
@@ -72,7 +73,7 @@ def _wrapped(text: str, width: float) -> list[str]:
     return [labels.fitted(each, width) for each in [*lines, now]][:6]
 
 
-def rail(head: dict[str, Any], width: float) -> Drawing:
+def rail(head: JsonObject, width: float) -> Drawing:
     """Each run as a line over its steps, from the step in which it branches off; a ring is a change, and the mark at the
     end shows how it ended.
     """
@@ -120,7 +121,7 @@ def rail(head: dict[str, Any], width: float) -> Drawing:
     return made
 
 
-def _result(result: dict[str, Any], width: float) -> Drawing:
+def _result(result: JsonObject, width: float) -> Drawing:
     """The labels of both, one above the other; differences are framed, with their edit."""
     cells = result["columns"][:_MOST_CELLS]
     made = Drawing(width, 18, alt=f"{line(str(result['label']))}: {of_result(result)}.")

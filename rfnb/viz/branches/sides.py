@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.hypotheses import without_slots
 from rfnb.viz.pool import bounds, together
@@ -31,7 +32,7 @@ def sides_of(trace: Any) -> list[Spec]:
 def _best_alone(part: Spec) -> Spec:
     """The view without slots: in a picture of two searches they belong to neither."""
     entries = [(name, part.head[name]) for name in ("maps", "tracks") if name in part.head]
-    bare: dict[str, Any] = {
+    bare: JsonObject = {
         name: [{key: value for key, value in entry.items() if key not in ("slots", "before")} for entry in listed]
         for name, listed in entries
     }
@@ -77,8 +78,8 @@ def missing(a: Sequence[Spec], b: Sequence[Spec]) -> list[str]:
 
 def _attention(a: Spec, b: Spec) -> Spec | None:
     """A - B of each map, over the rows and columns that both have."""
-    seqs: list[dict[str, Any]] = []
-    maps: list[dict[str, Any]] = []
+    seqs: list[JsonObject] = []
+    maps: list[JsonObject] = []
     blocks: dict[str, np.ndarray] = {}
     count = min(len(a.head["seqs"]), len(b.head["seqs"]))
     for one, other in zip(a.head["seqs"], b.head["seqs"]):
@@ -101,7 +102,7 @@ def _attention(a: Spec, b: Spec) -> Spec | None:
         most = max(most, max(map(abs, bounds(values))))
         name = f"map{len(maps)}"
         blocks[name] = values
-        kept: dict[str, Any] = {field: value for field, value in entry.items() if field not in (*_OF_A_SLOT, "mask")}
+        kept: JsonObject = {field: value for field, value in entry.items() if field not in (*_OF_A_SLOT, "mask")}
         maps.append({**kept, "block": name, "seqs": numbers})
     if not maps:
         return None
@@ -122,7 +123,7 @@ def _states(a: Spec, b: Spec) -> Spec | None:
         for one, other in zip(a.head["seqs"], b.head["seqs"])
     ]
     known = {track["label"]: track for track in b.head["tracks"]}
-    tracks: list[dict[str, Any]] = []
+    tracks: list[JsonObject] = []
     blocks: dict[str, np.ndarray] = {}
     every = 0.0
     for track in a.head["tracks"]:
@@ -141,7 +142,7 @@ def _states(a: Spec, b: Spec) -> Spec | None:
         tracks.append({**entry, "range": [-(most or 1.0), most or 1.0]})
     if not tracks:
         return None
-    kept: dict[str, Any] = {
+    kept: JsonObject = {
         field: a.head[field] for field in ("live", "step_dim", "axis", "batch", "key", "link") if field in a.head
     }
     head = {**kept, "title": _title(a, every), "tracks": tracks, "seqs": seqs, "orders": [], **_said(every)}
@@ -176,7 +177,7 @@ def _scale(most: float) -> list[float]:
     return [-end, end]
 
 
-def _said(most: float) -> dict[str, Any]:
+def _said(most: float) -> JsonObject:
     return (
         {"remark": f"{_SIGNS} The largest difference is {significant(most, 3)}."}
         if most
@@ -194,13 +195,13 @@ def _place(entry: Mapping[str, Any]) -> Any:
 
 
 _SAME = ("tokens", "parents", "ended", "scores")  # as stored, with five digits
-_FILL: dict[str, Any] = {
+_FILL: JsonObject = {
     "tokens": "", "parents": 0, "scores": None, "ended": False, "states": None, "left": False, "ends": 0.0,
 }  # fmt: skip
 _STATES = ("dead", "dropped", "carried", "alive", "ended")  # a node in both arms gets the better of the two
 
 
-def merged(a: Mapping[str, Any], b: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def merged(a: Mapping[str, Any], b: Mapping[str, Any], names: Sequence[str]) -> JsonObject:
     """The head of a `beams` spec with two searches in one, sequence by sequence."""
     seqs = [_merged(one, other, names) for one, other in zip(a["seqs"], b["seqs"])]
     most = max(len(a["seqs"]), len(b["seqs"]))
@@ -219,7 +220,7 @@ def parting(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> i
     return min(len(a), len(b)) if len(a) != len(b) else None
 
 
-def _merged(a: Mapping[str, Any], b: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def _merged(a: Mapping[str, Any], b: Mapping[str, Any], names: Sequence[str]) -> JsonObject:
     sides = [_plain(a), _plain(b)]
     steps = [side["steps"] for side in sides]
     at = parting(*steps)
@@ -241,13 +242,13 @@ def _merged(a: Mapping[str, Any], b: Mapping[str, Any], names: Sequence[str]) ->
     return {**made, "result": result, "arms": {**told, "best": best}} | ({"parts": parts} if parts else {})
 
 
-def _plain(seq: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(seq: Mapping[str, Any]) -> JsonObject:
     """A sequence without fields about one search: the reference, smaller beams."""
     steps = [{name: value for name, value in step.items() if name != "inside"} for step in seq["steps"]]
     return {**{name: value for name, value in seq.items() if name not in ("reference", "smaller")}, "steps": steps}
 
 
-def _trunk(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
+def _trunk(a: Mapping[str, Any], b: Mapping[str, Any]) -> JsonObject:
     """A step that both share: each hypothesis gets the better of its two states."""
     states = [
         max(filter(None, pair), key=_STATES.index, default=None)
@@ -256,7 +257,7 @@ def _trunk(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
     return {**a, **({"states": states} if states else {})}
 
 
-def _arms(sides: Sequence[Mapping[str, Any]], split: int, apart: bool, parts: bool) -> dict[str, Any]:
+def _arms(sides: Sequence[Mapping[str, Any]], split: int, apart: bool, parts: bool) -> JsonObject:
     """A step of two arms: the slots of A, padded to `split`, then those of B.
 
     Args:
@@ -265,7 +266,7 @@ def _arms(sides: Sequence[Mapping[str, Any]], split: int, apart: bool, parts: bo
     a, b = sides
     count = len(b.get("tokens", ()))
     before = split if apart else 0
-    step: dict[str, Any] = {}
+    step: JsonObject = {}
     for name, fill in _FILL.items():
         if any(name in side for side in sides) or name in ("tokens", "parents", "scores", "ended"):
             own, other = (list(side.get(name) or [fill] * len(side.get("tokens", ()))) for side in sides)
@@ -297,7 +298,7 @@ def _row(side: Mapping[str, Any], index: int, count: int) -> list[float]:
     return row + [0.0] * (count - len(row))
 
 
-def _moved_cuts(side: Mapping[str, Any], before: int, here: int, tag: str) -> list[dict[str, Any]]:
+def _moved_cuts(side: Mapping[str, Any], before: int, here: int, tag: str) -> list[JsonObject]:
     return [
         {
             **cut,
@@ -309,7 +310,7 @@ def _moved_cuts(side: Mapping[str, Any], before: int, here: int, tag: str) -> li
     ]
 
 
-def _next(side: Mapping[str, Any], before: int, slots: int | None) -> dict[str, Any]:
+def _next(side: Mapping[str, Any], before: int, slots: int | None) -> JsonObject:
     """The best labels by slot of the previous step; those of "all" are expanded to the slots of the arm."""
     found = side.get("next") or {}
     if "all" in found and slots is not None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from rfnb.control.run import Run
 from rfnb.core.errors import type_error, value_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.whole_number import whole
 from rfnb.trace.compare_runs import Comparison
 from rfnb.trace.compare_text import columns, folded, said
@@ -63,7 +64,7 @@ def spec(value: Any, *, title: str | None = None, pairs: int = MOST_PAIRS) -> Sp
     numbers = {branch.name: index for index, branch in enumerate(branches)}
     first = (numbers[chosen[0]], numbers[chosen[1]]) if chosen else None
     live = any(branch.state in ("running", "paused") for branch in branches)
-    head: dict[str, Any] = {
+    head: JsonObject = {
         "title": title or _title(branches),
         "live": False,
         "branches": [_entry(branch, depth, numbers) for depth, branch in rows],
@@ -90,7 +91,7 @@ def beside_each_other(a: Run, b: Run) -> Spec:
     """The views of two runs of one tree combined: a tree of both searches, maps and strips A - B."""
     tree = a.tree()
     one, other = (sides_of(tree[run.name].trace) for run in (a, b))
-    head: dict[str, Any] = {"title": "", "live": False, "link": f"{a.name} | {b.name}", "batch": ""}
+    head: JsonObject = {"title": "", "live": False, "link": f"{a.name} | {b.name}", "batch": ""}
     return join(head, of_both(one, other, [a.name, b.name]))
 
 
@@ -119,7 +120,7 @@ def _title(branches: Sequence[Branch]) -> str:
     return f"Branches: {branches[0].name} and {more} branch{'es' * (more > 1)}"
 
 
-def _entry(branch: Branch, depth: int, numbers: dict[str, int]) -> dict[str, Any]:
+def _entry(branch: Branch, depth: int, numbers: dict[str, int]) -> JsonObject:
     left = branch.left
     return {
         "name": branch.name,
@@ -156,12 +157,10 @@ def _pairs(
     yield from done.values()
 
 
-def _pair(
-    comparison: Comparison, i: int, j: int, sides: Callable[[int], list[Spec]], *, values: bool
-) -> dict[str, Any]:
+def _pair(comparison: Comparison, i: int, j: int, sides: Callable[[int], list[Spec]], *, values: bool) -> JsonObject:
     results = []
     for result in comparison.results[:_MOST_SEQS]:
-        entry: dict[str, Any] = {"label": f"sequence {result.seq}", "same": result.same, "scores": list(result.scores)}
+        entry: JsonObject = {"label": f"sequence {result.seq}", "same": result.same, "scores": list(result.scores)}
         if result.a is not None and result.b is not None and result.edits is not None:
             cells = folded(columns(result.a, result.b, result.edits))
             entry["counts"] = {letter: result.edits.count(letter) for letter in "sid" if letter in result.edits}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.trace.compare_text import blocks
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.kinds import text_of, title_of
@@ -53,7 +54,7 @@ def rest_of(pair: Any) -> list[str]:
 WORDS = {"s": "substituted", "i": "inserted", "d": "deleted"}
 
 
-def _tree(branches: list[dict[str, Any]]) -> list[str]:
+def _tree(branches: list[JsonObject]) -> list[str]:
     lines = []
     for branch in branches:
         indent = "   " * min(branch["depth"], 12)
@@ -95,7 +96,7 @@ def views_of(spec: Any, pair: Any) -> list[Views]:
     ]
 
 
-def chosen(head: Any) -> dict[str, Any] | None:
+def chosen(head: Any) -> JsonObject | None:
     """The pair that is shown first, or None."""
     found = [pair for pair in head["pairs"] if pair["of"] == head.get("pair")]
     return found[0] if found else None

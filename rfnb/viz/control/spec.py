@@ -16,6 +16,7 @@ from rfnb.control.branch_tree import runs_of
 from rfnb.control.ghosts import forced_in, history_at, lane_of, last_place, once_only, plain_end, result_of, verdict
 from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.control.words import counter, state_of, words_of
 from rfnb.viz.spec import Spec
 
@@ -69,10 +70,10 @@ def spec(run: Run, *, beside: Run | None = None, note: str = "", changed: Callab
 _MOST_SEQS = 16
 _MOST_RUNS = 200
 _MOST_ABOVE = 50  # ancestors of a shown run
-_kept: weakref.WeakKeyDictionary[Run, tuple[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
+_kept: weakref.WeakKeyDictionary[Run, tuple[Any, JsonObject]] = weakref.WeakKeyDictionary()
 
 
-def entries(root: Run, shown: Iterable[Run], changed: Callable[[], None]) -> tuple[list[dict[str, Any]], str]:
+def entries(root: Run, shown: Iterable[Run], changed: Callable[[], None]) -> tuple[list[JsonObject], str]:
     """Describe each run of a tree for a page; in a very large tree the newest, with a note on where the others are.
 
     Args:
@@ -93,7 +94,7 @@ def entries(root: Run, shown: Iterable[Run], changed: Callable[[], None]) -> tup
     return [_entry(run, changed) for run in runs], note
 
 
-def _entry(run: Run, changed: Callable[[], None]) -> dict[str, Any]:
+def _entry(run: Run, changed: Callable[[], None]) -> JsonObject:
     parent, at = run.parent, run.left
     state = state_of(run)
     entry = {"number": run.number, "name": run.name, "from": "", "state": state, "steps": len(run.steps)}
@@ -108,7 +109,7 @@ def _entry(run: Run, changed: Callable[[], None]) -> dict[str, Any]:
     return entry | _results(run, state, changed)
 
 
-def _results(run: Run, state: str, changed: Callable[[], None]) -> dict[str, Any]:
+def _results(run: Run, state: str, changed: Callable[[], None]) -> JsonObject:
     """The results of a run, sequence by sequence, beside those of its parent; {} before there are any."""
     if state != "done":
         return {}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.kinds import WIDE, drawing_of, none_yet, title_of
 from rfnb.viz.markup import picture, title
 from rfnb.viz.page.budget import Room
@@ -208,7 +209,7 @@ def _values(curve: DrawnCurve, x_name: str) -> Iterator[str]:
         yield f"best {number(curve.y[curve.best])} at {x_name} {number(curve.x[curve.best])}"
 
 
-def _curve(entry: dict[str, Any], blocks: dict[str, np.ndarray], runs: list[str]) -> DrawnCurve:
+def _curve(entry: JsonObject, blocks: dict[str, np.ndarray], runs: list[str]) -> DrawnCurve:
     x, y = (blocks[entry[name]].astype(np.float64) for name in ("x", "y"))
     best = None
     finite = np.isfinite(y)
@@ -302,8 +303,8 @@ def points_between(spec: Spec, low: float, high: float) -> Spec:
 
 def _thinned(spec: Spec, stretches: int) -> Spec:
     blocks = dict(spec.blocks)
-    series: list[dict[str, Any]] = []
-    thinned: list[dict[str, Any]] = []
+    series: list[JsonObject] = []
+    thinned: list[JsonObject] = []
     for entry in spec.head["series"]:
         x, y = spec.blocks[entry["x"]], spec.blocks[entry["y"]]
         every = -(-len(y) // stretches)
@@ -319,7 +320,7 @@ def _thinned(spec: Spec, stretches: int) -> Spec:
     return lessened(spec, {"series": series}, blocks, {}, _words(thinned, len(series)))
 
 
-def _words(thinned: list[dict[str, Any]], count: int) -> str:
+def _words(thinned: list[JsonObject], count: int) -> str:
     """A sentence on how many of how many points the page has: "Of each 21 of 300 points ..."."""
     most = max(thinned, key=lambda entry: int(entry["every"]))
     which = "" if len(thinned) == count else f" in {len(thinned)} of {count} series"

@@ -21,6 +21,7 @@ import numpy as np
 
 from rfnb.core.errors import shape_error, type_error, value_error
 from rfnb.core.foreign_arrays import is_array, together
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.spec import Spec, host
 
 _EXAMPLE = 'rf.viz.curves({"loss": [(10, 4.6), (20, 3.1)]})'
@@ -93,7 +94,7 @@ def spec(
         _check_labels(option, list(names), labels)
     for label, choice in best.items():
         _check_best(label, choice)
-    entries: list[dict[str, Any]] = []
+    entries: list[JsonObject] = []
     blocks: dict[str, np.ndarray] = {}
     named = {(run, str(label)): points for run, of in runs.items() for label, points in of.items()}
     points = {
@@ -109,7 +110,7 @@ def spec(
     panels = {} if None not in runs else _panels(labels, units)
     for number, ((run, label), (xs, ys)) in enumerate(points.items()):
         blocks[f"x{number}"], blocks[f"y{number}"] = _as_block(xs), _narrow(ys)
-        entry: dict[str, Any] = {
+        entry: JsonObject = {
             "label": label,
             "unit": str(units.get(label, "")),
             "x": f"x{number}",
@@ -118,7 +119,7 @@ def spec(
         entry |= {"best": best[label] if label in best else _best_of(label), "log": label in chosen}
         entry |= {} if run is None else {"run": run}
         entries.append(entry | ({"panel": panels[label]} if label in panels else {}))
-    head: dict[str, Any] = {"title": title, "live": live, "x": str(x), "series": entries}
+    head: JsonObject = {"title": title, "live": live, "x": str(x), "series": entries}
     if log is not None and (said := _not_logarithmic(entries, blocks)):
         head["remark"] = said
     return Spec("curves", head if None in runs else {**head, "runs": list(runs)}, blocks)
@@ -158,7 +159,7 @@ def _alike(label: str) -> str:
     return re.sub(r"\d+", "#", _PART.sub("", label[:200])).strip(" _/.:-") or label
 
 
-def _not_logarithmic(entries: list[dict[str, Any]], blocks: dict[str, np.ndarray]) -> str:
+def _not_logarithmic(entries: list[JsonObject], blocks: dict[str, np.ndarray]) -> str:
     """A sentence on the series for which a logarithmic axis was requested but is impossible."""
     low = {entry["label"]: int((blocks[entry["y"]] <= 0).sum()) for entry in entries if entry["log"]}
     said = [f"{label} ({count} value{'s' * (count != 1)} of 0 or less)" for label, count in low.items() if count]

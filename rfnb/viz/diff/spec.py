@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import type_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.trace import diff_text
 from rfnb.trace.diff import Diff, PathDiff, diff
 from rfnb.trace.diff_numbers import to_order
@@ -109,7 +110,7 @@ def _maps(places: list[PathStep], rows: int, cols: int) -> tuple[np.ndarray, np.
     return log, most
 
 
-def _entry(path: str, own: list[PathStep]) -> dict[str, Any]:
+def _entry(path: str, own: list[PathStep]) -> JsonObject:
     """One path: its label, its first and its largest difference."""
     differ = [place for place in own if place.differs]
     in_numbers = [place for place in differ if place.max_abs or place.log < np.inf]  # not a difference in text or dims
@@ -126,7 +127,7 @@ def _entry(path: str, own: list[PathStep]) -> dict[str, Any]:
 
 def _pairs(
     d: Diff, of_row: list[list[PathStep]], first: PathStep | None, blocks: dict[str, np.ndarray]
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """The values at the first difference, at the first and the largest of each path, then at others."""
     wanted: dict[tuple[int, int], PathStep] = {} if first is None else {(first.row, first.col): first}
     rows = [differ for own in of_row if (differ := [place for place in own if place.differs])]
@@ -135,10 +136,10 @@ def _pairs(
             wanted.setdefault((place.row, place.col), place)
     for place in (place for own in rows for place in own):
         wanted.setdefault((place.row, place.col), place)
-    entries: list[dict[str, Any]] = []
+    entries: list[JsonObject] = []
     for place in list(wanted.values())[:_MOST_PAIRS]:
         found = pair_of(d, place.value)
-        entry: dict[str, Any] = {"row": place.row, "col": place.col, "words": _cut(words_of(d, place.value))}
+        entry: JsonObject = {"row": place.row, "col": place.col, "words": _cut(words_of(d, place.value))}
         if found is not None:
             values, about = found
             entry |= {"block": f"pair{len(entries)}", **about}
@@ -154,7 +155,7 @@ def words_of(d: Diff, row: Row) -> str:
     )
 
 
-def _results(d: Diff) -> list[dict[str, Any]]:
+def _results(d: Diff) -> list[JsonObject]:
     """The results of searches that differ, with their edits."""
     found: list[dict[str, Any]] = []
     for search in d.searches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.dims import table, values
 from rfnb.viz.dims.table import folded
 from rfnb.viz.kinds import title_of
@@ -14,7 +15,7 @@ from rfnb.viz.terminal import WIDTH, aligned, width_of
 _DEEPEST = 40  # maximal indentation of rows
 
 
-def _indent(row: dict[str, Any]) -> int:
+def _indent(row: JsonObject) -> int:
     """The level of a row; a damaged spec may contain any value."""
     return min(row.get("indent", 0), _DEEPEST)
 
@@ -51,7 +52,7 @@ def page(spec: Any) -> list[str]:
     return [*parts, *code(str(head.get("mend") or ""))]
 
 
-def _legend(entries: list[dict[str, Any]]) -> str:
+def _legend(entries: list[JsonObject]) -> str:
     sizes, rows = table.sizes_of(entries), []
     for entry in entries:
         lengths = entry.get("lengths") or []
@@ -65,7 +66,7 @@ def _legend(entries: list[dict[str, Any]]) -> str:
     return _table(["dim", "kind", "lengths", "padding"], rows)
 
 
-def _tensors(head: dict[str, Any]) -> str:
+def _tensors(head: JsonObject) -> str:
     plain, columns = table.sizes_of(head["dims"]), table.columns_of(head["rows"])
     short = {id: f"{table.GLYPHS[id % 8]}\u00a0{text}" for id, text in plain.items()}
     count = max(columns.values(), default=-1) + 1
@@ -103,7 +104,7 @@ def text(spec: Any) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _legend_lines(entries: list[dict[str, Any]]) -> list[str]:
+def _legend_lines(entries: list[JsonObject]) -> list[str]:
     sizes, rows = table.sizes_of(entries), []
     for entry in entries:
         lengths = entry.get("lengths") or []
@@ -124,7 +125,7 @@ def _legend_lines(entries: list[dict[str, Any]]) -> list[str]:
     return aligned(rows, _MOST_NAME)
 
 
-def _rows(head: dict[str, Any]) -> list[str]:
+def _rows(head: JsonObject) -> list[str]:
     short, columns = table.sizes_of(head["dims"]), table.columns_of(head["rows"])
     widths = [0] * (max(columns.values(), default=-1) + 1)
     for row in head["rows"]:
@@ -151,12 +152,12 @@ def _rows(head: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _kind(row: dict[str, Any], space: str) -> list[str]:
+def _kind(row: JsonObject, space: str) -> list[str]:
     """The dtype, the device and the bytes of a row."""
     return [row.get("dtype") or "", row.get("device") or "", table.bytes_text(row.get("bytes")).replace(" ", space)]
 
 
-def _spread(row: dict[str, Any], short: dict[int, str], columns: dict[int, int], widths: list[int]) -> str:
+def _spread(row: JsonObject, short: dict[int, str], columns: dict[int, int], widths: list[int]) -> str:
     """Like `table.compact`, with each dim in its column."""
     cells = ["" for _ in widths]
     for axis, dim in enumerate(row["dims"]):

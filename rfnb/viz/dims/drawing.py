@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.dims import table
 from rfnb.viz.dims.table import folded
 from rfnb.viz.drawing import fonts, labels
@@ -37,7 +38,7 @@ def drawing(spec: Any, width: float) -> Drawing:
     return made
 
 
-def description(head: dict[str, Any], chips: dict[int, str]) -> str:
+def description(head: JsonObject, chips: dict[int, str]) -> str:
     """A description of the picture: the dims, and those of each tensor."""
     words = ", ".join(chips[entry["id"]] for entry in head["dims"][:_MOST_DIMS])
     rows = [
@@ -48,7 +49,7 @@ def description(head: dict[str, Any], chips: dict[int, str]) -> str:
     return f"{labels.short(str(head.get('title', 'Dims')), 120)}: {words}. {'; '.join(rows)}".strip()
 
 
-def _chip_text(entry: dict[str, Any], name: str) -> str:
+def _chip_text(entry: JsonObject, name: str) -> str:
     size = table.size_text(entry, name)[len(name) :]
     return labels.short(name, _LONGEST) + size.replace("<=", "≤").replace("=", " ")
 
@@ -77,7 +78,7 @@ def _hue(id_: int) -> str:
     return f"hue{(id_ + 3 * (id_ // 8)) % 8}"
 
 
-def _legend(made: Drawing, entries: Sequence[dict[str, Any]], chips: dict[int, str]) -> None:
+def _legend(made: Drawing, entries: Sequence[JsonObject], chips: dict[int, str]) -> None:
     shown = entries[:_MOST_DIMS]
     second = max(fonts.width(chips[entry["id"]], 11) for entry in shown) + 28 + _GAP if shown else 0
     for entry in shown:
@@ -102,7 +103,7 @@ def _legend(made: Drawing, entries: Sequence[dict[str, Any]], chips: dict[int, s
     made.height += 8
 
 
-def _rows(made: Drawing, head: dict[str, Any], chips: dict[int, str], width: float) -> None:
+def _rows(made: Drawing, head: JsonObject, chips: dict[int, str], width: float) -> None:
     rows = head["rows"][:_MOST_ROWS]
     columns = table.columns_of(rows)
     ragged = {entry["id"] for entry in head["dims"] if entry.get("lengths")}
@@ -142,7 +143,7 @@ def _rows(made: Drawing, head: dict[str, Any], chips: dict[int, str], width: flo
     made.shows(len(rows), len(head["rows"]), "rows")
 
 
-def _texts(row: dict[str, Any]) -> list[str]:
+def _texts(row: JsonObject) -> list[str]:
     """The dtype, device, bytes and statistics of a row."""
     device = row.get("device") or ""
     return [

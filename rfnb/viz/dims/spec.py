@@ -22,6 +22,7 @@ from rfnb.core.axis_names import kind_of, simple_names
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
 from rfnb.core.named_arrays import named
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 from rfnb.viz.dims import torch_modules, transformers_rows
 from rfnb.viz.dims.entries import Entries
@@ -62,7 +63,7 @@ def spec(
         values = not is_torch_module(value) or values_looked_at(value)
     rows = _Rows(values, names)
     rows.add(None, value, 0)
-    head: dict[str, Any] = {
+    head: JsonObject = {
         "title": title or _title(value),
         "live": live,
         "dims": rows.entries,
@@ -74,7 +75,7 @@ def spec(
         head["folds"] = folds
     if rows.remarks:
         head["remark"] = " ".join(rows.remarks)
-    blocks: dict[str, Any] = {}
+    blocks: JsonObject = {}
     if values and len(rows.rows) == 1 and rows.rows[0]["stats"] and (one := _one_tensor(value, names)) is not None:
         table, blocks = values_table(one, rows.rows[0]["dims"])
         head |= {"table": table} if table else {}
@@ -104,7 +105,7 @@ class _Rows:
 
     def __init__(self, values: bool, names: Any = None):
         self.values, self.names = values, names
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[JsonObject] = []
         self.remarks: dict[str, None] = {}  # in order, without duplicates
         self.field: str | None = None  # of a model output, which determines the axes of arrays in it
         self._axes: dict[tuple[str, int, int], int] = {}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.rounding import percent, significant
 
 GLYPHS = "●■▲◆★✚▼⬟"  # the widget adds one of 8 hues each; the glyph alone is enough
@@ -13,7 +14,7 @@ _OWN_COLUMNS = 6  # up to this many dims, each has its own column
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-def names_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
+def names_of(entries: Sequence[JsonObject]) -> dict[int, str]:
     """The name of each dim by id; different dims of equal name become time#1, time#2."""
     names = [str(entry["name"]) for entry in entries]
     counts = Counter(names)
@@ -25,25 +26,25 @@ def names_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
     return out
 
 
-def size_text(entry: dict[str, Any], name: str) -> str:
+def size_text(entry: JsonObject, name: str) -> str:
     """`batch=3`, `time<=7`, `time=?`."""
     if entry.get("lengths"):
         return f"{name}<={max(entry['lengths'])}"
     return f"{name}={entry['size'] if entry.get('size') is not None else '?'}"
 
 
-def sizes_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
+def sizes_of(entries: Sequence[JsonObject]) -> dict[int, str]:
     """The text of each dim by id."""
     names = names_of(entries)
     return {entry["id"]: size_text(entry, names[entry["id"]]) for entry in entries}
 
 
-def about(entry: dict[str, Any]) -> str:
+def about(entry: JsonObject) -> str:
     """Facts about a dim apart from its size: whether it clashes, its kind, where it was made."""
     return ", ".join(filter(None, ["clashes" if entry.get("clash") else "", entry.get("kind"), entry.get("origin")]))
 
 
-def columns_of(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
+def columns_of(rows: Sequence[JsonObject]) -> dict[int, int]:
     """The column of each dim, such that rows of equal order align; with many dims, dims that never occur together share columns."""
     order = _order(rows)
     if len(order) <= _OWN_COLUMNS:
@@ -59,7 +60,7 @@ def columns_of(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
     return column
 
 
-def _order(rows: Sequence[dict[str, Any]]) -> list[int]:
+def _order(rows: Sequence[JsonObject]) -> list[int]:
     """An order of all dims that as many rows as possible agree with; earlier rows have priority."""
     follow: dict[int, set[int]] = {}
     for dims in dict.fromkeys(tuple(row["dims"]) for row in rows):
@@ -88,23 +89,23 @@ def _leads(follow: dict[int, set[int]], start: int, end: int) -> bool:
     return end in seen - {start}
 
 
-def is_permuted(row: dict[str, Any], columns: dict[int, int]) -> bool:
+def is_permuted(row: JsonObject, columns: dict[int, int]) -> bool:
     """Whether the axes of a row are not in the order of the columns."""
     places = [columns[dim] for dim in row["dims"]]
     return places != sorted(places)
 
 
-def stored(row: dict[str, Any], columns: dict[int, int], names: dict[int, str]) -> str:
+def stored(row: JsonObject, columns: dict[int, int], names: dict[int, str]) -> str:
     """`stored as [...]` if the axes are not in the order of the columns."""
     return f"stored as {compact(row, names)}" if is_permuted(row, columns) else ""
 
 
-def compact(row: dict[str, Any], names: dict[int, str]) -> str:
+def compact(row: JsonObject, names: dict[int, str]) -> str:
     """`[batch=3, time<=7]`."""
     return "[" + ", ".join(names[dim] for dim in row["dims"]) + "]"
 
 
-def remarks(row: dict[str, Any], names: dict[int, str], order: str) -> str:
+def remarks(row: JsonObject, names: dict[int, str], order: str) -> str:
     """Notes on a row, problems with its values first.
 
     Args:
@@ -185,7 +186,7 @@ def padding_text(stats: dict[str, Any] | None) -> str:
     return f"{percent(1 - stats['valid'] / stats['cells'])} padding{odd}"
 
 
-def has_legend(head: dict[str, Any]) -> bool:
+def has_legend(head: JsonObject) -> bool:
     """Whether the dims have facts beyond those in the rows."""
     return not head["rows"] or any(
         entry.get("lengths") or entry.get("kind") or entry.get("origin") for entry in head["dims"]
@@ -195,7 +196,7 @@ def has_legend(head: dict[str, Any]) -> bool:
 Fold = dict[str, int]  # first: the index of its heading; rows: in one repeat; count: of repeats
 
 
-def folds_of(rows: Sequence[dict[str, Any]], entries: Sequence[dict[str, Any]]) -> list[Fold]:
+def folds_of(rows: Sequence[JsonObject], entries: Sequence[JsonObject]) -> list[Fold]:
     """The repeats, including nested ones in the first of each. Repeats are adjacent and have numbers as labels."""
     dims = {entry["id"]: (entry["name"], entry["size"], str(entry["lengths"])) for entry in entries}
     keys = [_key(row, dims) for row in rows]
@@ -216,9 +217,9 @@ def folds_of(rows: Sequence[dict[str, Any]], entries: Sequence[dict[str, Any]]) 
     return found
 
 
-def folded(head: dict[str, Any]) -> list[dict[str, Any]]:
+def folded(head: JsonObject) -> list[JsonObject]:
     """The rows without repeats; a heading has their count."""
-    rows: list[dict[str, Any] | None] = list(head["rows"])
+    rows: list[JsonObject | None] = list(head["rows"])
     for fold in head.get("folds") or []:
         first, size, count = fold["first"], fold["rows"], fold["count"]
         top = rows[first]
@@ -237,11 +238,11 @@ def folded(head: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for row in rows if row is not None]
 
 
-def _joined(row: dict[str, Any], words: str) -> str:
+def _joined(row: JsonObject, words: str) -> str:
     return ", ".join(filter(None, [row.get("note"), words]))
 
 
-def _size(rows: Sequence[dict[str, Any]], at: int) -> int:
+def _size(rows: Sequence[JsonObject], at: int) -> int:
     """The number of rows of a heading and what is below it."""
     end = at + 1
     while end < len(rows) and rows[end]["indent"] > rows[at]["indent"]:
@@ -249,7 +250,7 @@ def _size(rows: Sequence[dict[str, Any]], at: int) -> int:
     return end - at
 
 
-def _alike(rows: Sequence[dict[str, Any]], keys: list[Any], first: int, other: int, size: int) -> bool:
+def _alike(rows: Sequence[JsonObject], keys: list[Any], first: int, other: int, size: int) -> bool:
     return (
         other < len(rows)
         and rows[other]["indent"] == rows[first]["indent"]
@@ -260,7 +261,7 @@ def _alike(rows: Sequence[dict[str, Any]], keys: list[Any], first: int, other: i
     )
 
 
-def _key(row: dict[str, Any], dims: dict[int, Any]) -> Any:
+def _key(row: JsonObject, dims: dict[int, Any]) -> Any:
     sparse = None if row["sparse"] is None else dims[row["sparse"]]
     odd = [(row["stats"] or {}).get(name) for name in ("nan", "inf", "padding_odd")]  # never hide these in a fold
     about = row["dtype"], row["device"], row["note"], sparse, odd

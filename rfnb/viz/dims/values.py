@@ -10,6 +10,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.dim_mask import real_entries
 from rfnb.core.foreign_arrays import refusal
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.dims import table as words
 from rfnb.viz.rounding import significant
 from rfnb.viz.spec import single
@@ -27,7 +28,7 @@ def bytes_of(tensor: Any) -> int | None:
     return int(np.prod([dim.extent for dim in tensor.dims], dtype=np.int64)) * width
 
 
-def stats_of(tensor: Any) -> dict[str, Any] | None:
+def stats_of(tensor: Any) -> JsonObject | None:
     """Statistics for the spec; None for a template, an empty, very large or non-numeric tensor.
 
     `min`, `max`, `mean` are over the finite real values (None if there are none); `nan` and `inf` are counts; `cells`
@@ -43,7 +44,7 @@ def stats_of(tensor: Any) -> dict[str, Any] | None:
     return array_stats(values, real_entries(tensor.dims))
 
 
-def array_stats(values: np.ndarray, mask: np.ndarray | None = None) -> dict[str, Any]:
+def array_stats(values: np.ndarray, mask: np.ndarray | None = None) -> JsonObject:
     """The same for an array; `mask` is True where a value is real."""
     real = values if mask is None else values[np.broadcast_to(mask, values.shape)]
     real = real.astype(np.float64).ravel()
@@ -82,7 +83,7 @@ def _width(dtype: str | None) -> int | None:
 MOST, MOST_COLUMNS, MOST_DIMS = 400, 24, 3  # cells, cells per row, dims
 
 
-def values_table(tensor: Any, ids: list[int]) -> tuple[dict[str, Any] | None, dict[str, np.ndarray]]:
+def values_table(tensor: Any, ids: list[int]) -> tuple[JsonObject | None, dict[str, np.ndarray]]:
     """The head of the table and its blocks; None for a scalar, whose value is in the row, and for a large tensor."""
     sizes = [dim.extent for dim in tensor.dims]
     if not 1 <= len(sizes) <= MOST_DIMS or not 0 < np.prod(sizes) <= MOST or sizes[-1] > MOST_COLUMNS:
@@ -93,7 +94,7 @@ def values_table(tensor: Any, ids: list[int]) -> tuple[dict[str, Any] | None, di
         return None, {}
     mask = real_entries(tensor.dims)
     real = np.ones(sizes, np.uint8) if mask is None else mask.astype(np.uint8)
-    head: dict[str, Any] = {"dims": list(ids), "block": "values", "real": "real"}
+    head: JsonObject = {"dims": list(ids), "block": "values", "real": "real"}
     vocabs = [getattr(dim, "vocab", None) for dim in tensor.dims]
     if labels := {
         str(i): [str(vocab[at]) for at in range(size)]

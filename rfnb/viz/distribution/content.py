@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.distribution.scores import KINDS
 from rfnb.viz.kinds import none_yet, title_of
 from rfnb.viz.page.budget import Room
@@ -130,7 +131,7 @@ class StepWords(NamedTuple):
         return "" if not self.rank else RIGHT if self.rank == 1 else WRONG
 
 
-def label_of(head: dict[str, Any], index: int) -> str | None:
+def label_of(head: JsonObject, index: int) -> str | None:
     """The label of an index; None for no index."""
     return None if index < 0 else str(head["tokens"].get(str(index), index))
 
@@ -153,7 +154,7 @@ def step_of(spec: Any, seq: int, step: int, most: int) -> StepWords:
     return StepWords(str(name), best, rest, entropy, reference, float(np.exp(log_prob)), 0.0 - log_prob, rank)
 
 
-def of_seq(head: dict[str, Any], seq: int) -> str:
+def of_seq(head: JsonObject, seq: int) -> str:
     """The summary of a sequence: "4 of 5 right, 0.31 nats per label, perplexity 1.36"."""
     entry = head["seqs"][seq]
     if not head.get("reference"):
@@ -165,7 +166,7 @@ def of_seq(head: dict[str, Any], seq: int) -> str:
     return f"{entry['right']} of {entry['known']} right, {mean}"
 
 
-def of_scores(head: dict[str, Any]) -> str:
+def of_scores(head: JsonObject) -> str:
     """The kind of scores, and whether it was given or detected: "made of logits (as found)"."""
     kind = KINDS.get(str(head.get("estimated_type")), "scores")
     return f"made of {kind}{' (as their sums tell)' if head.get('found') else ''}"
@@ -236,7 +237,7 @@ def _first(spec: Spec, steps: int) -> Spec:
     return _with(spec, blocks, {"seqs": seqs}, f"The page has the first {steps} of {total} steps.")
 
 
-def _with(spec: Spec, blocks: dict[str, np.ndarray], head: dict[str, Any], words: str) -> Spec:
+def _with(spec: Spec, blocks: dict[str, np.ndarray], head: JsonObject, words: str) -> Spec:
     """The spec with these blocks, and only the labels that are still used."""
     there = [blocks["top"].ravel(), *([blocks["reference"].ravel()] if "reference" in blocks else [])]
     kept = {str(index) for index in np.unique(np.concatenate(there)).tolist()}

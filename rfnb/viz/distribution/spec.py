@@ -17,6 +17,7 @@ import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error, value_error
 from rfnb.core.foreign_arrays import is_array
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, NamedArray, given_lengths, seq_labels, tokens_of
 from rfnb.viz.distribution.scores import ScoreRows, kind_of, rows_of
@@ -107,7 +108,7 @@ def spec(
     blocks = _blocks(rows, real, wanted if right is not None else None)
     seen = np.unique(np.concatenate([blocks["top"].ravel(), wanted[real].ravel()]))
     entry = step.entry(0) if step is not None else None
-    head: dict[str, Any] = {
+    head: JsonObject = {
         "title": title, "live": live, "step_dim": entry, "vocab_dim": {**vocab.entry(1), "size": vocab.size}, "estimated_type": kind,
         "found": estimated_type is None, "reference": right is not None,
         "tokens": {
@@ -185,9 +186,9 @@ def _blocks(rows: ScoreRows, real: np.ndarray, reference: np.ndarray | None) -> 
     return out
 
 
-def _summary(blocks: dict[str, np.ndarray], seq: int, length: int, size: int) -> dict[str, Any]:
+def _summary(blocks: dict[str, np.ndarray], seq: int, length: int, size: int) -> JsonObject:
     """A summary of one sequence as text: the number of right and of known labels, their mean loss in nats, and anomalies."""
-    out: dict[str, Any] = {}
+    out: JsonObject = {}
     said = []
     broken = np.flatnonzero(blocks["top"][seq, :length, :1].min(-1, initial=0) < 0)
     if len(broken):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.drawing.png import dashes, missing_dots
 from rfnb.viz.drawing.shapes import Area, Cells, Drawing, Hatch, Lines, Marks, Rect, Shape, Text
 from rfnb.viz.drawing.theme import Theme
@@ -84,7 +85,7 @@ class _Artist:
         box = (shape.x + inset, shape.y + inset), shape.width - 2 * inset, shape.height - 2 * inset
         if box[1] <= 0 or box[2] <= 0:
             return
-        style: dict[str, Any] = {
+        style: JsonObject = {
             "facecolor": self.theme.hex(shape.fill) if shape.fill else "none",
             "edgecolor": self.theme.hex(shape.stroke) if shape.stroke else "none",
             "linewidth": shape.line * self.scale if shape.stroke else 0,
@@ -122,7 +123,7 @@ class _Artist:
         from matplotlib.collections import PolyCollection
 
         paths = [np.array(path) for path in shape.paths]
-        style: dict[str, Any] = {"facecolors": self.theme.hex(shape.color), "edgecolors": "none", "alpha": shape.alpha}
+        style: JsonObject = {"facecolors": self.theme.hex(shape.color), "edgecolors": "none", "alpha": shape.alpha}
         self.axes.add_collection(PolyCollection(paths, zorder=self.zorder, **style), autolim=False)
 
     def _marks(self, shape: Marks) -> None:
@@ -160,5 +161,5 @@ def hatch(axes: Any, box: tuple[float, float, float, float], theme: Theme, patte
     from matplotlib.patches import Rectangle
 
     x, y, width, height = box
-    style: dict[str, Any] = {"facecolor": "none", "edgecolor": theme.hex("hatch"), "linewidth": 0, "zorder": zorder}
+    style: JsonObject = {"facecolor": "none", "edgecolor": theme.hex("hatch"), "linewidth": 0, "zorder": zorder}
     axes.add_patch(Rectangle((x, y), width, height, hatch=HATCHES[pattern], **style))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.dims.table import lengths_text, sizes_of
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.img import img
@@ -90,7 +91,7 @@ def text(spec: Any) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def legend(head: dict[str, Any]) -> list[str]:
+def legend(head: JsonObject) -> list[str]:
     """A line for each dim: its mark, name, size and lengths."""
     sizes, rows = sizes_of(head["dims"]), []
     for entry in head["dims"]:
@@ -105,7 +106,7 @@ def legend(head: dict[str, Any]) -> list[str]:
     return aligned(rows[:MOST_DIMS] + more)
 
 
-def rows_of(head: dict[str, Any], level: int = 0, indent: int = 0) -> list[list[str]]:
+def rows_of(head: JsonObject, level: int = 0, indent: int = 0) -> list[list[str]]:
     """A row for each station: its label, the marks of its input and output dims, the change between them, and its sources."""
     marks = {entry["id"]: entry["mark"] for entry in head["dims"]}
     rows: list[list[str]] = []
@@ -179,7 +180,7 @@ def drawing(spec: Any, width: float) -> Drawing:
     return made
 
 
-def _legend(made: Drawing, legend: list[dict[str, Any]], room: float) -> tuple[float, float]:
+def _legend(made: Drawing, legend: list[JsonObject], room: float) -> tuple[float, float]:
     """Draw the dims with their marks, colours and lines, as many per row as fit; returns the width, and the top of the picture."""
     x, y, widest = 0.0, 8.0, 0.0
     for item in legend:

@@ -6,6 +6,7 @@ import shutil
 from typing import Any
 
 from rfnb.core.errors import file_not_found_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.drawing import fonts
 from rfnb.viz.drawing.labels import short
 from rfnb.viz.drawing.theme import HUES
@@ -18,8 +19,8 @@ _MOST_DIMS = 12  # lines side by side
 
 
 def layouts(
-    levels: list[dict[str, Any]], entries: list[dict[str, Any]], marks: dict[int, str], *, dot: bool | None = None
-) -> list[dict[str, Any]]:
+    levels: list[JsonObject], entries: list[JsonObject], marks: dict[int, str], *, dot: bool | None = None
+) -> list[JsonObject]:
     """The graph of each level, as `viz/parts/graph.py` draws it."""
     boxes = [[_box(station) for station in level["stations"]] for level in levels]
     _widen(levels, boxes)
@@ -48,7 +49,7 @@ def layouts(
     return graphs
 
 
-def _box(station: dict[str, Any]) -> Any:
+def _box(station: JsonObject) -> Any:
     label = short(station["label"], _MOST_LETTERS)
     label += f" × {station['count']}" if station["count"] > 1 else ""
     lines = [label]
@@ -62,7 +63,7 @@ def _box(station: dict[str, Any]) -> Any:
     return box
 
 
-def _widen(levels: list[dict[str, Any]], boxes: list[list[Box]]) -> None:
+def _widen(levels: list[JsonObject], boxes: list[list[Box]]) -> None:
     """Make each box wide enough for the parallel lines that enter and leave it."""
     for level, data in zip(boxes, levels):
         for box in level:
@@ -71,7 +72,7 @@ def _widen(levels: list[dict[str, Any]], boxes: list[list[Box]]) -> None:
                 box.width = max(box.width, sum(bundles) * STRAND + 12.0 * len(bundles))
 
 
-def _placed(boxes: list[Box], edges: list[dict[str, Any]]) -> dict[str, Any]:
+def _placed(boxes: list[Box], edges: list[JsonObject]) -> JsonObject:
     """Our own layered layout: each box is below all that it reads, with as many boxes per layer as fit."""
     by_id = {box.id: box for box in boxes}
     joins = [(by_id[edge["from"]], by_id[edge["to"]]) for edge in edges]
@@ -105,7 +106,7 @@ def _placed(boxes: list[Box], edges: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _spread_ends(paths: list[list[list[float]]], edges: list[dict[str, Any]], boxes: dict[str, Box]) -> None:
+def _spread_ends(paths: list[list[list[float]]], edges: list[JsonObject], boxes: dict[str, Box]) -> None:
     """Spread the ends of parallel lines at a box, in the order of their other ends."""
     for side, end, next_ in (("from", 0, 1), ("to", -1, -2)):
         for box in boxes.values():
@@ -120,12 +121,12 @@ def _spread_ends(paths: list[list[list[float]]], edges: list[dict[str, Any]], bo
 
 
 def _graph(
-    placed: dict[str, Any],
+    placed: JsonObject,
     boxes: list[Box],
-    level: dict[str, Any],
-    entries: list[dict[str, Any]],
+    level: JsonObject,
+    entries: list[JsonObject],
     marks: dict[int, str],
-) -> dict[str, Any]:
+) -> JsonObject:
     nodes = []
     for box, station in zip(boxes, level["stations"]):
         x, y = placed["places"][box.id]
@@ -153,7 +154,7 @@ def _graph(
     return {**size, "bands": [], "nodes": nodes, "edges": edges}
 
 
-def _right_of(edge: dict[str, Any]) -> float:
+def _right_of(edge: JsonObject) -> float:
     """The right end of a line, including its marks."""
     marks = sum(7.0 * len(mark) + 3 for mark in edge["glyphs"])
     return float(max(x for x, _ in edge["path"]) + len(edge["hues"]) / 2 * STRAND + 3 + marks)

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rfnb.core.errors import type_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.dims.entries import Entries
 from rfnb.viz.dims.table import names_of, sizes_of
 from rfnb.viz.drawing.labels import short
@@ -64,7 +65,7 @@ def spec(trace: Any, *, title: str | None = None, live: bool = False, dot: bool 
             station["words"] = words_of(station, text)
     graphs = layouts(levels, known.entries, marks, dot=dot)
     kept = ("label", "up", "stations")
-    head: dict[str, Any] = {
+    head: JsonObject = {
         "title": title or _title(flow),
         "live": live,
         "dims": [{**entry, "mark": marks[entry["id"]]} for entry in known.entries],
@@ -100,8 +101,8 @@ class _Levels:
     def __init__(self, flow: Flow, dims: Entries):
         self._flow, self._dims = flow, dims
         self._scenes: dict[FlowCall | None, Scene] = {}
-        self.levels: list[dict[str, Any]] = []
-        self._todo: list[tuple[FlowCall | None, str, int | None, dict[str, Any] | None]] = []
+        self.levels: list[JsonObject] = []
+        self._todo: list[tuple[FlowCall | None, str, int | None, JsonObject | None]] = []
         self._room = MOST_STATIONS
         self._todo.append((self._top(), "all", None, None))
         at = 0
@@ -131,7 +132,7 @@ class _Levels:
             call, count, chained = inner[0].shown, count * len(inner[0].calls), chained or inner[0].chained
         return call, count, chained
 
-    def _add(self, call: FlowCall | None, label: str, up: int | None, door: dict[str, Any] | None) -> None:
+    def _add(self, call: FlowCall | None, label: str, up: int | None, door: JsonObject | None) -> None:
         scene = self._scene(call)
         if door is not None and (len(self.levels) >= MOST_LEVELS or len(scene.stations) > self._room):
             return
@@ -147,8 +148,8 @@ class _Levels:
         ]
         self.levels.append({"label": label, "up": up, "stations": stations, "edges": edges})
 
-    def _station(self, station: Station, id_: str, level: int, scene: Scene) -> dict[str, Any]:
-        made: dict[str, Any] = {"id": id_, "shape": station.shape, "label": station.label, "module": "", "count": 1}
+    def _station(self, station: Station, id_: str, level: int, scene: Scene) -> JsonObject:
+        made: JsonObject = {"id": id_, "shape": station.shape, "label": station.label, "module": "", "count": 1}
         made |= {"opens": None, "raised": "", "chained": station.chained}
         if station.shape != "op":
             dims = [self._dims.id_of(dim) for dim in dims_of([("", tensor) for tensor in station.tensors])]
@@ -197,7 +198,7 @@ class _Levels:
 _MOST, _LETTERS = 12, 60  # dims in a sentence, characters of a name
 
 
-def marks_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
+def marks_of(entries: Sequence[JsonObject]) -> dict[int, str]:
     """A unique mark for each dim by id: its first letter, with a number if needed."""
     marks: dict[int, str] = {}
     count: dict[str, int] = {}
@@ -208,7 +209,7 @@ def marks_of(entries: Sequence[dict[str, Any]]) -> dict[int, str]:
     return marks
 
 
-def legend_of(entries: Sequence[dict[str, Any]], texts: dict[int, str], marks: dict[int, str]) -> list[dict[str, Any]]:
+def legend_of(entries: Sequence[JsonObject], texts: dict[int, str], marks: dict[int, str]) -> list[JsonObject]:
     """The entries of the legend: `text`, `glyph`, `hue`, `ragged`."""
     return [
         {"text": texts[dim], "glyph": marks[dim], "hue": dim % len(HUES), "ragged": bool(entry["lengths"])}
@@ -216,7 +217,7 @@ def legend_of(entries: Sequence[dict[str, Any]], texts: dict[int, str], marks: d
     ]
 
 
-def change_of(station: dict[str, Any], names: dict[int, str]) -> str:
+def change_of(station: JsonObject, names: dict[int, str]) -> str:
     """The change of the dims in a station, in short: "model → ff", "makes heads", "ends time"; "" without a change."""
     ends, makes = (_few([short(names[dim], 24) for dim in station[side]], 4) for side in ("ends", "makes"))
     if ends and makes:
@@ -224,7 +225,7 @@ def change_of(station: dict[str, Any], names: dict[int, str]) -> str:
     return f"makes {makes}" if makes else f"ends {ends}" if ends else ""
 
 
-def words_of(station: dict[str, Any], texts: dict[int, str]) -> str:
+def words_of(station: JsonObject, texts: dict[int, str]) -> str:
     """The description of a station as a sentence."""
     names = lambda ids: _few([short(texts[dim], _LETTERS) for dim in ids[:_MOST]], _MOST, len(ids))  # noqa: E731
     dims = lambda ids: f"[{names(ids)}]"  # noqa: E731

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.spec import Spec
 
 _TRACKS = 6
@@ -19,11 +20,11 @@ def spec(parts: Sequence[Spec], *, title: str = "", live: bool = False, link: st
         batch: The sequences to choose from: parts with this `head.batch` show the chosen one.
         live: Whether more data may arrive.
     """
-    head: dict[str, Any] = {"title": title, "live": live, "link": link, "batch": batch}
+    head: JsonObject = {"title": title, "live": live, "link": link, "batch": batch}
     return join(head, parts)
 
 
-def join(head: dict[str, Any], parts: Sequence[Spec], kind: str = "group") -> Spec:
+def join(head: JsonObject, parts: Sequence[Spec], kind: str = "group") -> Spec:
     """The spec of a group, or of another view with parts, with the rest of its head unchanged."""
     head = {**head, "parts": [{"kind": part.kind, "head": part.head} for part in parts]}
     blocks = {f"{index}/{name}": block for index, part in enumerate(parts) for name, block in part.blocks.items()}

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.shapes import Area, Drawing, Lines, Point, Rect, Text, bezier, curve
 
@@ -35,7 +36,7 @@ Boxes = Sequence[tuple[str, float, float]]  # id, width, height
 Joins = Sequence[tuple[str, str]]  # id of the upper, id of the lower box
 
 
-def of_graph(graph: dict[str, Any]) -> Drawing:
+def of_graph(graph: JsonObject) -> Drawing:
     """The graph as a drawing with the width that it needs."""
     made = Drawing(graph["width"], graph["height"])
     made.add(*(Rect(0, band["y"], graph["width"], band["height"], "band", None, 0, 6) for band in graph["bands"]))
@@ -49,7 +50,7 @@ def of_graph(graph: dict[str, Any]) -> Drawing:
     return made
 
 
-def _edge(made: Drawing, edge: dict[str, Any]) -> None:
+def _edge(made: Drawing, edge: JsonObject) -> None:
     path = _points(edge)
     back = edge["form"] == "lines"
     hues = edge.get("hues") or []
@@ -74,7 +75,7 @@ def _edge(made: Drawing, edge: dict[str, Any]) -> None:
         made.add(Text(lane, (top + bottom) / 2, text, 10.5, "accent", "middle", turn=90, halo=True))
 
 
-def _points(edge: dict[str, Any]) -> list[Point]:
+def _points(edge: JsonObject) -> list[Point]:
     knots = [(float(x), float(y)) for x, y in edge["path"]]
     if edge["form"] == "lines":
         return knots
@@ -90,7 +91,7 @@ def _points(edge: dict[str, Any]) -> list[Point]:
     return path
 
 
-def _node(made: Drawing, node: dict[str, Any]) -> None:
+def _node(made: Drawing, node: JsonObject) -> None:
     x, y, width, height, shape = (node[name] for name in ("x", "y", "width", "height", "shape"))
     radius = 4 if shape in ("op", "fold") else height / 2
     line = 2.0 if shape == "result" else 1.0
@@ -161,15 +162,13 @@ def path_of(line: list[Box], middles: list[float]) -> list[list[float]]:
     return [[box.x, y] for box, y in zip(line, ys)]
 
 
-def edge_of(
-    start: str, end: str, path: list[list[float]], form: str, *, label: str = "", **more: Any
-) -> dict[str, Any]:
+def edge_of(start: str, end: str, path: list[list[float]], form: str, *, label: str = "", **more: Any) -> JsonObject:
     """A line of a graph, between two nodes."""
     rounded = [[round(x, 1), round(y, 1)] for x, y in path]
     return {"from": start, "to": end, "path": rounded, "form": form, "label": label, **more}
 
 
-def node_of(box: Box, x: float, y: float, words: str) -> dict[str, Any]:
+def node_of(box: Box, x: float, y: float, words: str) -> JsonObject:
     """A box as a node of a graph, with its description."""
     place = {"x": round(x, 1), "y": round(y, 1), "width": round(box.width, 1), "height": box.height}
     return {"id": box.id, "shape": box.shape, "lines": box.lines, "words": words, **place}
@@ -251,7 +250,7 @@ def _apart(a: Box, b: Box) -> float:
     return (a.width + b.width) / 2 + GAP
 
 
-def placed_by_dot(graphs: Sequence[tuple[Boxes, Joins]]) -> list[dict[str, Any]] | None:
+def placed_by_dot(graphs: Sequence[tuple[Boxes, Joins]]) -> list[JsonObject] | None:
     """The layouts of several graphs: `width`, `height`, `places` (id to centre), `paths` (of each join, Bezier curves), `form`.
 
     None if dot is not installed, or fails; the caller then uses layers.
@@ -291,7 +290,7 @@ def _source(boxes: Boxes, joins: Joins) -> str:
     return "digraph {" + style + "\n".join(lines) + "}"
 
 
-def _places(plain: str, boxes: Boxes, joins: Joins) -> dict[str, Any]:
+def _places(plain: str, boxes: Boxes, joins: Joins) -> JsonObject:
     names = [id_ for id_, _, _ in boxes]
     places: dict[str, tuple[float, float]] = {}
     found: dict[tuple[str, str], list[list[float]]] = {}

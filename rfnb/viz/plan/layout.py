@@ -5,8 +5,7 @@ Within a place of the loop, an op is one layer below the lowest of its inputs.
 
 from __future__ import annotations
 
-from typing import Any
-
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.parts.graph import ARROW, PAD, Box, edge_of, in_layers, node_of, path_of
 
 LAYER, HEAD = 62, 26  # between layers, above the first layer of a band (pixels)
@@ -15,11 +14,11 @@ BEFORE = "state of the step before"
 _HEIGHT = {"op": 40.0, "value": 28.0, "result": 28.0, "point": 0.0}
 
 
-def layout(head: dict[str, Any]) -> dict[str, Any]:
+def layout(head: JsonObject) -> JsonObject:
     """The graph of a plan (validated by `problem` before), as drawn by `viz/parts/graph.py`."""
     boxes: dict[str, Box] = {}
     edges: list[tuple[Box, Box]] = []
-    bands: list[dict[str, Any]] = []
+    bands: list[JsonObject] = []
     y: list[float] = []
     layer, top = 0, 0.0
     for place in head["places"]:
@@ -43,7 +42,7 @@ def layout(head: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _node(head: dict[str, Any], box: Box, y: float) -> dict[str, Any]:
+def _node(head: JsonObject, box: Box, y: float) -> JsonObject:
     """A box of the graph, with its description."""
     words = " ".join(line for line in box.lines if line)
     for op in (op for place in head["places"] for op in place["ops"] if op["id"] == box.id):
@@ -55,9 +54,7 @@ def _node(head: dict[str, Any], box: Box, y: float) -> dict[str, Any]:
     return node_of(box, box.x, y, words)
 
 
-def _back(
-    head: dict[str, Any], boxes: dict[str, Box], y: list[float], width: float
-) -> tuple[list[dict[str, Any]], float]:
+def _back(head: JsonObject, boxes: dict[str, Box], y: list[float], width: float) -> tuple[list[JsonObject], float]:
     """The lines from the next state up to the state, each in its own lane to the right; and the total width."""
     made = []
     for number, edge in enumerate(head.get("back") or []):
@@ -74,7 +71,7 @@ def _back(
 
 
 def _place(
-    head: dict[str, Any], place: dict[str, Any], boxes: dict[str, Box], edges: list[tuple[Box, Box]], layer: int
+    head: JsonObject, place: JsonObject, boxes: dict[str, Box], edges: list[tuple[Box, Box]], layer: int
 ) -> tuple[int, int]:
     """Add the boxes of one place from this layer on; returns its first layer and the one after its last."""
     own = {op["id"] for op in place["ops"]}
@@ -109,7 +106,7 @@ def _lower(boxes: dict[str, Box], edges: list[tuple[Box, Box]], layer: int) -> N
             box.layer = min(readers) - 1
 
 
-def _home(head: dict[str, Any], result: dict[str, Any]) -> str:
+def _home(head: JsonObject, result: JsonObject) -> str:
     """The last place that contributes to a result; a result that is read unchanged belongs inside the loop."""
     found = "inside"
     for place in head["places"]:
@@ -123,12 +120,12 @@ def _box(id_: str, shape: str, lines: list[str], layer: int) -> Box:
     return Box(id_, shape, lines, widest + 22, layer, _HEIGHT[shape])
 
 
-def names_of(head: dict[str, Any], ids: list[str]) -> list[str]:
+def names_of(head: JsonObject, ids: list[str]) -> list[str]:
     """The names of the inputs, as the body calls them, or the numbers of the ops that make them."""
     return [head["values"].get(id_) or number(id_) for id_ in ids]
 
 
-def before_of(head: dict[str, Any], edge: dict[str, str]) -> str:
+def before_of(head: JsonObject, edge: dict[str, str]) -> str:
     """The part of the previous step's result that a state is: "next cell.h of the step before" for "state.cell.h"."""
     part = str(head["values"][edge["value"]]).removeprefix(f"state.{edge['result'].removeprefix('next ')}")
     return f"{edge['result']}{part} of the step before"

@@ -15,6 +15,7 @@ from typing import Any
 
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.place import place_text
+from rfnb.core.strict_json import JsonObject
 from rfnb.rec.loop import Loop
 from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_plan_text import MEANING, dims_of, recurrence
@@ -51,7 +52,7 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
     def read(registers: Any) -> list[str]:
         return list(dict.fromkeys(made.get(register, f"value{register}") for register in registers))
 
-    places: dict[str, list[dict[str, Any]]] = {place: [] for place, _ in plan.places()}
+    places: dict[str, list[JsonObject]] = {place: [] for place, _ in plan.places()}
     for index, (place, node) in enumerate(nodes, 1):
         places[place].append(
             {
@@ -66,7 +67,7 @@ def spec(loop: Loop | LoopPlan, *, title: str | None = None) -> Spec:
     used = {id_ for ops in places.values() for op in ops for id_ in op["reads"]} | {
         id_ for result in results for id_ in result["reads"]
     }
-    head: dict[str, Any] = {
+    head: JsonObject = {
         "title": title or f'Loop "{plan.name}"',
         "live": False,
         "axis": plan.axis.short_repr(),

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import value_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.spec import Spec
 
 Board = list[list[int]]
@@ -42,9 +43,9 @@ class QuestionStep:
     says: Sequence[Sequence[str]]
     right: str = ""
     known: Sequence[tuple[Board, str]] = ()
-    more: dict[str, Any] = field(default_factory=dict)
+    more: JsonObject = field(default_factory=dict)
 
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> JsonObject:
         """The step as plain data."""
         return {
             "rows": list(self.rows), "names": list(self.names), "solution": self.solution, "says": [list(row) for row in self.says],
@@ -105,7 +106,7 @@ def answered(
     return Spec("question", {**spec.head, **given}, spec.blocks)
 
 
-def shown_boards(head: dict[str, Any]) -> list[Board]:
+def shown_boards(head: JsonObject) -> list[Board]:
     """The boards to draw: the answer, or the solution if it is revealed without an answer."""
     if head["revealed"] and not head["answer"]:
         return [step["solution"] for step in head["steps"]]

@@ -12,6 +12,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import type_error
 from rfnb.core.op import Op
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 from rfnb.nn.recurrent.lstm import LSTM
 from rfnb.ops.math import kind_of
@@ -126,7 +127,7 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _of_alignments(given: Mapping[str, Any]) -> dict[str, Any]:
+def _of_alignments(given: Mapping[str, Any]) -> JsonObject:
     """The arguments of a prefix search.
 
     Raises:
@@ -144,7 +145,7 @@ def _of_alignments(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: given[name] for name in names}, "classes": given["wb_target_dim"] or given["logits"].feature_dim}
 
 
-def lowered(op: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def lowered(op: str, given: Mapping[str, Any]) -> tuple[str, JsonObject]:
     """The name of an op in a page and its arguments: redundant ones are dropped, a module is replaced by its weights."""
     if op in ("concat_features", "concat"):
         pairs = [(each, each.feature_dim) if op == "concat_features" else each for each in given["sources"]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from rfnb.core.errors import value_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 
 _WORDS = {"float32": "32 bits", "float16": "16 bits", "int8": "8 bits"}
@@ -28,7 +28,7 @@ class CodedWeights:
     """
 
     blocks: dict[str, np.ndarray]
-    specs: list[dict[str, Any]]
+    specs: list[JsonObject]
     values: list[np.ndarray]
     words: str
 
@@ -93,7 +93,7 @@ class CodedWeights:
                 tensor.raw_tensor = raw
 
 
-def _coded(array: np.ndarray, coded: str) -> tuple[dict[str, np.ndarray], dict[str, Any], np.ndarray]:
+def _coded(array: np.ndarray, coded: str) -> tuple[dict[str, np.ndarray], JsonObject, np.ndarray]:
     """The blocks of an array, how to decode them, and the decoded values."""
     if array.dtype.kind != "f":
         whole = array.astype(np.int32)

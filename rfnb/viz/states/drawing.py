@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.viz.drawing import fonts, labels
 from rfnb.viz.drawing.shapes import Drawing, Lines, Marks, Text, paths_of
 from rfnb.viz.parts.matrix import (
@@ -55,7 +56,7 @@ def drawing(spec: Any, width: float) -> Drawing:
     return made
 
 
-def scale_of(spec: Any, track: dict[str, Any]) -> Scale:
+def scale_of(spec: Any, track: JsonObject) -> Scale:
     """The scale of a track over all sequences; values after their ends are excluded."""
     block = spec.blocks[track["block"]]
     if "range" in track:
@@ -69,7 +70,7 @@ def scale_of(spec: Any, track: dict[str, Any]) -> Scale:
 def _sequence(
     spec: Any,
     index: int,
-    tracks: list[dict[str, Any]],
+    tracks: list[JsonObject],
     names: list[str],
     scales: list[Scale],
     slim: list[bool],
@@ -112,10 +113,10 @@ def _sequence(
 
 def _track(
     made: Drawing,
-    track: dict[str, Any],
+    track: JsonObject,
     label: str,
     values: np.ndarray,
-    seq: dict[str, Any],
+    seq: JsonObject,
     scale: Scale,
     pitch: float,
     most: float,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.errors import dim_error, shape_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 from rfnb.viz.axes import Axis, NamedArray, given_lengths, seq_labels, tokens_of
 from rfnb.viz.pool import bounds
@@ -67,7 +68,7 @@ def spec(
     # A state that is None (a unit without memory) has nothing to show.
     made = [_Track.of(str(label), value, step_dim, dims) for label, value in given.items() if value is not None]
     made.sort(key=lambda track: rank_of(track.label))
-    head: dict[str, Any] = {"title": title, "live": live, "step_dim": None, "tracks": [], "seqs": []}
+    head: JsonObject = {"title": title, "live": live, "step_dim": None, "tracks": [], "seqs": []}
     if remark is not None:
         head["remark"] = remark
     if not made:
@@ -99,9 +100,7 @@ def axes_of(label: str, value: Tensor, step_dim: str) -> tuple[list[Axis], list[
     return track.seqs, track.units
 
 
-def _judged(
-    entry: dict[str, Any], array: np.ndarray, lengths: list[int], *, live: bool
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _judged(entry: JsonObject, array: np.ndarray, lengths: list[int], *, live: bool) -> tuple[JsonObject, JsonObject]:
     """The entry of a track with its range and problems, and its blocks."""
     block = entry["block"]
     low, high = bounds(*(array[seq, :length] for seq, length in enumerate(lengths)))
@@ -156,7 +155,7 @@ class _Track:
         """float32 [seq, step, unit]."""
         return single(self.named.arranged(self.seqs, [self.step], self.units))
 
-    def unit_entry(self, number: int) -> dict[str, Any]:
+    def unit_entry(self, number: int) -> JsonObject:
         if len(self.units) == 1:
             return self.units[0].entry(number)
         size = int(np.prod([axis.size for axis in self.units], dtype=np.int64))
