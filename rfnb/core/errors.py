@@ -42,7 +42,7 @@ class MissingKeyError(KeyError):
 
 @functools.singledispatch
 def operand_text(value: object) -> str:
-    """How a message shows an operand; where Dim and Tensor are defined, their text is registered."""
+    """The text of an operand in a message; where Dim and Tensor are defined, theirs is registered."""
     return str(value)
 
 
