@@ -245,7 +245,8 @@ def culprits(answer):
         wrong("Each of the three has a fault of its own.", [(name, value) for name, value in answer.items()])
     missed = [name for name in truth if answer[name] != truth[name]]
     if missed:
-        wrong(f"{' and '.join(missed)} are mixed up. Look at {missed[0]}: {_CLUES[missed[0]]}")
+        names = f"{', '.join(missed[:-1])} and {missed[-1]}"
+        wrong(f"{names} are mixed up. Look at {missed[0]}: {_CLUES[missed[0]]}")
 
 
 class _Spy:

@@ -14,7 +14,9 @@ def test_the_check_tells_right_from_wrong(exercise):
 from __future__ import annotations
 
 import ast
+import base64
 import functools
+import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,9 +24,11 @@ from typing import Any
 
 import nbformat
 from notebooks.runner import problems
+from PIL import Image
 from waiting import SLOWNESS
 
 import rfnb as rf
+from rfnb.site.board import picture_of
 from rfnb.site.notebook_runs import FOR_A_PAGE, executed
 from rfnb.teaching.card import MIME
 from rfnb.teaching.course import load
@@ -129,19 +133,26 @@ class Course:
 
 
 class Executed:
-    """An executed notebook."""
+    """An executed notebook.
 
-    def __init__(self, notebook: nbformat.NotebookNode):
-        self.notebook = notebook
+    Args:
+        theory: The page of theory whose slides have its pictures, "" for none.
+    """
+
+    def __init__(self, notebook: nbformat.NotebookNode, theory: str = ""):
+        self.notebook, self.theory = notebook, theory
 
     def problems(self) -> list[str]:
         """What is wrong with it, one line each."""
         truths = [
             data for data in self.records("reveal") if data.get("options") and data["truth"] not in data["options"]
         ]
-        return problems(self.notebook) + [
-            f"{data['exercise']}: its truth {data['truth']} is none of the options" for data in truths
-        ]
+        found = [f"{data['exercise']}: its truth {data['truth']} is none of the options" for data in truths]
+        for cell in re.findall(r'\.ipynb "([\w-]+)"\)', self.theory):
+            size = letters_on_a_slide(picture_of(self.notebook, cell))
+            if size < LEAST_LETTERS:
+                found.append(f"{cell}: letters of {size:.0f} pixels on a slide; draw fewer rows or columns")
+        return problems(self.notebook) + found
 
     def cell(self, text: str) -> nbformat.NotebookNode:
         """The cell of code with this text or id."""
@@ -189,6 +200,18 @@ class Executed:
         return "\n\n".join(cell.source for cell in self.notebook.cells if cell.cell_type == "markdown")
 
 
+LEAST_LETTERS = 13  # pixels, which the last row of a room can read
+
+
+def letters_on_a_slide(picture: str) -> float:
+    """The height in pixels of the letters of a picture, as HTML, on a slide of 1280 x 720: as `slides.css` fits it in."""
+    image = Image.open(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]+)", picture)[1])))
+    units = re.search(r' width="(\d+)"', picture)
+    drawn = 11 * image.width / int(units[1]) if units else 10 / 72 * image.info["dpi"][0]  # of views, and of matplotlib
+    room = min(0.7 * 720 / image.height, 0.92 * 1280 / image.width)
+    return float(drawn * min(room, max(1, 0.58 * 720 / image.height)))
+
+
 def weights_in(text: str) -> list[list[float]]:
     """The weights of a map in the text of a view; "<.01" is half of that, and ">.99" likewise."""
     rows = [re.findall(r"[·░▒▓█](\d\.\d\d|<\.01|>\.99)", line) for line in text.splitlines()]
@@ -209,4 +232,6 @@ def _checks(cell: nbformat.NotebookNode, exercise: str) -> bool:
 
 @functools.cache
 def _executed(path: Path, environment: tuple[tuple[str, str], ...]) -> Executed:
-    return Executed(executed(path, env={**FOR_A_PAGE, **dict(environment)}, seconds=300 * SLOWNESS))
+    page = NOTEBOOKS.parent / "docs/theory" / f"{path.stem}.md"
+    theory = page.read_text("utf-8") if page.is_file() else ""
+    return Executed(executed(path, env={**FOR_A_PAGE, **dict(environment)}, seconds=300 * SLOWNESS), theory)

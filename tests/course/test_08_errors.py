@@ -154,6 +154,7 @@ WRONG = {
     },
     "culprits": {
         "A and C are mixed up": {"A": FAULTS["STATES"], "B": FAULTS["LENGTH"], "C": FAULTS["END"]},
+        "A, B and C are mixed up. Look at A": {"A": FAULTS["STATES"], "B": FAULTS["END"], "C": FAULTS["LENGTH"]},
         "B and C are mixed up. Look at B": {"A": FAULTS["END"], "B": FAULTS["STATES"], "C": FAULTS["LENGTH"]},
         "Each of the three has a fault of its own": dict.fromkeys("ABC", FAULTS["END"]),
         "END, LENGTH and STATES": {"A": "end", "B": "length", "C": "states"},
