@@ -54,7 +54,7 @@ def source_of(answer: Any) -> str:
 def _outcome(exercise: Exercise, answer: Any) -> tuple[str, str]:
     push = f' A first push: lesson.hint("{exercise.name}")' if exercise.hints else ""
     if not is_answered(answer) or _is_empty(answer):
-        return "unsolved", "Write it, and run the cell again." + push
+        return "unsolved", "Solve it, and run the cell again." + push
     watched, last = _watched(answer)
     gap = _gap(answer)
     try:

@@ -137,6 +137,22 @@ def test_a_candidate_is_rested_on_and_a_weight_is_dragged_and_both_are_read(tour
     assert tour.lab.errors == []
 
 
+def test_the_check_passes_when_a_weight_is_dragged_that_drops_the_first_sound(tour):
+    weights = tour.scroll("hold").locator("[data-kind=attention]").first
+    at = press(weights, "0 1", "row", "col")  # of P, on the first a
+    tour.page.mouse.move(at[0], at[1] - 120, steps=6)
+    expect(weights).to_have_attribute("data-dragged", re.compile("With P: 1 on a: EH R AH CH UW T, .*"))
+    tour.page.mouse.up()
+    expect(tour.scroll("hold").locator(".rfnb-rail").first).to_contain_text("EH R AH CH UW T")
+    check = tour.scroll("without_p")
+    expect(check).to_contain_text("not solved yet")
+    check.locator(".cm-content").click()
+    tour.page.keyboard.press("ControlOrMeta+Enter")
+    expect(check).to_contain_text("✓ without_p: passed")
+    tour.lab.screenshot(SHOTS / "tour-question.png")
+    assert tour.lab.errors == []
+
+
 def share(pixels: int) -> str:
     """The weight that a drag by so many pixels comes to, from nothing."""
     part = min(1.0, pixels / 110)

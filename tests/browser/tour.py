@@ -126,8 +126,8 @@ class Tour:
         self.seen = self.page.evaluate("window.rfnbSeen")
 
     def scroll(self, mark: str) -> Locator:
-        """Brings a view's cell to the top of the window; gives the cell."""
-        self.page.evaluate(_SCROLL, [VIEWS[mark], mark])
+        """Brings a cell to the top of the window, by its mark, or by a text that it has; gives the cell."""
+        self.page.evaluate(_SCROLL, [VIEWS.get(mark, mark), mark])
         return self.page.locator(f"[data-tour={mark}]")
 
     def view(self, mark: str, kind: str) -> Locator:

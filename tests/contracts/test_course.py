@@ -124,7 +124,7 @@ def test_checks_do_not_need_the_solutions(path):
 
 
 def test_every_file_beside_the_notebooks_belongs_to_one():
-    names = {path.stem for path in COURSE}
+    names = {path.stem for path in NOTEBOOKS}
     folders = [ROOT / "notebooks/checks", ROOT / "notebooks/solutions", ROOT / "docs/teaching"]
     found = [path for folder in folders for path in folder.glob("[0-9][0-9]_*.*")]
     assert [path for path in found if path.stem not in names] == []

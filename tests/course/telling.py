@@ -194,7 +194,7 @@ def _without_questions(sentence: str) -> str:
 @cache
 def _every_question() -> list[str]:
     found = set[str]()
-    for path in sorted((NOTEBOOKS / "checks").glob("[0-9]*.py")):
+    for path in sorted((NOTEBOOKS / "solutions").glob("[0-9]*.py")):
         course = Course(path.stem)
         found |= {question for question, _, _ in _asked(course).values()}
         sources = [cell.source for cell in course.stored.cells if cell.cell_type == "code" and "asked=" in cell.source]

@@ -6,7 +6,7 @@ from course.harness import NOTEBOOKS, Course
 from rfnb.teaching.assignment import assignment
 from rfnb.teaching.sources import source_with_needs
 
-LESSONS = sorted(path.stem for path in (NOTEBOOKS / "checks").glob("[0-9]*.py"))
+LESSONS = sorted(path.stem for path in (NOTEBOOKS / "solutions").glob("[0-9]*.py"))
 
 
 @pytest.mark.parametrize("name", LESSONS)

@@ -17,7 +17,7 @@ from rfnb.site.notebook_runs import executed
 from rfnb.teaching.assignment import assignment
 from rfnb.teaching.course import SEALED, source_of
 
-LESSONS = sorted(path.stem for path in (NOTEBOOKS / "checks").glob("[0-9]*.py"))
+LESSONS = sorted(path.stem for path in (NOTEBOOKS / "solutions").glob("[0-9]*.py"))
 GIVEN = {"01-planted", "02-trap-model"}  # code with a mistake, which is to be found; its other lines are right
 # The lesson whose cells are all run without an answer: one that takes seconds, another one with RFNB_SEED=1 to 14. RFNB_ALL=1 runs
 # all lessons, which takes as long as all notebooks.

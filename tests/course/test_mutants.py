@@ -332,7 +332,7 @@ RIGHT: dict[str, dict[str, dict[str, str]]] = {
         },
     },
 }  # fmt: skip
-LESSONS = {path.stem: Course(path.stem) for path in sorted((NOTEBOOKS / "checks").glob("[0-9]*.py"))}
+LESSONS = {path.stem: Course(path.stem) for path in sorted((NOTEBOOKS / "solutions").glob("[0-9]*.py"))}
 EXERCISES = [(name, exercise) for name, course in LESSONS.items() for exercise in course.exercises]
 
 

@@ -16,7 +16,7 @@ from rfnb.teaching.lesson import Lesson
 
 BATCH = rf.Dim(2, name="batch")
 TIME = rf.ragged_dim([3, 2], over=BATCH, name="time")
-COURSES = [Course(path.stem) for path in sorted((NOTEBOOKS / "checks").glob("*.py"))]
+COURSES = [Course(path.stem) for path in sorted((NOTEBOOKS / "solutions").glob("*.py"))]
 LONG = {"steal", "lying_word"}  # one trains for a minute, one searches many words
 EXERCISES = part_of([(course, name) for course in COURSES for name in course.exercises if name not in LONG], 4)
 

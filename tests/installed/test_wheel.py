@@ -113,7 +113,7 @@ def test_the_doctor_has_nothing_to_mend(programs, tmp_path):
 
 
 def test_a_lesson_finds_its_checks_in_the_package(programs, tmp_path):
-    lessons = sorted(path.stem for path in (ROOT / "notebooks/checks").glob("*.py"))
+    lessons = sorted(path.stem for path in (ROOT / "notebooks/solutions").glob("*.py"))
     code = f"import rfnb as rf\nfor name in {lessons!r}: print(rf.lesson(name).check is not None, name)"
     printed = run(programs / "python", "-c", code, cwd=tmp_path)
     assert printed.splitlines() == [f"True {name}" for name in lessons]
