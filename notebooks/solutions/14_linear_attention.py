@@ -14,6 +14,10 @@ PREDICTIONS = {
         "Attention keeps every key and value, so it can look up any word of the text again, and pays with a memory that grows. "
         "A matrix state has a fixed number of cells, so beyond some length the pairs overlap and what is read is a mixture."
     ),
+    "moved": (
+        "The delta rule: its key reads the old address and writes the difference, so the old one is gone. "
+        "A sum gives both addresses mixed, but it still holds how often each was said, in whatever order."
+    ),
 }
 
 
