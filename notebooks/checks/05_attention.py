@@ -107,6 +107,13 @@ def masked_scores(answer):
                 )
             if _same(got, scores.masked_fill(real, -torch.inf)):
                 wrong("It is the wrong way round: what is real is masked.", given)
+            target = torch.arange(scores.shape[1])[:, None]
+            if _same(got, scores.masked_fill(target >= lengths[:, None, None], -torch.inf)):
+                wrong(
+                    "The mask is over the target, the second axis.",
+                    given,
+                    "`lengths` are those of the source, the last axis.",
+                )
             if _same(got, scores.masked_fill(source > lengths[:, None, None], -torch.inf)):
                 wrong(
                     f"One position of padding is left: position {lengths[-1]} of the sequence of length {lengths[-1]}.",

@@ -89,6 +89,9 @@ WRONG = {
         "Nothing is masked": lambda scores, lengths: scores,
         "The scores of the padding are 0": lambda scores, lengths: scores * ~padding_of(scores, lengths),
         "the wrong way round": lambda scores, lengths: scores.masked_fill(~padding_of(scores, lengths), -torch.inf),
+        "over the target, the second axis": lambda scores, lengths: scores.masked_fill(
+            torch.arange(scores.shape[1])[:, None] >= lengths[:, None, None], -torch.inf
+        ),
         "One position of padding is left": lambda scores, lengths: masked(scores, lengths + 1),
         "no torch tensor": lambda scores, lengths: masked(scores, lengths).tolist(),
         "not small enough": lambda scores, lengths: scores.masked_fill(padding_of(scores, lengths), -100.0),
