@@ -40,6 +40,7 @@ FOLDERS = (_TORCH,)
 _UNCHECKED = {f"has_torch_function{name}": lambda *_: False for name in ("", "_unary", "_variadic")}
 _OPENED = ("torch.nn.functional", "torch.functional")  # whose functions consist of calls of torch
 _LIST = ", ".join(sorted(name for name in ROWS if name[0] != "_"))
+_NEW = "Make a new array in its place: `x = torch.where(...)`, `x = x + ...`, `x = x.clone()`.\n"
 _CLOSE = {"rtol": 1e-3, "atol": 1e-4}
 
 
@@ -161,7 +162,7 @@ class Counterparts(TorchFunctionMode):
             return raw
         found = self.notes.of_raw(raw)
         if found is not None:
-            self._check(raw, found, "an array that was changed in place while another shares its memory")
+            self._check(raw, found, "an array that was changed in place while another shares its memory", _NEW)
             return found
         if id(raw) not in self._constants and not isinstance(
             raw, torch.nn.Parameter
@@ -367,14 +368,14 @@ class Counterparts(TorchFunctionMode):
             if not self.notes.is_constant(value):
                 self.put(raw, value)
 
-    def _check(self, raw: torch.Tensor, value: Tensor, what: str) -> None:
+    def _check(self, raw: torch.Tensor, value: Tensor, what: str, instead: str = "") -> None:
         """Refuse what has other values than torch computed."""
         with torch._C.DisableTorchFunction():
             one, two = (
                 np.asarray(each.detach().cpu().double()) for each in (raw, torch.as_tensor(value._raw, device="cpu"))
             )
         if one.shape != two.shape or not np.allclose(one, two, equal_nan=True, **_CLOSE):
-            raise self.refuse(what)
+            raise self.refuse(what, instead)
 
 
 def _plain(value: Any) -> Any:

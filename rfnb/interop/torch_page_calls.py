@@ -22,6 +22,9 @@ from rfnb.ops import reduce as reductions
 from rfnb.ops.cast import cast as cast_to
 from rfnb.ops.concat import concat, split
 from rfnb.ops.const import convert_to_tensor, full, ones_like, zeros_like
+from rfnb.ops.conv import conv
+from rfnb.ops.conv_dims import Window
+from rfnb.ops.conv_filter import filter_in_dim
 from rfnb.ops.cumsum import cumsum
 from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.expand import expand_dim, squeeze
@@ -31,6 +34,7 @@ from rfnb.ops.math import combine_bc, compare_bc
 from rfnb.ops.matmul import matmul
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.pad import pad
+from rfnb.ops.pool import pool
 from rfnb.ops.slice import slice as sliced
 from rfnb.ops.softmax import log_softmax, softmax
 from rfnb.ops.where import where
@@ -195,9 +199,7 @@ def _clamp(
         limits = (None, *limits)
     low, high = (*limits, None, None)[:2]
     low, high = min if low is None else low, max if high is None else high
-    if low is not None:
-        value = own.maximum(value, c.of(low))
-    return value if high is None else own.minimum(value, c.of(high))
+    return own.clip_by_value(value, *(None if each is None else c.of(each) for each in (low, high)))
 
 
 @row("where")
@@ -490,6 +492,16 @@ def _repeat(c: Any, x: Any, *given: Any) -> Tensor:
     return _stretched(c, value, sizes)
 
 
+@row("repeat_interleave")
+def _repeat_interleave(c: Any, x: Any, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Tensor:
+    if not isinstance(repeats, int) or dim is None:
+        raise c.refuse("repeat_interleave of torch without a number or an axis")
+    value, times = c.of(x), Dim(repeats, name="times")
+    order, axis = list(value.dims), value.dims[dim]
+    value, order[dim] = merge_dims(expand_dim(value, times), dims=[axis, times])
+    return c.ordered(value, order)
+
+
 @row("cat", "concat", "concatenate")
 def _cat(c: Any, tensors: Any, dim: int = 0, axis: Any = None) -> Tensor:
     values = [each for each in map(c.of, tensors) if tuple(d.extent for d in each.dims) != (0,)]
@@ -769,12 +781,8 @@ def _kept(c: Any, value: Tensor, before: Sequence[Dim], over: Sequence[Dim], kee
     return c.ordered(value, order)
 
 
-def _argmin(value: Tensor, axis: Any) -> Tensor:
-    return reductions.reduce_argmax(-value, axis=axis)
-
-
 def _reduced(name: str, pair: bool = False) -> Row:
-    fn: Any = _argmin if name == "argmin" else getattr(reductions, f"reduce_{name}")
+    fn: Any = getattr(reductions, f"reduce_{name}")
 
     def made(
         c: Any, x: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, dtype: Any = None, **_: Any
@@ -794,7 +802,7 @@ def _reduced(name: str, pair: bool = False) -> Row:
         out = _kept(c, fn(flat, axis=over if len(over) > 1 else over[0]) if over else flat, before, over, keepdim)
         if not pair or dim is None:
             return out
-        which: Any = reductions.reduce_argmax if name == "max" else _argmin
+        which = getattr(reductions, f"reduce_arg{name}")
         return [out, _kept(c, which(value, axis=over[0]), before, over, keepdim)]
 
     return made
@@ -1004,21 +1012,14 @@ def _each_axis(value: Any, count: int) -> list[Any]:
     return values * count if len(values) == 1 else values
 
 
-def _windows(
-    c: Any, value: Tensor, axis: Dim, width: int, stride: int, dilation: int, sides: tuple[int, int], filling: float
-) -> tuple[Tensor, Dim, Dim]:
-    """Return the entries of a window that moves along an axis: the value, the dim of the positions of the window, that of its entries."""
-    around, longer = dilation * (width - 1), axis
-    if around >= sum(sides):
-        c.at_least(axis, around + 1 - sum(sides))
-    if any(sides):
-        value, (longer,) = pad(value, axes=[axis], padding=[sides], value=filling)
-    made, taps = axis, Dim(width, name="taps")
-    begins = c.places(made)
-    if stride > 1 or sum(sides) != around:  # as many as there are, for each length
-        made = Dim(None, name="axis")
-        begins, made = sliced(c.places(longer), axis=longer, end=-around or None, step=stride, out_dim=made)
-    return gather(value, indices=combine_bc(begins, "add", c.places(taps) * dilation), axis=longer), made, taps
+def _reaching(c: Any, axes: Sequence[Dim], *options: Any) -> dict[str, Any]:
+    """The options of windows that move along axes, none of which is shorter than its window: sizes, strides, dilation, padding."""
+    rows = [_each_axis(option, len(axes)) for option in options]
+    for axis, *row in zip(axes, *rows):
+        window = Window(*row)
+        if window.reach >= sum(window.pads):
+            c.at_least(axis, window.reach + 1 - sum(window.pads))
+    return dict(zip(("strides", "dilation_rate", "padding"), rows[1:]))
 
 
 @row("conv1d", "conv2d", "conv3d")
@@ -1026,28 +1027,16 @@ def _conv(
     c: Any, x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
     filters = c.of(weight)
-    out, per, *widths = filters.dims
+    out, _, *widths = filters.dims
     value = _front(c, c.of(x), len(filters.dims) - x.ndim)
     rows, channels, *axes = value.dims
-    steps, wider = _each_axis(stride, len(axes)), _each_axis(dilation, len(axes))
-    made, taps = [], []
-    for axis, width, step, by, on_side in zip(axes, widths, steps, wider, _each_axis(padding, len(axes))):
-        around = by * (width.extent - 1)
-        sides = (
-            (around // 2, around - around // 2) if on_side == "same" else (0 if on_side == "valid" else on_side,) * 2
-        )
-        value, new, own = _windows(c, value, axis, width.extent, step, by, sides, 0.0)
-        made.append(new)
-        taps.append(own)
-    if groups == 1:
-        found = matmul(value, c.renamed(filters, [out, channels, *taps]), reduce=[channels, *taps])
-    else:
-        group, inner, each = (Dim(size, name="axis") for size in (groups, per.extent, out.extent // groups))
-        value = split_dims(value, axis=channels, dims=[group, inner])
-        filters = split_dims(c.renamed(filters, [out, inner, *taps]), axis=out, dims=[group, each])
-        found, out = merge_dims(matmul(value, filters, reduce=[inner, *taps]), dims=[group, each])
-    if bias is not None:
-        found = found + c.renamed(c.of(bias), [out])
+    options = _reaching(c, axes, [width.extent for width in widths], stride, dilation, padding)
+    filters = c.renamed(filters, [out, filter_in_dim(channels, out, groups), *widths])
+    bias = None if bias is None else c.renamed(c.of(bias), [out])
+    found, made = conv(
+        value, in_dim=channels, out_dim=out, in_spatial_dims=axes, filter=filters, filter_size=widths, groups=groups, bias=bias,
+        **options,
+    )  # fmt: skip
     found = c.ordered(found, [rows, out, *made])
     return found if x.ndim == weight.ndim else squeeze(found, axis=rows)
 
@@ -1056,22 +1045,18 @@ def _conv(
 def _pool(c: Any, x: Any, size: Any, stride: Any = None, padding: Any = 0, *others: Any, **options: Any) -> Any:
     value, count, is_max = c.of(x), int(c.name[-2]), "max" in c.name
     axes = list(value.dims[-count:])
-    over = reductions.reduce_max if is_max else reductions.reduce_mean
     if c.name.startswith("adaptive"):
         if any(each != 1 for each in _each_axis(size, count)):
             raise c.refuse(f"{c.name} of torch to {size} entries")
+        over = reductions.reduce_max if is_max else reductions.reduce_mean
         return _kept(c, over(value, axis=axes), value.dims, axes, True)
-    sides = _each_axis(padding, count)
     if any(other not in (False, None, 1, (1,) * count) for other in (*others, *options.values())) or (
-        any(sides) and not is_max
+        any(_each_axis(padding, count)) and not is_max
     ):
         raise c.refuse(f"{c.name} of torch with these options", "It has a size and a stride, `max` also padding. ")
-    order, taps = list(value.dims), []
-    steps = _each_axis(stride or size, count)
-    for at, (axis, width, step, by) in enumerate(zip(axes, _each_axis(size, count), steps, sides), len(order) - count):
-        value, order[at], own = _windows(c, value, axis, width, step, 1, (by, by), -math.inf)
-        taps.append(own)
-    return c.ordered(over(value, axis=taps), order)
+    options = _reaching(c, axes, size, stride or size, 1, padding)
+    found, made = pool(value, mode="max" if is_max else "avg", pool_size=size, in_spatial_dims=axes, **options)
+    return c.ordered(found, [*value.dims[:-count], *made])
 
 
 @row("scaled_dot_product_attention")

@@ -51,6 +51,13 @@ def models():
     lstm = rf.LSTM(embedding.out_dim, rf.Dim(8, name="units"))
     output, frames = rf.Linear(lstm.out_dim, letter), rf.Linear(lstm.out_dim, classes)
 
+    width, inner = embedding.out_dim, rf.Dim(4, name="inner")
+    layer = rf.ConformerEncoderLayer(
+        width, ff_dim=rf.Dim(8, name="ff"), num_heads=2, conv_kernel_size=3, conv_norm=rf.LayerNorm
+    )
+    rotary = rf.RotaryPosSelfAttention(width, width, key_dim_total=inner, value_dim_total=inner, num_heads=2)
+    same_size = rf.Linear(width, width)
+
     def a_date(text):
         batch, words_dim, words = dates.batch_of([text.split()])
         encoded = of_dates.encode(words, spatial_dim=words_dim)
@@ -112,6 +119,22 @@ def models():
 
         return label_searched(step, lstm_of(ids, time, batch)[1], batch)
 
+    def conformer(text):
+        _, time, ids = read(text)
+        return rotary(layer(embedding(ids), spatial_dim=time), axis=time)
+
+    def pointer(text):
+        batch, time, ids = read(text)
+        encoded = embedding(ids)
+        loop = rf.Loop(axis=time, name="pointer")
+        loop.state.query = rf.zeros([batch, encoded.feature_dim])
+        for _ in loop:
+            keys = same_size(encoded)
+            seen = rf.dot_attention(loop.state.query, keys, encoded, key_dim=encoded.feature_dim, axis=time)
+            loop.state.query = rf.tanh(seen + loop.state.query)
+            out = loop.stack(loop.state.query)
+        return out
+
     def ctc(text):
         batch, time, ids = read(text)
         logits = frames(lstm_of(ids, time, batch)[0]) * 8.0
@@ -126,6 +149,8 @@ def models():
         "an LSTM language model of a text": (of_text, TEXTS),
         "an LSTM language model that goes on": (going_on, TEXTS),
         "CTC with prefix search": (ctc, TEXTS),
+        "a Conformer layer and rotary attention": (conformer, TEXTS),
+        "attention with keys made in each step": (pointer, TEXTS),
     }
 
 

@@ -260,6 +260,13 @@ FOUND = {
     "the first label": search("v1 = loop.stack(label)", end=3),
     "an axis as long as the search": search("v1 = loop.stack(label)") + "v2 = rf.ones([loop.axis, feat])",
     "zeros for each hypothesis": search("v2 = loop.stack(label)", most=1) + "v1 = rf.zeros(rf.get_beam_scores(v2).dims)",
+    "ops written with others": "v1 = rf.matmul(rf.one_hot(ids), ROWS, reduce=letter)\n"
+        "v2 = rf.reduce(rf.clip_by_value(rf.elu(v0), clip_value_max=0.5), mode='max', axis=time) + rf.reduce_argmin(v0, axis=feat)",
+    "windows": "size = rf.Dim(2, name='size')\nv1 = rf.conv(v0, in_dim=feat, out_dim=classes, in_spatial_dims=[time], "
+        "filter=rf.expand_dim(OUT, size), filter_size=size, padding='same', strides=2)[0]\n"
+        "v2 = rf.pool1d(v0, mode='avg', pool_size=3, padding=1, strides=1, in_spatial_dim=time)[0]",
+    "a loss of each letter": "v1 = rf.cross_entropy(target=ids, estimated=rf.matmul(v0, ROWS, reduce=feat), axis=letter, "
+        "estimated_type='logits')",
     "the first label of a step function":
         "def step(label, h):\n    h = rf.tanh(h + rf.gather(EMBEDDING, indices=label))\n"
         "    return rf.log_softmax(rf.matmul(h, OUT, reduce=feat), axis=classes), h\n"

@@ -403,6 +403,7 @@ ONE_CALL = {
     "each second letter": lambda x, ids: (x[:, ::2], x[:, 1:].sum(1)),
     "a packed LSTM": lambda x, ids: packed(CELLS["LSTM"], x, True),
     "a packed GRU": lambda x, ids: packed(CELLS["GRU"], x, False),
+    "frames repeated": lambda x, ids: x.repeat_interleave(2, dim=1),
     "a padded list": lambda x, ids: nn.utils.rnn.pad_sequence([x[0]], batch_first=True),
     **{f"a bag by {mode}": lambda x, ids, bag=bag: (bag(ids), bag(ids[0], torch.tensor([0]))) for mode, bag in BAGS.items()},
     "a weighted bag": lambda x, ids: F.embedding_bag(ids, BAGS["sum"].weight, mode="sum", per_sample_weights=x[..., 0]),

@@ -103,6 +103,7 @@ def _encoding(indices: Tensor, rates: np.ndarray, feat_dim: Dim, dtype: str) -> 
     return _with_feature(out, feat_dim)
 
 
+@op
 def relative_positional_encoding(
     *extra: Never,
     query_spatial_dim: Dim,

@@ -109,7 +109,7 @@ def rotate(x: Tensor, *, spatial_dim: Dim | None, feat_dim: Dim, offset: int | T
             "Features are turned in pairs, so each head has an even number of them.",
         )
     half = _half(feat_dim.extent)
-    sine, cosine = _angles(x, spatial_dim, half, offset, base)
+    sine, cosine = angles_of(x, spatial_dim, half, offset, base)
     first, second = unstack(split_dims(x, axis=feat_dim, dims=(half, _pair)), axis=_pair)
     low = combine_bc(first, "mul", cosine) - combine_bc(second, "mul", sine)
     high = combine_bc(first, "mul", sine) + combine_bc(second, "mul", cosine)
@@ -121,7 +121,9 @@ def rotate(x: Tensor, *, spatial_dim: Dim | None, feat_dim: Dim, offset: int | T
     return out
 
 
-def _angles(x: Tensor, spatial_dim: Dim | None, half: Dim, offset: int | Tensor, base: float) -> tuple[Tensor, Tensor]:
+def angles_of(
+    x: Tensor, spatial_dim: Dim | None, half: Dim, offset: int | Tensor, base: float
+) -> tuple[Tensor, Tensor]:
     """Sines and cosines, {offset dims, spatial_dim, half}."""
     if isinstance(offset, Tensor):
         frames: Any = 0 if spatial_dim is None else dim_ops.range_over_dim(spatial_dim, device=offset.device)

@@ -240,10 +240,15 @@ class Notes(Hold):
 
     def put(self, value: Tensor, ref: Ref) -> None:
         """Record the Ref of a value; one of a step holds in this step only."""
+        before = self._of_raw.get(id(value._raw))
         if self._step is not None and ref[0] != "final":
             ref = ("in", ref, self._step)
         self._where[id(value)] = ref
-        self._of_raw[id(value._raw)] = value
+        outer = before is not None and before._raw is value._raw and self._where.get(id(before), ("in",))[0] != "in"
+        if (
+            ref[0] != "in" or ref[1][0] != "value" or not outer
+        ):  # what is known outside of the step holds in others, too
+            self._of_raw[id(value._raw)] = value
         self._kept += (value, value._raw)
 
     def values(self) -> dict[int, Tensor]:

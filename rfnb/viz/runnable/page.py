@@ -221,7 +221,8 @@ def page_of(
         raise value_error(
             "save: a page that runs would show nothing.",
             {"recorded": ", ".join(part.kind for part in there) or "nothing"},
-            "It shows searches, attention and states of its run, and scores of classes (or probabilities) that the function returns.",
+            "It shows searches of rf.choice, attention and states of its run, and scores of classes (or probabilities) that the function\n"
+            "returns.",
             "return model(ids).log_softmax(-1)",
         )
     lost = "" if weights == "float32" else f"; {_lost(program, coded, lambda: fn(**given))}"

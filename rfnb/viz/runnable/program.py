@@ -192,6 +192,8 @@ class _Encoded:
         self.tensors: list[Tensor] = []
         self._numbers: dict[int, int] = {}
         self._notes = notes
+        self.results = [leaf for leaf in values_in(result) if isinstance(leaf, Tensor)]
+        refs = [notes.ref(leaf) for leaf in self.results]  # which may be another op: the same array with other dims
         self._loops: list[LoopNote] = []
         self._open = {block.axis for block in notes.blocks if isinstance(block, LoopNote) and not block.given}
         for block in notes.blocks:  # as many labels as were found
@@ -212,8 +214,7 @@ class _Encoded:
             (number, path): np.stack([each.numpy().ravel() for each in turns])
             for number, loop in enumerate(self._loops) for path, turns in loop.turns.items()
         }  # fmt: skip
-        self.results = [leaf for leaf in values_in(result) if isinstance(leaf, Tensor)]
-        found = [self._value(notes.ref(leaf)) for leaf in self.results]
+        found = [self._value(ref) for ref in refs]
         constants = [self._constant(number) for number in self._numbers]
         dims = [self._dim(dim) for dim in self._dims]
         self.spec = {"dims": dims, "constants": constants, "blocks": blocks, "result": found}
@@ -272,7 +273,8 @@ class _Encoded:
         if not is_like:
             raise value_error(
                 f'A page cannot run loop "{loop.name}": its first step differs.',
-                {"first step": ", ".join(first)[:60], "step 2": ", ".join(then)[:60]},
+                {"first step": ", ".join(first)[:60], "step 2": ", ".join(then)[:60]}
+                | ({"of an earlier step": "a value that step 2 reads"} if first == then else {}),
                 "A page repeats one step: values that change are in a state, constant ones are computed before the loop.",
             )
         most = loop.most
