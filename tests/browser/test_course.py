@@ -143,6 +143,7 @@ def test_search_a_step_is_written_wrong_then_right(lab):
 """
     expect(student.write("07-beam-step", head + right + tail)).to_contain_text("✓")
     student.run("07-be-the-beam")
+    student.run("07-search-loop")
     expect(student.run("07-search")).to_contain_text("Answer it above; then run this cell again.", timeout=ms(60))
     by_code = 'by_hand.answer = [[(0, "W"), (0, "HH"), (0, "V")]]\nby_hand.reveal()'
     expect(student.write("07-whiplash-view", by_code)).to_contain_text("be_the_beam:")
