@@ -345,6 +345,7 @@ def test_merging_changes_the_winner(ran):
 def test_what_is_sure_comes_later_than_the_best_guess(ran):
     (text,) = [text for text in ran.shown("10-stable-use") if "in all hypotheses" in text]
     assert "Labels that are there after each frame" in text
+    assert ran.printed("10-stable-use").endswith("taken back 0 times\n")
 
 
 @pytest.mark.notebook
