@@ -59,7 +59,7 @@ def show(value: Any, *, live: bool | None = None, budget: int | None = None, **o
 # The options of all of these are listed, without those that views of runs and errors set themselves.
 keep_signature(
     show,
-    without=("hands", "expected", "failure", "epochs", "smaller", "ids"),
+    without=("handles", "expected", "failure", "epochs", "smaller", "ids"),
     options_of=[
         f"rfnb.viz.{each}:spec" for each in "trace_page training_page dims.spec beams.spec branches.spec".split()
     ],

@@ -57,7 +57,7 @@ def spec(
     frame_shift: float | None = None,
     live: bool | None = None,
     title: str | None = None,
-    hands: EditHandles | None = None,
+    handles: EditHandles | None = None,
     expected: Mapping[int, Sequence[str]] | None = None,
 ) -> Spec:
     """The spec of a recording.
@@ -74,12 +74,12 @@ def spec(
         samples, sampling_rate, frame_shift: Sound, drawn above each attention whose sources have no tokens, as in `rf.viz.attention`.
         live: Whether more data may arrive. Default: until the trace is closed.
         title: Default: model and task, unless `kinds` or `path` select parts.
-        hands: Edit handles of a held run: its views then have the steps and entries for commands.
+        handles: Edit handles of a held run: its views then have the steps and entries for commands.
         expected: The expected labels of each sequence; the view of its search shows where they were pruned.
     """
     running = not trace.closed if live is None else live
     given = labels if tokens is None else tokens
-    page = RecordingPage(trace, Tokens(trace, given, tokenizer), searches_of(trace), running, hands, expected or {})
+    page = RecordingPage(trace, Tokens(trace, given, tokenizer), searches_of(trace), running, handles, expected or {})
 
     def wanted(kind: str) -> bool:
         return kinds is None or kind_filter(kinds)(kind)
@@ -216,10 +216,10 @@ class RecordingPage:
         tokens: Tokens,
         searches: list[SearchEvents],
         live: bool,
-        hands: EditHandles | None = None,
+        handles: EditHandles | None = None,
         expected: Mapping[int, Sequence[str]] = MappingProxyType({}),
     ):
-        self.trace, self.tokens, self.searches, self.live, self.hands = trace, tokens, searches, live, hands
+        self.trace, self.tokens, self.searches, self.live, self.handles = trace, tokens, searches, live, handles
         self.expected = expected
         self._axes: dict[Dim, str] = {}
         self._batches: dict[Any, str] = {}

@@ -92,7 +92,7 @@ def test_a_page_with_a_model_of_a_lesson_follows_what_is_typed_and_held(browser,
         view.locator(".rfnb-pane").first.focus()
         page.keyboard.press("Control+Home")
         page.keyboard.press("Enter")
-        view.locator(".rfnb-hands").get_by_role("button", name=what).first.click()
+        view.locator(".rfnb-edits").get_by_role("button", name=what).first.click()
         expect(rail.last).to_contain_text(told, timeout=1000 * LONG)
     expect(rail).to_have_count(1 + len(KEPT[view.get_attribute("data-kind")]))
     page.screenshot(path=f"test-shots/lesson_{name}.png", full_page=True)

@@ -162,11 +162,11 @@ def test_the_state_of_a_gated_delta_net_is_set_to_zero_by_a_click_and_the_run_go
     for gate, shown in zip(("forget", "write"), read(strips, 2, (0, 3, 5), "forget_gate", "write_gate")):
         assert transposed(shown) == [pytest.approx(wanted[gate][step], abs=2e-3) for step in (0, 3, 5)]
     click(strips, r"(.*\.)?s\.matrix 11 5", "track", "row", "col")
-    hands = strips.locator(".rfnb-hands")
+    hands = strips.locator(".rfnb-edits")
     expect(hands).to_contain_text("after step 5: in the next step, 6")
     hands.get_by_label("units", exact=True).select_option(label="all units")
     hands.get_by_role("button", name="Zero").click()
-    expect(hands.locator(".rfnb-hands-pending")).to_contain_text("In the next step, 6: state")
+    expect(hands.locator(".rfnb-edits-pending")).to_contain_text("In the next step, 6: state")
     tools.locator("[data-do=resume]").click()
     expect(tools).to_have_attribute("data-state", "done")
     assert wanted["cut"] != pytest.approx(wanted["plain"], abs=1e-3)
@@ -203,7 +203,7 @@ def test_a_head_of_the_state_of_a_hybrid_is_taken_away_between_two_tokens_by_mou
             break
         page.keyboard.press("ArrowDown")
     page.keyboard.press("End")
-    hands = strips.locator(".rfnb-hands")
+    hands = strips.locator(".rfnb-edits")
     expect(hands).to_contain_text("in step 2: in a branch from step 2")
     unit = int(strips.get_attribute("data-row"))
     hands.get_by_label("units", exact=True).focus()

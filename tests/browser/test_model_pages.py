@@ -42,7 +42,7 @@ def test_a_page_of_a_model_opens_at_a_link_and_is_typed_in(browser, tmp_path, na
         page.keyboard.press("w")
         expect(tree).not_to_have_attribute("data-ghosts", "0", timeout=1000 * LONG)
         page.keyboard.press("Enter")
-        tree.locator(".rfnb-hands").get_by_role("button", name="Ban").first.click()
+        tree.locator(".rfnb-edits").get_by_role("button", name="Ban").first.click()
         rail = page.locator(".rfnb-rail [data-run]")
         expect(rail).to_have_count(2, timeout=1000 * LONG)
         expect(rail.last).to_contain_text(re.compile(r"^.?no "))

@@ -182,7 +182,7 @@ def test_by_a_finger_a_run_is_typed_seen_changed_and_branched(run):
     pane, rail = tree.locator(".rfnb-pane").first, page.locator(".rfnb-rail")
     run.tap(pane, 0.4, 0.5)
     expect(tree).not_to_have_attribute("data-cursor", "")
-    hands = tree.locator(".rfnb-hands")
+    hands = tree.locator(".rfnb-edits")
     hands.get_by_role("button", name="Ban").first.tap()
     expect(rail.locator("[data-run]")).to_have_count(2, timeout=1000 * LONG)
     tree.get_by_role("button", name="Labels").tap()

@@ -132,7 +132,7 @@ def test_a_state_is_dragged_in_its_strip_and_the_word_follows(page):
     page.page.keyboard.press("Escape")
     expect(page.strips).to_have_attribute("data-dragged", "")
     mouse.up()
-    assert page.strips.locator(".rfnb-hands").is_hidden()  # the end of a drag is no click
+    assert page.strips.locator(".rfnb-edits").is_hidden()  # the end of a drag is no click
     assert page.made()["branches"] == []
     at = page.press(page.strips, norm, "track", "row", "col")
     page.drag(at, 0, 60)

@@ -161,7 +161,7 @@ def test_completion_offers_the_options_of_show():
 
     offered = {each.name for each in jedi.Interpreter("rf.show(", [{"rf": rfnb}]).complete()}
     assert {"live=", "budget=", "title=", "tokens=", "tokenizer=", "kinds=", "names="} <= offered
-    assert not offered & {"hands=", "expected=", "failure=", "epochs="}
+    assert not offered & {"handles=", "expected=", "failure=", "epochs="}
 
 
 def test_no_module_takes_the_place_of_a_name_when_it_is_loaded():

@@ -10,7 +10,7 @@ import rfnb as rf
 from rfnb.models import dates, lessons
 from rfnb.models.number_words import padded_rows
 from rfnb.viz import trace_page
-from rfnb.viz.control.run_view import hands_of, in_order
+from rfnb.viz.control.run_view import edit_handles_of, in_order
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.runnable.page import page_of
 from rfnb.viz.runnable.program import PageProgram
@@ -201,7 +201,7 @@ def test_a_model_computes_in_a_page_what_it_does_here(name, answers):
 def parts_here(fn, text):
     run = rf.run(fn, text=text)
     run.wait()
-    recorded = trace_page.spec(run.trace, hands=hands_of(run))
+    recorded = trace_page.spec(run.trace, handles=edit_handles_of(run))
     parts = in_order(parts_of(recorded) if recorded.kind == "group" else [recorded])
     return {str(part.head["key"]): part for part in parts}
 

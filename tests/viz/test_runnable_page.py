@@ -17,7 +17,7 @@ from rfnb.models import load_g2p, pronounce
 from rfnb.models.g2p_search import search
 from rfnb.viz import trace_page
 from rfnb.viz.branches.spec import beside_each_other
-from rfnb.viz.control.run_view import hands_of, in_order
+from rfnb.viz.control.run_view import edit_handles_of, in_order
 from rfnb.viz.group.spec import parts_of
 from rfnb.viz.runnable.page import page_of
 from rfnb.viz.runnable.weights import CodedWeights
@@ -48,7 +48,7 @@ def here(spell, word, beam_size):
     """The same parts in Python."""
     run = rf.run(spell, word=word, beam_size=beam_size)
     run.wait()
-    return in_order(parts_of(trace_page.spec(run.trace, hands=hands_of(run))))
+    return in_order(parts_of(trace_page.spec(run.trace, handles=edit_handles_of(run))))
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
@@ -298,7 +298,11 @@ def test_a_run_is_saved_as_a_page_that_runs(name, tmp_path):
     beams = parts_of(views)[0]
     wanted = rf.run(again, model, "queue")
     wanted.wait()
-    own = next(part for part in parts_of(trace_page.spec(wanted.trace, hands=hands_of(wanted))) if part.kind == "beams")
+    own = next(
+        part
+        for part in parts_of(trace_page.spec(wanted.trace, handles=edit_handles_of(wanted)))
+        if part.kind == "beams"
+    )
     assert beams.head["length_exponent"] == own.head["length_exponent"]
     same_search(beams.head["seqs"][0], own.head["seqs"][0])
 

@@ -1,8 +1,8 @@
-// A view never fails its page: an error in one view becomes a sentence in it, and the other views continue.
+// A view never breaks its page: an error in one view is shown as a sentence in it, and the other views continue.
 
 import { h } from "./dom";
 
-/** Does something for the view that a part belongs to; `failed` takes back what is half done. */
+/** Runs an action of the view that a part belongs to; `failed` undoes what is half done. */
 export function attempt(part: EventTarget | null, work: () => void, failed?: () => void): void {
   try {
     work();
@@ -11,7 +11,7 @@ export function attempt(part: EventTarget | null, work: () => void, failed?: () 
     const root = (part as Element | null)?.closest?.(".rfnb-root");
     if (!root) return;
     forgive(root);
-    // What the language throws is no sentence for a reader: values of another kind than the view counts on.
+    // Errors of the language are not sentences for readers: they come from values of an unexpected type.
     const own = (error as Error)?.constructor === Error;
     if (!own) console.warn("rfnb:", error);
     const why = own ? (error as Error).message : "its data is damaged.";
@@ -20,5 +20,5 @@ export function attempt(part: EventTarget | null, work: () => void, failed?: () 
   }
 }
 
-/** What went wrong before is past: there is another frame. */
+/** Clears an earlier error, since there is a new frame. */
 export const forgive = (root: Element): void => root.querySelector(":scope > .rfnb-failed")?.remove();

@@ -1,4 +1,4 @@
-// The labels of columns: where they have room, and how they are drawn above a picture that may be scrolled.
+// Column labels: which of them fit, and how they are drawn above a picture that may be scrolled.
 
 import { times } from "./list";
 import { within, write } from "./canvas";
@@ -14,16 +14,16 @@ export interface Label {
 export interface Columns {
   cell: number; // width of a column
   top: number; // height of the labels
-  right: number; // room beside the last column, for a slanted label
+  right: number; // space beside the last column, for a slanted label
   turn: "none" | "slanted" | "upright";
-  cols: Label[]; // those that have room
+  cols: Label[]; // those that fit
 }
 
 export const LINE = 13;
 const CELL_MOST = 38,
   LONGEST = 120;
 
-/** Whole pixels where that makes no visible difference in size: sharp cells. */
+/** Whole pixels if the difference in size is invisible, for sharp cells. */
 export function cellSize(fit: number, zoom: number, most = CELL_MOST): number {
   const cell = Math.min(most, Math.max(0.01, fit)) * zoom;
   return cell >= 4 ? Math.floor(cell) : cell;
@@ -32,7 +32,7 @@ export function cellSize(fit: number, zoom: number, most = CELL_MOST): number {
 export const labelsOf = (count: number, of: (index: number) => string): string[] =>
   times(count, (index) => shorten(of(index)));
 
-/** The widest text; of very many only the longest by letters are measured. */
+/** The width of the widest text; of very many texts only the longest are measured. */
 export function widest(all: string[], measure: Measure): number {
   const some = all.length <= 200 ? all : [...new Set(all)].sort((a, b) => b.length - a.length).slice(0, 50);
   return Math.min(
@@ -41,11 +41,11 @@ export function widest(all: string[], measure: Measure): number {
   );
 }
 
-/** Whether labels are never turned: numbers, of which some say the others, and single letters, which take as much room upright. */
+/** Whether labels are never rotated: numbers, of which some imply the others, and single letters, which need as much space upright. */
 const stays = (texts: string[], room: number): boolean =>
   room <= LINE || texts.every((text) => /^\d+([.]\d+)?$/.test(text));
 
-/** Level labels where they fit or are never turned, then slanted, then upright and thinned. `fit`: the cells, given the room that labels take. */
+/** Horizontal labels if they fit or are never rotated, then slanted, then upright and thinned. `fit`: the cells, given the space of the labels. */
 export function columns<Fit extends { cell: number }>(
   texts: string[],
   measure: Measure,
@@ -70,7 +70,7 @@ export function columns<Fit extends { cell: number }>(
   return { ...made, turn, top, right, cols: cols.map((index) => ({ index, text: texts[index]! })) };
 }
 
-/** Draws the labels; the one of the cursor is bold, and takes the room of its neighbours. */
+/** Draws the labels; the one at the cursor is bold, and replaces its neighbours. */
 export function drawColumns(
   g: CanvasRenderingContext2D,
   scene: Scene,

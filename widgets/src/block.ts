@@ -1,8 +1,8 @@
-// A block of a frame: values as they are, or coded, one byte for each or for several. The mirror image of rfnb/viz/code.py.
+// A block of a frame: values stored as they are, or coded, with one byte for one or several values. The mirror image of rfnb/viz/code.py.
 
 export type Numbers = Float64Array | Float32Array | Int32Array | Uint8Array;
 
-/** How bytes are read; `pool`: by axis, how many values share a byte. */
+/** The code of the bytes; `pool`: by axis, the number of values that share a byte. */
 export interface Code {
   kind: "sqrt" | "linear";
   low: number;
@@ -10,13 +10,13 @@ export interface Code {
 }
 
 /**
- * `shape` is that of the values in the kernel. `exact`: whether values here are those; else they are about that, and a number shown as text comes
- * from `ctx.exact`, or says "about".
+ * `shape` is that of the values in the kernel. `exact`: whether the values here equal those; otherwise they are approximate, and a number shown as text comes
+ * from `ctx.exact`, or is marked "about".
  */
 export interface Block {
   readonly shape: number[];
   readonly exact: boolean;
-  /** What is stored, of `storedShape`: the values, or bytes that `table` gives the values of. */
+  /** The stored array, of `storedShape`: the values, or bytes as indices into `table`. */
   readonly data: Numbers;
   readonly storedShape: number[];
   readonly pool: number[];
@@ -33,7 +33,7 @@ const LEVELS = 252,
   PLUS = 254,
   NONE = 255;
 
-/** Values as they are. */
+/** Uncoded values. */
 export function exactBlock(data: Numbers, shape: number[]): Block {
   const [, rows = 1, cols = 1] = shape;
   return {
@@ -49,7 +49,7 @@ export function exactBlock(data: Numbers, shape: number[]): Block {
   };
 }
 
-/** Bytes; throws a sentence if the code is none. */
+/** Coded bytes; throws a sentence if the code is unknown. */
 export function codedBlock(data: Uint8Array, shape: number[], code: Code, pool = shape.map(() => 1)): Block {
   const { kind, low, high } = code;
   if ((kind !== "sqrt" && kind !== "linear") || !Number.isFinite(low) || !Number.isFinite(high))

@@ -3,7 +3,7 @@
 import type { Table } from "./color";
 import { shown, zoomOf } from "./dom";
 
-/** Sizes a canvas in CSS pixels; null where there is none to draw on (tests without a browser). */
+/** Sets the size of a canvas in CSS pixels; null without a drawing context (tests without a browser). */
 export function prepare(
   canvas: HTMLCanvasElement,
   width: number,
@@ -16,7 +16,7 @@ export function prepare(
     canvas.width = w;
     canvas.height = h;
   }
-  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` }); // other sizes have as many pixels at another zoom
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` }); // the number of pixels changes with the zoom
   const g = context(canvas);
   if (!g) return null;
   g.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -32,7 +32,7 @@ export function context(canvas: HTMLCanvasElement): CanvasRenderingContext2D | n
   }
 }
 
-/** Cells as an image, one pixel each; where there are more cells than `most` pixels, the largest magnitude of a block. */
+/** Cells as an image, one pixel each; with more cells than `most` pixels, the largest magnitude of each block. */
 export interface Cells {
   rows: number;
   cols: number;
@@ -48,7 +48,7 @@ export function image(
   const rows = Math.min(cells.rows, Math.max(1, Math.floor(most.rows))),
     cols = Math.min(cells.cols, Math.max(1, Math.floor(most.cols)));
   if (!cells.rows || !cells.cols) return null;
-  const [down, across] = [cells.rows / rows, cells.cols / cols]; // no whole numbers: all cells are in the image, evenly
+  const [down, across] = [cells.rows / rows, cells.cols / cols]; // not integers: all cells are in the image, evenly spread
   const canvas = document.createElement("canvas");
   canvas.width = cols;
   canvas.height = rows;
@@ -76,7 +76,7 @@ export function image(
   return canvas;
 }
 
-/** Draws only within a rectangle; settings made inside are restored afterwards. */
+/** Draws within a rectangle only, and restores the settings afterwards. */
 export function within(
   g: CanvasRenderingContext2D,
   x: number,
@@ -111,8 +111,8 @@ export function write(
   g.fillText(shown(text), x, y, most);
 }
 
-export const DOTTED = [2, 3]; // for paths that no run has taken
-export const DASH = [4, 3]; // for what a linked view points at
+export const DOTTED = [2, 3]; // for paths that no run took
+export const DASH = [4, 3]; // for the cursors of linked views
 
 /** The frame of a rectangle. */
 export function outline(
@@ -132,10 +132,10 @@ export function outline(
   g.setLineDash([]);
 }
 
-/** How lines run: "/" for padding, "\\" for what a causal mask hides, "|" for what another mask hides. */
+/** The direction of lines: "/" for padding, "\\" for a causal mask, "|" for another mask. */
 export type Hatch = "/" | "\\" | "|";
 
-/** Lines for what is no data. */
+/** Hatching of areas without data. */
 export function hatch(
   g: CanvasRenderingContext2D,
   x: number,
@@ -153,7 +153,7 @@ export function hatch(
     g.beginPath();
     const gap = kind === "|" ? 5 : 7,
       slope = kind === "/" ? -1 : kind === "|" ? 0 : 1;
-    // Lines of neighbouring areas meet: each is where x - slope * y is a multiple of the gap.
+    // Lines of neighbouring areas meet: each has x - slope * y equal to a multiple of the gap.
     const ends = [x - slope * y, x - slope * (y + height), x + width - slope * y, x + width - slope * (y + height)];
     for (let at = Math.floor(Math.min(...ends) / gap) * gap; at < Math.max(...ends); at += gap) {
       g.moveTo(at + slope * y + (slope ? 0 : 0.5), y);
@@ -163,7 +163,7 @@ export function hatch(
   });
 }
 
-/** Dots for what is not computed yet. */
+/** Dots for values that are not computed yet. */
 export function dots(
   g: CanvasRenderingContext2D,
   x: number,

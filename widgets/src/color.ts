@@ -1,9 +1,9 @@
-// Ramps as tables of 256 colours: one hue, evenly lighter or darker in OKLab, starting near the paper in light and dark themes.
+// Colour ramps as tables of 256 colours: one hue, of even lightness steps in OKLab, starting near the paper in light and dark themes.
 
 export type Table = Uint32Array; // little-endian RGBA, ready for ImageData
 type Lab = [number, number, number];
 
-// The same colours at equal distances as in rfnb/viz/drawing/theme.py.
+// The same equidistant colours as in rfnb/viz/drawing/theme.py.
 const LIGHT = ["#f3f8ff", "#cfe4fc", "#a6cdf6", "#78b4ee", "#4a99e0", "#267dca", "#1061ab", "#094785", "#062c58"];
 const DARK = ["#16202c", "#16314d", "#16456f", "#1a5b94", "#2873b7", "#468fd6", "#71acec", "#a3cbf8", "#dceafd"];
 const DIVERGING_LIGHT = [
@@ -30,7 +30,7 @@ const DIVERGING_DARK = [
 ];
 
 export const sequential = (dark: boolean): Table => table(dark ? DARK : LIGHT);
-/** Grey, for sound: what the colours of weights are not. */
+/** Grey, for sound: unlike the colours of weights. */
 export const greys = (dark: boolean): Table => table(dark ? GREY_DARK : GREY_LIGHT);
 export const diverging = (dark: boolean): Table => table(dark ? DIVERGING_DARK : DIVERGING_LIGHT);
 
@@ -57,15 +57,15 @@ function table(stops: string[]): Table {
 
 const at = (colors: Table, share: number): number => colors[Math.round(Math.min(1, Math.max(0, share)) * 255)]!;
 
-/** A CSS colour of a table, by a number from 0 to 1. */
+/** The CSS colour at a position from 0 to 1 in a table. */
 export const css = (colors: Table, share: number): string => `rgb(${rgbOf(at(colors, share)).join(", ")})`;
 
 const rgbOf = (color: number): Lab => [color & 255, (color >> 8) & 255, (color >> 16) & 255];
 
-/** How light a colour of a table is, 0 to 1. */
+/** The lightness of a colour of a table, 0 to 1. */
 export const lightness = (colors: Table, share: number): number => toLab(rgbOf(at(colors, share)))[0];
 
-/** The colour of text on a colour of a table: black or white, whichever has a contrast of 4.5 to 1 and more. */
+/** The colour of text on a colour of a table: black or white, with a contrast of at least 4.5 to 1. */
 export function inkOn(colors: Table, share: number): string {
   const [r, g, b] = rgbOf(at(colors, share)).map(linear) as Lab;
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000" : "#fff";

@@ -1,8 +1,8 @@
-// What a person points at in a view, by pointer or by keys.
+// The place in a view that a person points at, by pointer or keys.
 
 import { on } from "./dom";
 
-/** The place under the pointer, else the one that a click or a key has left the cursor on. `moved` is called when that changes. */
+/** The place under the pointer, else the one where a click or a key left the cursor. `moved` is called when it changes. */
 export class Cursor<P> {
   hovered: P | null = null;
   pinned: P | null = null;
@@ -26,7 +26,7 @@ export class Cursor<P> {
   }
 }
 
-/** Hands out keys, but none of the host's shortcuts; what `use` has used goes no further. */
+/** Passes keys on, except for shortcuts of the host; keys handled by `use` do not propagate. */
 export function onKeys(element: HTMLElement, use: (event: KeyboardEvent) => boolean): void {
   on(element, "keydown", (event) => {
     if (event.altKey || event.metaKey || !use(event)) return;

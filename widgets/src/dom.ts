@@ -1,4 +1,4 @@
-// Making elements in one line.
+// Creates elements in one line.
 
 import { attempt } from "./attempt";
 
@@ -32,7 +32,7 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return classed(element, classes);
 }
 
-/** What becomes part of a page; of what is neither text nor element, as damaged data have it, a view says that it cannot be drawn. */
+/** The content of an element; for values that are neither text nor elements, as in damaged data, a view says that it cannot be drawn. */
 export function shown<T extends Child>(one: T): T {
   if (one === undefined || (typeof one === "object" && !(one instanceof Node))) throw new TypeError("no text");
   return one;
@@ -47,7 +47,7 @@ function classed<E extends Element>(element: E, classes: string[]): E {
   return element;
 }
 
-/** Sets an attribute; none that would run something, or that is not a number where one is meant. */
+/** Sets an attribute, except for attributes that would run code, or non-numbers where numbers are expected. */
 export function set(element: Element, name: string, value: string | number | boolean): void {
   const text = String(shown(value as string));
   if (/^on/i.test(name) || Number.isNaN(value) || (PLACES.has(name) && /NaN|undefined/.test(text)))
@@ -65,45 +65,45 @@ export const on = <K extends keyof HTMLElementEventMap>(
 ): void =>
   target.addEventListener(name, (event) => attempt(target, () => heard(event as HTMLElementEventMap[K])), capture);
 
-/** Whether what points is a finger, for which targets are larger and words are others. */
+/** Whether the pointer is a finger, which needs larger targets and other words. */
 export const coarse = (): boolean => globalThis.matchMedia?.("(pointer: coarse)").matches ?? false;
 
-/** The pointer has left: a finger that is lifted goes on pointing, one that scrolls does not. */
+/** Listens for the pointer leaving: a lifted finger still points, a scrolling one does not. */
 export function onLeave(target: EventTarget, left: () => void): void {
   on(target, "pointerleave", ({ pointerType }) => pointerType !== "touch" && left());
   on(target, "pointercancel", left);
 }
 
-/** A button, and what it does. */
+/** A button with its action. */
 export function button(text: string, act: () => void, attributes: Attributes = {}): HTMLButtonElement {
   const element = h("button", { type: "button", ...attributes }, text);
   on(element, "click", act);
   return element;
 }
 
-/** A list to choose from; `chosen` is called with the number of an option (`setOptions`). */
+/** A select; `chosen` gets the index of an option (`setOptions`). */
 export function select(label: string, chosen: (index: number) => void): HTMLSelectElement {
   const element = h("select", { "aria-label": label });
   on(element, "change", () => chosen(element.selectedIndex));
   return element;
 }
 
-/** A slider; `moved` is called with its value. */
+/** A slider; `moved` gets its value. */
 export function slider(attributes: Attributes, moved: (value: number) => void): HTMLInputElement {
   const element = h("input", { type: "range", ...attributes });
   on(element, "input", () => moved(Number(element.value)));
   return element;
 }
 
-/** What is under the cursor, in words that a screen reader says when they change. */
+/** A live region: screen readers read its text when it changes. */
 export const status = (tag: Tag<"div"> = "div.rfnb-readout"): HTMLDivElement =>
   h(tag, { role: "status", "aria-live": "polite" });
 
-/** A part that scrolls, so that keys must come to it; hidden at first. No landmark: a page has several of the same name. */
+/** A scrollable part, which must be focusable; hidden at first. Not a landmark: a page has several with the same name. */
 export const region = (tag: Tag<"div">, label: string): HTMLDivElement =>
   h(tag, { tabindex: 0, role: "group", "aria-label": label, hidden: "" });
 
-/** The same numbers as tables: a button that shows them, their box, and `fill`, to be called when they have changed. */
+/** The numbers as tables: a button that shows them, their box, and `fill`, to be called when they have changed. */
 export function twin(label: string, make: () => Node): { toggle: HTMLElement; box: HTMLElement; fill: () => void } {
   const box = region("div.rfnb-table", label);
   const fill = () => {
@@ -118,7 +118,7 @@ export function twin(label: string, make: () => Node): { toggle: HTMLElement; bo
   return { toggle, box, fill };
 }
 
-/** A table: heads of columns, and rows that begin with their own head. */
+/** A table with column headers, and rows that begin with a row header. */
 export const table = (
   caption: string,
   heads: string[],
@@ -140,10 +140,10 @@ export const table = (
     ),
   );
 
-/** Text beside what matters. */
+/** Secondary text. */
 export const quiet = (text: string): HTMLElement => h("span", { class: "rfnb-quiet" }, text);
 
-/** Calls `resized` when an element gets another size; returns the function that ends that. */
+/** Calls `resized` when the size of an element changes; returns a function that stops it. */
 export function onResize(element: HTMLElement, resized: () => void): () => void {
   if (typeof ResizeObserver === "undefined") return () => {};
   const watcher = new ResizeObserver(() => attempt(element, resized));
@@ -151,7 +151,7 @@ export function onResize(element: HTMLElement, resized: () => void): () => void 
   return () => watcher.disconnect();
 }
 
-/** What is below an element stays where it is: it keeps the height of the tallest that was in it, until there is another width for it. */
+/** Keeps an element at the height of its tallest content so far, until its width changes, so that content below does not jump. */
 export function steady(element: HTMLElement): () => void {
   let width = 0,
     height = 0;
@@ -167,7 +167,7 @@ export function steady(element: HTMLElement): () => void {
   });
 }
 
-/** Calls `changed` when an element comes near to what is on the screen, or leaves that; returns the function that ends that. */
+/** Calls `changed` when an element comes near the visible area, or leaves it; returns a function that stops it. */
 export function onSight(element: HTMLElement, changed: (near: boolean) => void): () => void {
   if (typeof IntersectionObserver === "undefined") return () => {};
   const watcher = new IntersectionObserver(
@@ -180,7 +180,7 @@ export function onSight(element: HTMLElement, changed: (near: boolean) => void):
   return () => watcher.disconnect();
 }
 
-/** Sets the options of a select, keeps the element (and so an open list) when nothing changed; hides it when there is no choice. */
+/** Sets the options of a select; keeps the element (and so an open list) if nothing changed; hides it if there is no choice. */
 export function setOptions(select: HTMLSelectElement, labels: string[], chosen: number): void {
   const old = [...select.options].map((option) => option.textContent);
   if (old.length !== labels.length || old.some((label, index) => label !== labels[index])) {
@@ -191,7 +191,7 @@ export function setOptions(select: HTMLSelectElement, labels: string[], chosen: 
   box.hidden = labels.length < 2;
 }
 
-/** What is wrong with what is shown, as sentences with a mark; what is no fault follows quietly. Hidden if there is nothing. */
+/** Shows faults as sentences with a mark, then remarks in quiet text; hidden if there are none. */
 export function showNotes(box: HTMLElement, wrong: string, remark = "", more: string | 0 = ""): void {
   box.replaceChildren(
     ...(wrong ? [h("p", { class: "rfnb-wrong" }, h("b", {}, "! "), wrong)] : []),
@@ -200,7 +200,7 @@ export function showNotes(box: HTMLElement, wrong: string, remark = "", more: st
   box.hidden = !box.childElementCount;
 }
 
-/** How much larger an element is drawn than it says: on the stage. */
+/** The zoom factor of an element: in presentation mode. */
 export function zoomOf(element: HTMLElement | null): number {
   const wide = element?.offsetWidth;
   return wide ? Math.round((100 * element.getBoundingClientRect().width) / wide) / 100 : 1;

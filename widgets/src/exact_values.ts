@@ -1,10 +1,10 @@
-// Exact values of a page whose blocks are rounded or pooled: asked of the kernel, kept for a while. The other end is rfnb/viz/exact_values.py.
+// Exact values for blocks that are rounded or pooled in the page: requested from the kernel, and cached. The other end is rfnb/viz/exact_values.py.
 
 import type { Block } from "./block";
 import type { Frame } from "./frame";
 import { unpack } from "./frame";
 
-/** A part of a block: where it starts and how much of it, by axis. `pick`: of the third axis for each of the second this one. */
+/** A part of a block: start and size by axis. `pick`: the index on the third axis for each one on the second. */
 export interface Asked {
   block: string;
   start: number[];
@@ -12,13 +12,13 @@ export interface Asked {
   pick?: number[];
 }
 
-/** A frame: of a part of a group, of what lies in a range of x; else of all. */
+/** A frame: of a part of a group, or of a range of x; else of everything. */
 export interface More {
   part?: string;
   range?: readonly number[];
 }
 
-/** The way to a kernel: `send` a message, hear what comes back. */
+/** The connection to a kernel: sends messages and receives replies. */
 export interface Wire {
   send(message: object): void;
   listen(heard: (message: unknown, buffers: DataView[]) => void): () => void;
@@ -26,29 +26,29 @@ export interface Wire {
 }
 
 const PATIENCE = 1000, // ms until "no kernel answers"
-  PAUSE = 5000, // ms until it is asked again after that
-  AT_ONCE = 3, // questions: a pointer that crosses a map asks for each row
-  MOST = 1 << 22; // values that are kept
+  PAUSE = 5000, // ms until the next request after that
+  AT_ONCE = 3, // concurrent requests: a pointer that crosses a map requests each row
+  MOST = 1 << 22; // cached values
 
 type Done = (values: Float32Array | null) => void;
 
-/** What a page has asked, and the answers. One per view in the page. */
+/** The requests of a page, and the answers. One per view in the page. */
 export class Exact {
   private version = 0;
-  private count = Math.floor(Math.random() * 2 ** 40); // an answer goes to all pages of a view: each has numbers of its own
+  private count = Math.floor(Math.random() * 2 ** 40); // an answer goes to all pages of a view: each uses its own numbers
   private kept = 0;
   private quietUntil = 0;
-  private readonly known = new Map<string, Float32Array>(); // the oldest first
+  private readonly known = new Map<string, Float32Array>(); // oldest first
   private readonly waiting = new Map<number, { key: string; size: number; done: Done[]; timer: unknown }>();
   private readonly frames = new Map<number, (bytes: DataView | null) => void>();
-  private next: { asked: Asked; done: Done[] } | null = null; // only the newest that has to wait is asked at all
+  private next: { asked: Asked; done: Done[] } | null = null; // of the waiting requests only the newest is sent
   private readonly end: () => void;
 
   constructor(private readonly wire: Wire | null) {
     this.end = wire?.listen((message, buffers) => this.heard(message, buffers)) ?? (() => {});
   }
 
-  /** The page has a frame made of another spec: what was known is of the one before. */
+  /** The frame comes from another spec: clears the cache. */
   renew(version: number): void {
     if (version === this.version) return;
     this.version = version;
@@ -60,7 +60,7 @@ export class Exact {
     return this.known.get(keyOf(asked)) ?? null;
   }
 
-  /** The values; null if there is no kernel that has them, or it does not answer in a second. */
+  /** The values; null without a kernel that has them, or if it does not answer within a second. */
   ask(asked: Asked): Promise<Float32Array | null> {
     const key = keyOf(asked),
       there = this.known.get(key);
@@ -77,7 +77,7 @@ export class Exact {
     return new Promise((done) => this.put(asked, key, [done]));
   }
 
-  /** A frame that has more than the one in the page; null where no kernel has one. */
+  /** A frame with more data than the one in the page; null without a kernel that has one. */
   async frame(more: More = {}): Promise<Frame | null> {
     const { wire, version } = this;
     if (!wire || !version) return null;
@@ -99,7 +99,7 @@ export class Exact {
       size = asked.size.reduce((product, n) => product * n, 1);
     const timer = setTimeout(() => {
       this.quietUntil = Date.now() + PAUSE;
-      for (const waits of this.waiting.get(id)?.done.splice(0) ?? []) waits(null); // a late answer is kept all the same
+      for (const waits of this.waiting.get(id)?.done.splice(0) ?? []) waits(null); // a late answer is cached nevertheless
     }, PATIENCE);
     this.waiting.set(id, { key, size, done, timer });
     try {
@@ -157,11 +157,11 @@ export class Exact {
 
 const keyOf = ({ block, start, size, pick }: Asked): string => `${block} ${start} ${size} ${pick ?? ""}`;
 
-/** What a view is given of it: the parts of a group have names of blocks of their own. */
+/** The interface for views: the parts of a group have their own block names. */
 export interface ExactOf {
-  /** What is known already, exactly; null: ask for it. */
+  /** The cached exact values; null if they must be requested. */
   now(asked: Asked): Float32Array | null;
-  /** Exactly the values; null if there is no kernel that has them, or it does not answer in a second. */
+  /** The exact values; null without a kernel that has them, or if it does not answer within a second. */
   ask(asked: Asked): Promise<Float32Array | null>;
   /** A frame that has more than the one in the page, as `Exact.frame`. */
   frame?(more: More): Promise<Frame | null>;
@@ -179,7 +179,7 @@ export const prefixed = (of: ExactOf, prefix: () => string): ExactOf => ({
   frame: async (more) => (await of.frame?.({ ...more, part: prefix() + (more.part ?? "") })) ?? null,
 });
 
-/** A row of a block, exactly if it is known; `arrived` is called when it comes later. */
+/** A row of a block, exact if cached; `arrived` is called when exact values come later. */
 export function rowOf(
   of: ExactOf,
   name: string,

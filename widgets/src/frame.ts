@@ -8,18 +8,18 @@ import { line, safe } from "./visible_text";
 export type { Block } from "./block";
 export { exactBlock };
 
-/** What any head may have: views of one `link` point at the same, along one `axis` at the same step. */
+/** Fields of any head: views with the same `link` share their selection, those with the same `axis` their step. */
 export interface AnyHead {
   title?: string;
   live?: boolean;
   link?: string;
   axis?: string;
-  batch?: string; // which sequences these are: only views of the same ones show the same
-  remark?: string; // what holds for all of the view, in sentences
-  thinned?: string; // what the page has less of than the kernel, in a sentence
-  version?: number; // of the spec that the frame was made of
+  batch?: string; // identifies the sequences: only views with the same ones share the chosen one
+  remark?: string; // remarks on the whole view, in sentences
+  thinned?: string; // data that only the kernel has, in a sentence
+  version?: number; // of the frame's spec
 }
-/** `H`: what Python writes for a view of this kind. */
+/** `H`: the head that Python writes for a view of this kind. */
 export interface Frame<H = AnyHead> {
   kind: string;
   head: H;
@@ -29,7 +29,7 @@ export interface Frame<H = AnyHead> {
 const VERSION = 2;
 const TOP = 16; // bytes before the head
 const MOST = 2 ** 28; // bytes that a frame may hold when inflated
-const RATIO = 1100; // nothing deflates to less than a 1032nd
+const RATIO = 1100; // the best deflate ratio is 1032
 const ARRAYS = { f64: Float64Array, f32: Float32Array, i32: Int32Array, u8: Uint8Array } as const;
 type DType = keyof typeof ARRAYS;
 interface Entry {
@@ -42,7 +42,7 @@ interface Entry {
   pool?: number[];
 }
 
-/** Reads a frame; throws a sentence if the bytes are none. */
+/** Reads a frame; throws a sentence if the bytes are not one. */
 export function unpack(view: DataView | ArrayBuffer | Uint8Array): Frame {
   const bytes =
     view instanceof ArrayBuffer ? new Uint8Array(view) : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
@@ -53,7 +53,7 @@ export function unpack(view: DataView | ArrayBuffer | Uint8Array): Frame {
   if (top.getUint32(4, true) !== VERSION || TOP + stored > bytes.byteLength)
     throw new Error("This data is from another version of rfnb.");
   const text = new TextDecoder().decode(part(bytes, TOP, stored, size, size !== stored, "The head"));
-  // Escapes are what is not ASCII; the usual frame has none.
+  // Characters outside ASCII are escaped; the usual frame has none.
   const json = headOf(text);
   const start = TOP + stored + ((8 - (stored % 8)) % 8);
   let left = MOST - size;
@@ -75,7 +75,7 @@ export function unpack(view: DataView | ArrayBuffer | Uint8Array): Frame {
   return { kind: json.kind, head: json.head, blocks };
 }
 
-/** What the head says of the frame; a sentence where it is damaged. */
+/** Parses the head; throws a sentence if it is damaged. */
 function headOf(text: string): { kind: string; head: AnyHead; blocks: Record<string, Entry> } {
   const lacks = (what: string) => new Error(`${what}: this data is damaged. Save the view again, or run its cell.`);
   let json;
@@ -96,7 +96,7 @@ function headOf(text: string): { kind: string; head: AnyHead; blocks: Record<str
   return json;
 }
 
-/** A part of a frame, of the length that it says; what is deflated is inflated no further than that. */
+/** A part of a frame, of its stated length; inflation stops at that length. */
 function part(
   bytes: Uint8Array,
   start: number,
@@ -114,7 +114,7 @@ function part(
   if (size > MOST || size > RATIO * stored) throw new Error(`${what} claims an impossible size.`);
   let made: Uint8Array<ArrayBuffer>;
   try {
-    made = unzlibSync(data, { out: new Uint8Array(size + 1) }) as Uint8Array<ArrayBuffer>; // one more shows what is too long
+    made = unzlibSync(data, { out: new Uint8Array(size + 1) }) as Uint8Array<ArrayBuffer>; // one more byte reveals excess length
   } catch {
     throw new Error(`${what} cannot be inflated.`);
   }

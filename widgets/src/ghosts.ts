@@ -1,4 +1,4 @@
-// Ghosts: previews of the outcome of a change, while the pointer rests on it. The run makes them in its kernel (rfnb/control/ghosts.py); none is kept.
+// Ghosts: previews of the result of an edit, while the pointer rests on it. The kernel computes them (rfnb/control/ghosts.py); none is stored.
 
 import type { Context } from "./context";
 import type { Place } from "./handles";
@@ -7,12 +7,12 @@ import type { Command, Told } from "./run";
 
 const REST = 300; // ms
 
-/** A change that may be made. */
+/** An edit that can be made. */
 export interface Change {
-  at: string; // the place in its view, which no other one of the same sequence has
+  at: string; // the place in its view, unique within the sequence
   place: Place;
   then: Command[];
-  name: string; // as a person would say it: "EY at 1"
+  name: string; // the name for readers: "EY at 1"
   seq: number;
 }
 export interface Ghost extends Change {
@@ -21,7 +21,7 @@ export interface Ghost extends Change {
 
 const keyOf = ({ seq, at }: Change): string => `${seq} ${at}`;
 
-/** Begins the ghost of a change; the function that ends it, null where no run is held. */
+/** Starts the ghost of an edit; returns a function that ends it, null without a held run. */
 const begun = (
   { run }: Context,
   { place, then, name, seq }: Change,
@@ -33,7 +33,7 @@ export class Ghosts {
   private readonly there = new Map<string, { ghost: Ghost; end: () => void }>();
   private waits: { key: string; timer: ReturnType<typeof setTimeout> } | null = null; // started while the pointer rests
 
-  /** `changed` is called when there is more to show, or less. */
+  /** `changed` is called when the ghosts change. */
   constructor(
     private readonly ctx: Context,
     private readonly changed: () => void,
@@ -43,7 +43,7 @@ export class Ghosts {
     return [...this.there.values()].map(({ ghost }) => ghost);
   }
 
-  /** The pointer is on a change: after a while, its ghost replaces all others. null: on none. */
+  /** The pointer is on an edit: after a delay, its ghost replaces all others. null: on none. */
   rest(change: Change | null): void {
     if (change && (keyOf(change) === this.waits?.key || this.there.has(keyOf(change)))) return;
     this.wait(null);
@@ -51,7 +51,7 @@ export class Ghosts {
     else if (this.ctx.run) this.wait(change);
   }
 
-  /** The ghosts of these changes, at once. */
+  /** Shows the ghosts of these edits, without a delay. */
   show(changes: Change[]): void {
     this.wait(null);
     const keys = new Set(changes.map(keyOf));
@@ -90,22 +90,22 @@ export class Ghosts {
   }
 }
 
-const AHEAD = 2; // for a continuing change: one is computed, and the other requested while its answer is on its way
+const AHEAD = 2; // for a continuing edit: one is being computed, and the next one is requested meanwhile
 
-/** The outcome of a continuing change, such as a drag: one ghost after another; of those requested in the meantime only the newest. */
+/** The result of a continuing edit, such as a drag: one ghost after another; of requests made in the meantime only the newest. */
 export class Trial {
   private readonly ends = new Set<() => void>();
   private next: Change | null = null;
   private asked: Change | null = null;
   private answered: Change | null = null;
 
-  /** `told` is called when one is over. */
+  /** `told` is called when a ghost is complete. */
   constructor(
     private readonly ctx: Context,
     private readonly told: (told: Told, of: Change) => void,
   ) {}
 
-  /** Whether the last answer is not of the last change: it must not pass for its answer. */
+  /** Whether the last answer belongs to an earlier edit: it must not be shown for the last one. */
   get behind(): boolean {
     return this.asked !== this.answered;
   }
@@ -130,7 +130,7 @@ export class Trial {
     if (end) ends.add(end);
   }
 
-  /** A grip that requests a preview at each move. `over` is called at its end; `keep` then gets the last change, if it was dropped. */
+  /** A grip that requests a preview at each move. `over` is called at its end; `keep` then gets the last edit, if it was dropped. */
   grip(change: (right: number, down: number) => Change, over: () => void, keep: (change: Change) => void): Grip {
     let last: Change | null = null;
     return {

@@ -1,5 +1,5 @@
-// What a person changes by hand in a run that is held: where that is, what may be done there, and what became of it. One for all views;
-// what a cell is in the run is said by rfnb/viz/edit_handles.py.
+// Edits in a held run, the same for all views: the place of an edit, the tools for it, and its result. rfnb/viz/edit_handles.py maps cells of a
+// view to places in the run.
 
 import type { Context } from "./context";
 import { button, h, select, setOptions, status } from "./dom";
@@ -28,9 +28,9 @@ export interface HeldCells extends HeldRows {
   always?: Record<string, number>; // of all maps
   lacks?: Record<string, string[]>; // by row: dims that its values do not have
 }
-/** What was changed before the step of a row. */
+/** The edits before the step of each row. */
 export type Marks = [row: number, words: string][];
-/** In a picture, a step that was changed by hand. */
+/** Marks a step with an edit in a picture. */
 export const MARK = "◆";
 export const marked = (marks: Marks = []): Set<number> => new Set(marks.map(([row]) => row));
 
@@ -40,11 +40,11 @@ export function placeOf({ path, nth, steps }: HeldRows, row: number, after = 0):
   return step == null ? null : { path, nth, step: step + after };
 }
 
-/** Whether it is known which hypothesis a cell is of, where its values are of several: else a change would be one of all. */
+/** Whether the hypothesis of a cell is known if its values belong to several: otherwise an edit would change all of them. */
 export const isOfOne = ({ slot, lacks }: HeldCells, row: number, at: number | null): boolean =>
   !slot || at !== null || !!lacks?.[row]?.includes(slot);
 
-/** The entries of a cell; without a `unit` those of all units, and of all hypotheses without a `slot`. */
+/** The entries of a cell; without a `unit` for all units, and without a `slot` for all hypotheses. */
 export function entriesOf(
   held: HeldCells,
   row: number,
@@ -67,14 +67,14 @@ export function entriesOf(
   return found;
 }
 
-/** What may be done at a place. */
+/** The tools at a place. */
 export interface Offer {
-  place: Place | null; // null: nothing, there is none
+  place: Place | null; // null: there is no such step
   make: () => (Node | string)[];
 }
 
-export class Hands {
-  readonly element = h("div.rfnb-hands", { role: "group", "aria-label": "by hand", hidden: "" });
+export class EditPanel {
+  readonly element = h("div.rfnb-edits", { role: "group", "aria-label": "edits", hidden: "" });
   private readonly title = h("b");
   private readonly where = h("span");
   private readonly choice = select("the step that is changed", (index) => {
@@ -82,21 +82,21 @@ export class Hands {
     this.fill();
   });
   private readonly head = h("div", this.title, " ", this.where, this.choice);
-  private readonly tools = h("div.rfnb-hands-tools");
+  private readonly tools = h("div.rfnb-edits-tools");
   private readonly onward = button("", () => void this.send({ do: "branch", ...this.place, paused: true }), {
     "data-do": "run-on",
   });
   private readonly refused = h("pre.rfnb-wrong", { role: "alert", hidden: "" });
-  private readonly pending = status("div.rfnb-hands-pending");
+  private readonly pending = status("div.rfnb-edits-pending");
   private readonly marks = h("div.rfnb-quiet");
   private readonly end: () => void;
-  private stick: Stick | null = null; // once it is in a view: it opens where a person looks
+  private stick: Stick | null = null; // once it is in a view: it opens within the visible part
   private offers: Offer[] = [];
   private chosen = 0;
   private shown = "";
-  private run: number | undefined; // what is offered is of this one
+  private run: number | undefined; // the run that the tools are for
 
-  /** `changed` is called when the run has done something. */
+  /** `changed` is called when the run has changed. */
   constructor(
     private readonly ctx: Context,
     changed: () => void,
@@ -109,19 +109,19 @@ export class Hands {
       }) ?? (() => {});
   }
 
-  /** What was changed so far, in words; also where no run is held. */
+  /** Lists the edits so far, also without a held run. */
   mark(marks: Marks = [], step = "step"): void {
     this.marks.textContent = marks.map(([row, words]) => `${MARK} ${step} ${row}: ${line(words)}`).join("; ");
     this.follow();
   }
 
-  /** Offers what may be done; what has the same `key` and places stays as it is, with what was typed. */
+  /** Offers tools; if `key` and places are the same, the tools stay with their typed input. */
   offer(key: string, title: string, offers: Offer[]): void {
     const there = this.ctx.run ? offers.filter(({ place }) => place) : [],
       shown = JSON.stringify([key, there]),
       { run } = this.ctx.run?.state ?? {};
     if (shown !== this.shown || run !== this.run) {
-      if (shown !== this.shown) this.refuse(null); // else it may be of a branch that was taken back
+      if (shown !== this.shown) this.refuse(null); // otherwise it may belong to a branch that was discarded
       this.shown = shown;
       this.run = run;
       this.offers = there;
@@ -131,24 +131,24 @@ export class Hands {
     } else this.follow();
   }
 
-  /** Whether the run stands before the step of a place. */
+  /** Whether the run is paused before the step of a place. */
   isAt(place: Place | null): boolean {
     const { state, at } = this.ctx.run?.state ?? {};
     return state === "paused" && at?.path === place?.path && at?.step === place?.step && at?.nth === place?.nth;
   }
 
-  /** A button that makes a change at the chosen place. A sentence in place of commands says why there is none. */
+  /** A button that makes an edit at the chosen place. A sentence instead of commands says why it cannot. */
   act(text: string, commands: () => Command[] | string, name?: string): HTMLButtonElement {
     return button(text, () => this.apply(commands(), name));
   }
 
-  /** `name`: of the branch that is made, as a person would say what is changed. */
+  /** `name`: of the new branch, a description of the edit. */
   apply(commands: Command[] | string, name?: string): void {
     if (typeof commands === "string") this.refuse(commands);
     else if (this.place) this.keep({ place: this.place, then: commands, name });
   }
 
-  /** Makes a change: here, or in a branch, which runs on beside what is shown. */
+  /** Makes an edit: here, or in a branch, which runs beside the displayed one. */
   keep({ place, then, name }: { place: Place; then: Command[]; name?: string | undefined }): void {
     const run = this.ctx.run;
     if (run) run.before = new Set(run.state.runs.map(({ number }) => number));
@@ -181,7 +181,7 @@ export class Hands {
     this.refuse(await this.ctx.run!.do(command));
   }
 
-  /** The run has gone on, or something else is shown. */
+  /** Updates the panel after the run or the displayed place has changed. */
   private follow(): void {
     const { state, at, changed } = this.ctx.run?.state ?? {},
       { offers, place, marks, pending } = this;

@@ -1,4 +1,4 @@
-// The frame of a view of the best hypothesis, for another one: its rows are in blocks of slots (rfnb/viz/hypotheses.py), or the kernel has them.
+// The frame of a view of the best hypothesis, changed to another one: its rows are in the page by slot (rfnb/viz/hypotheses.py), or in the kernel.
 
 import { exactBlock } from "./block";
 import type { ExactOf } from "./exact_values";
@@ -8,7 +8,7 @@ import type { Hypothesis } from "./selection";
 interface Entry {
   block: string;
   slots?: string;
-  before?: boolean; // computed before the choice of a step: in the slots of that
+  before?: boolean; // computed before the choice of a step, in its slots
   seqs?: number[];
 }
 interface Seq {
@@ -26,16 +26,16 @@ interface BestHead extends AnyHead {
   seqs: Seq[];
 }
 
-/** In front of a block's name: what a kernel has besides, by the name of the block, is of the best hypothesis. */
+/** A prefix of block names: the kernel's data under the plain name is for the best hypothesis. */
 const OWN = "hypothesis/";
 
-/** Only for the best hypothesis: the text of its rows. */
+/** Fields for the best hypothesis only: the text of its rows. */
 const OF_THE_BEST = ["notes", "says", "looks", "norms", "remark", "sums"];
 
-/** Whether a view shows a hypothesis, and so could show another one. */
+/** Whether a view shows a hypothesis, so that it could show another one. */
 export const followsOne = (frame: Frame): boolean => !!(frame.head as BestHead).best;
 
-/** The same view of another hypothesis of a sequence; null if its rows are not in the page, and no kernel has them. */
+/** The view of another hypothesis of a sequence; null if neither the page nor a kernel has its rows. */
 export async function followed<H extends AnyHead>(
   frame: Frame<H>,
   seq: number,
@@ -45,7 +45,7 @@ export async function followed<H extends AnyHead>(
   const { head, blocks } = frame as unknown as Frame<BestHead>;
   const { maps, tracks } = head,
     entries = maps ?? tracks ?? [];
-  if (!entries.length) return null; // of the best one only
+  if (!entries.length) return null; // only for the best one
   const made: Frame["blocks"] = { ...blocks };
   for (const entry of entries) {
     const at = entry.seqs ? entry.seqs.indexOf(seq) : seq,
@@ -56,7 +56,7 @@ export async function followed<H extends AnyHead>(
     if (!rows || !before) return null;
     const [count = 0, steps = 0, cols = 0] = before.shape,
       most = Math.max(steps, slots.length);
-    const data = new Float32Array(count * most * cols).fill(NaN); // of the others the page may have no exact values
+    const data = new Float32Array(count * most * cols).fill(NaN); // the page may lack exact values of the others
     if (before.exact)
       for (let other = 0; other < count; other++)
         data.set(before.data.subarray(other * steps * cols, (other + 1) * steps * cols), other * most * cols);

@@ -1,4 +1,4 @@
-// The bundle's entry as an anywidget module. `initialize` of the carrier only hands out functions; `model` is the channel of a view.
+// The entry of the bundle as an anywidget module. `initialize` of the carrier only exports functions; `model` is the channel of a view.
 
 import type { Wire } from "./exact_values";
 import { mount } from "./mount";
@@ -18,7 +18,7 @@ const wireOf = (model: Model): Wire => ({
     return () => model.off("msg:custom", heard);
   },
   onGone(gone) {
-    model.on("comm_live_update", gone); // of ipywidgets, where the kernel is restarted or ends
+    model.on("comm_live_update", gone); // sent by ipywidgets when the kernel restarts or ends
     return () => model.off("comm_live_update", gone);
   },
 });

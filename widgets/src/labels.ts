@@ -5,14 +5,14 @@ import { visible } from "./visible_text";
 
 export type Measure = (text: string) => number;
 
-/** A label that can be seen: marks for what is invisible, cut after `most` letters. */
+/** A visible label: marks for invisible characters, truncated after `most` letters. */
 export function shorten(label: string, most = 16): string {
   const text = visible(label),
     letters = [...text];
   return letters.length <= most ? text : `${letters.slice(0, most - 1).join("")}…`;
 }
 
-/** Labels as `shorten` makes them; of paths that would look the same then, without the parts that are the same in all of them. */
+/** Labels by `shorten`; paths that would look equal lose the parts that all of them share. */
 export function apart(labels: string[], most = 16): string[] {
   const short = labels.map((label) => shorten(label, most));
   if (new Set(short).size === new Set(labels).size) return short;
@@ -26,7 +26,7 @@ export function apart(labels: string[], most = 16): string[] {
   });
 }
 
-/** Each how-many-th label is drawn when each needs `room` pixels and has `pitch`: 1, 2, 5, 10, 20, ... */
+/** The interval of drawn labels if each needs `room` pixels and has `pitch`: 1, 2, 5, 10, 20, ... */
 export function stride(pitch: number, room: number): number {
   for (let base = 1; base < 1e9; base *= 10)
     for (const step of [1, 2, 5]) if (base * step * pitch >= room) return base * step;
@@ -39,7 +39,7 @@ export function drawn(count: number, pitch: number, room: number): number[] {
   return times(Math.ceil(count / every), (index) => index * every);
 }
 
-/** As `drawn`; of rows of which more than a third have one text (blanks of an alignment) that goes without saying where not all have room. */
+/** As `drawn`; a text in more than a third of the rows (blanks of an alignment) is left out if not all labels fit. */
 export function telling(texts: string[], pitch: number, room: number): number[] {
   const counts = new Map<string, number>();
   if (pitch < room) for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
@@ -49,7 +49,7 @@ export function telling(texts: string[], pitch: number, room: number): number[] 
   return texts.flatMap((text, index) => (text === most || (index - last) * pitch < room ? [] : [(last = index)]));
 }
 
-/** Remembers widths: measuring is the slow part of drawing text. */
+/** Caches widths: measuring is the slow part of drawing text. */
 export function measurer(g: CanvasRenderingContext2D | null, font: string): Measure {
   const known = new Map<string, number>();
   return (text) => {

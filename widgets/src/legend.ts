@@ -1,4 +1,4 @@
-// What the colours and marks of a picture mean.
+// The legend: the meaning of the colours and marks of a picture.
 
 import { times } from "./list";
 import type { Table } from "./color";

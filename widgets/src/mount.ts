@@ -1,4 +1,4 @@
-// Puts a view into an element of the host and keeps it there: one paint per animation frame, bad data as a sentence.
+// Mounts a view in an element of the host: one paint per animation frame, and a sentence for bad data.
 
 import type { Rendered } from "./context";
 import { attempt, forgive } from "./attempt";
@@ -16,9 +16,9 @@ import { tips } from "./tip";
 import { safe } from "./visible_text";
 import { views } from "./views";
 
-const PAUSE = 1000; // ms without a frame, until more is requested
+const PAUSE = 1000; // ms without a frame until more is requested
 
-/** Whether the kernel has more than a page, of a view or of a part of it. */
+/** Whether the kernel has more data than the page, for a view or a part of it. */
 const isThinned = ({ thinned, parts = [] }: AnyHead & { parts?: { head: AnyHead }[] }): boolean =>
   !!thinned || parts.some(({ head }) => isThinned(head));
 
@@ -29,7 +29,7 @@ export interface Mounted {
   destroy(): void;
 }
 
-/** Shows frames; `wire` leads to the kernel that they come from, if there is one. */
+/** Shows frames; `wire` connects to their kernel, if there is one. */
 export function mount(el: HTMLElement, frame: Framed, wire: Wire | null = null): Mounted {
   const exact = new Exact(wire),
     run = wire && new Held(wire);
@@ -46,7 +46,7 @@ export function mount(el: HTMLElement, frame: Framed, wire: Wire | null = null):
     held = false;
   run?.listen(() => {
     if (held === !!run.held) return;
-    held = !held; // hands of views come and go with the kernel
+    held = !held; // the edit panels of views appear and disappear with the kernel
     if (last && shown) attempt(root, () => shown!.update(last!));
   });
   let asking: ReturnType<typeof setTimeout> | undefined;
@@ -54,7 +54,7 @@ export function mount(el: HTMLElement, frame: Framed, wire: Wire | null = null):
     last = made;
     shown!.update(made);
   };
-  /** The kernel has all of what is thinned in a notebook; while more comes, it is asked when it pauses. */
+  /** The kernel has the full data of a thinned frame; while frames arrive, it is requested during a pause. */
   const complete = (made: Frame) => {
     clearTimeout(asking);
     if (!wire || !isThinned(made.head)) return;
@@ -113,12 +113,12 @@ export function showIn(
   held: Held | null = null,
 ): Rendered<AnyHead> {
   let view: Rendered<AnyHead> | null = null;
-  let made = ""; // of what the view is: kind, link and axis
+  let made = ""; // identifies the view: kind, link and axis
   let ends: (() => void)[] = [];
-  // Reading colours makes the browser work out the styles of the page, between two changes of it again and again: at each move of a pointer.
+  // Reading colours forces the browser to compute styles, on each pointer move if they were not cached.
   let colors: Palette | null = null;
   const forget = () => (colors = null);
-  on(root, "pointerenter", forget); // a host may have changed them without a sign
+  on(root, "pointerenter", forget); // a host may have changed them without an event
   const destroy = () => {
     for (const end of ends.splice(0)) end();
     const old = view;
@@ -126,7 +126,7 @@ export function showIn(
     root.replaceChildren();
     old?.destroy();
   };
-  /** What other views say, until this one ends: also where it was never done. */
+  /** Listeners of other views, removed when this view ends. */
   const heard = (bus: Bus): Bus =>
     Object.assign(Object.create(bus) as Bus, {
       listen(listener: Parameters<Bus["listen"]>[0]) {
@@ -177,7 +177,7 @@ export function showIn(
   };
 }
 
-/** Says below a view what holds for all of it, and what the page has less of than the kernel. */
+/** Notes below a view: remarks, and the data that only the kernel has. */
 function tell(root: HTMLElement, { kind, head: { remark, thinned } }: Frame): void {
   const last = root.lastElementChild,
     there = last?.classList.contains("rfnb-thinned") ? last : null;

@@ -1,5 +1,5 @@
-// A scrollable area with one canvas that shows the part in sight, so that a canvas is never larger than the screen; pointer, keyboard, and
-// what a screen reader hears of the cell under the cursor.
+// A scrollable area with one canvas for the visible part, so that a canvas is never larger than the screen; pointer, keyboard, and the text for
+// screen readers of the cell under the cursor.
 
 import { attempt } from "./attempt";
 import { prepare } from "./canvas";
@@ -32,21 +32,21 @@ export interface Box {
   width: number;
   height: number;
 }
-/** Something that is dragged: by so many pixels from where it was taken; dropped, or (false) left as it was. */
+/** A drag: by pixels from its start; dropped, or (false) cancelled. */
 export interface Grip {
-  upright?: boolean; // only a drag that begins up or down is one of it
+  upright?: boolean; // only for drags that begin vertically
   move(right: number, down: number): void;
   end(dropped: boolean): void;
 }
 export interface Handlers {
-  layout(width: number): Pick<Placed, "width" | "height">; // given the room there is
+  layout(width: number): Pick<Placed, "width" | "height">; // for the available width
   paint(g: CanvasRenderingContext2D, scene: Scene): void;
   hover(spot: Spot | null): void;
   click(spot: Spot): void;
-  key(event: KeyboardEvent): boolean; // whether it was of use
-  grab?(spot: Spot): Grip | null; // what a press of the pointer takes hold of, if that moves
+  key(event: KeyboardEvent): boolean; // whether it was handled
+  grab?(spot: Spot): Grip | null; // the grip for a press of the pointer, if it moves
 }
-/** A key that a finger has as a button: its name, what the button says, and what it does in words. */
+/** A key that touch screens get as a button: its name, the text of the button, and its description. */
 export type Tap = [key: string, text: string, does: string];
 export interface Cell {
   row: number;
@@ -57,7 +57,7 @@ export interface Cell {
 }
 
 const WIDTH_UNKNOWN = 800,
-  TAKEN = 4; // pixels from which a press is a drag
+  TAKEN = 4; // pixels from which on a press is a drag
 const ARROWS: Tap[] = [
   ["ArrowLeft", "←", "left"],
   ["ArrowRight", "→", "right"],
@@ -68,7 +68,7 @@ let count = 0;
 
 export class Pane {
   readonly element: HTMLDivElement;
-  /** The keys of the picture as buttons, once a finger has been there: cells are smaller than that. */
+  /** The keys of the picture as buttons, after a touch: cells are too small for fingers. */
   readonly pad = h("div.rfnb-pad", { role: "group", "aria-label": "keys", hidden: "" });
   private readonly canvas = h("canvas", { "aria-hidden": "true" });
   private readonly space = h("div.rfnb-pane-space", { role: "presentation" });
@@ -79,8 +79,8 @@ export class Pane {
   private ended = false;
   private room = -1;
   private held: { grip: Grip; x: number; y: number; moved: boolean } | null = null;
-  private dropped = false; // the click that comes now ends a drag
-  private touch = false; // whether the pointer that was pressed last is a finger; not every browser says so of a click
+  private dropped = false; // the next click ends a drag
+  private touch = false; // whether the last press was a touch; not every browser reports that for clicks
 
   constructor(
     private readonly handlers: Handlers,
@@ -110,7 +110,7 @@ export class Pane {
       this.grab(event, spot(event));
     });
     on(this.element, "touchmove", (event) => {
-      if (this.held && event.cancelable) event.preventDefault(); // a finger that drags something does not scroll
+      if (this.held && event.cancelable) event.preventDefault(); // a dragging finger does not scroll
     });
     on(this.element, "pointermove", (event) => this.drags(event) || handlers.hover(spot(event)));
     on(this.element, "pointerup", () => this.drop(true));
@@ -127,7 +127,7 @@ export class Pane {
     );
   }
 
-  /** A button of the pad: "Shift+ArrowLeft" is the key with another one. */
+  /** A button of the pad: "Shift+ArrowLeft" is a key with a modifier. */
   private tap(name: string): void {
     const [key, shift] = name.split("+").reverse();
     this.element.dispatchEvent(new KeyboardEvent("keydown", { key: key!, shiftKey: !!shift, bubbles: true }));
@@ -135,12 +135,12 @@ export class Pane {
 
   private grab(event: PointerEvent, at: Spot): void {
     this.dropped = false;
-    if (!at.touch) this.handlers.hover(at); // the page may have moved below a resting pointer: the text is for the pressed place
+    if (!at.touch) this.handlers.hover(at); // the page may have moved below a resting pointer: the text must be for the pressed place
     const grip = event.button ? null : this.handlers.grab?.(at);
     this.held = grip ? { grip, x: event.clientX, y: event.clientY, moved: false } : null;
   }
 
-  /** Whether a move of the pointer drags something. */
+  /** Whether a pointer move drags something. */
   private drags({ clientX, clientY, pointerId, buttons }: PointerEvent): boolean {
     const { held } = this;
     if (!held) return false;
@@ -169,7 +169,7 @@ export class Pane {
     return true;
   }
 
-  /** To be called once the element is in the page. */
+  /** Call this once the element is in the page. */
   start(): void {
     this.unwatch = onResize(this.element.parentElement!, () => {
       if (this.available() !== this.room) this.relayout();
@@ -177,7 +177,7 @@ export class Pane {
     this.relayout();
   }
 
-  /** Whether the pointer has taken hold of something. */
+  /** Whether the pointer grips something. */
   get holds(): boolean {
     return !!this.held;
   }
@@ -186,7 +186,7 @@ export class Pane {
     return (this.element.getRootNode() as Document | ShadowRoot).activeElement === this.element;
   }
 
-  /** The height from which it scrolls. */
+  /** The height above which it scrolls. */
   limit(height: number): void {
     this.mostHeight = height;
   }
@@ -209,11 +209,11 @@ export class Pane {
 
   paintSoon(): void {
     cancelAnimationFrame(this.frame);
-    if (this.ended) return; // taking a focused element out of the page is a blur
+    if (this.ended) return; // removing a focused element from the page fires a blur event
     this.frame = requestAnimationFrame(() => attempt(this.element, () => this.paint()));
   }
 
-  /** Scrolls until a part of the content is in sight, beside the frozen labels. */
+  /** Scrolls until a part of the content is visible, beside the fixed labels. */
   reveal({ x, y, width, height }: Box, frozen: Pick<Placed, "left" | "top">): void {
     const box = this.element;
     if (x - frozen.left < box.scrollLeft) box.scrollLeft = x - frozen.left;
@@ -222,7 +222,7 @@ export class Pane {
     else if (y + height > box.scrollTop + box.clientHeight) box.scrollTop = y + height - box.clientHeight;
   }
 
-  /** What a screen reader says of the whole, and of what the cursor of a grid is on. */
+  /** The texts for screen readers: of the whole, and of the cell under the cursor of a grid. */
   say(label: string, cell?: Cell | null): void {
     set(this.element, "aria-label", label);
     if (cell !== undefined && !this.row.parentElement) this.element.prepend(this.row);
@@ -251,7 +251,7 @@ export class Pane {
   }
 
   private paint(): void {
-    const within = (seen: number, size: string) => Math.min(seen, parseFloat(size) || seen); // zoomed pixels are rounded up
+    const within = (seen: number, size: string) => Math.min(seen, parseFloat(size) || seen); // browsers round zoomed pixels up
     const width = within(this.element.clientWidth, this.space.style.width),
       height = within(this.element.clientHeight, this.space.style.height);
     if (!width || !height) return;

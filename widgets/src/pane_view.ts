@@ -1,4 +1,4 @@
-// Views that are one scrollable picture with a cursor, a sequence to choose and a zoom: what attention and states have in common.
+// The base of views that are one scrollable picture with a cursor, a chooser for the sequence and a zoom: attention and states.
 
 import { context } from "./canvas";
 import type { Context, Rendered } from "./context";
@@ -6,7 +6,7 @@ import { Cursor } from "./cursor";
 import { button, coarse, h, onSight, quiet, select, set, setOptions, showNotes, status, steady } from "./dom";
 import type { AnyHead, Frame } from "./frame";
 import type { Marks } from "./handles";
-import { Hands } from "./handles";
+import { EditPanel } from "./handles";
 import type { Measure } from "./labels";
 import { measurer } from "./labels";
 import type { Box, Cell, Grip, Placed, Scene, Spot, Tap } from "./pane";
@@ -18,42 +18,42 @@ import { Shell } from "./shell";
 const LOST = "The hypothesis pointed at is not the one that is drawn here; a click on it shows it.",
   NOT_THERE = "The page has only the best hypothesis; the one that was chosen is in the kernel, which does not answer.";
 const TAP = "Tap a place; the arrows below the picture go on from there.",
-  FINGER = [0, -10, 10, -20, 20]; // pixels beside what was chosen from where a finger drags it
+  FINGER = [0, -10, 10, -20, 20]; // pixels beside the chosen place from which a finger can drag it
 const ZOOM = 1.5,
   ZOOM_LEAST = 0.25,
   ZOOM_MOST = 256;
 
 interface PanedHead extends AnyHead {
-  best?: boolean; // whether what is drawn is the best hypothesis
-  hands?: Marks; // what was changed by hand
-  slots_of_best?: Record<"before" | "after", number[][]>; // by sequence, of each step
+  best?: boolean; // whether the picture shows the best hypothesis
+  hands?: Marks; // the edits; "hands" is the name on the wire, also in saved pages
+  slots_of_best?: Record<"before" | "after", number[][]>; // by sequence and step
 }
 interface Options {
-  name: string; // of the kind
-  title: string; // where the head has none
-  hint: string; // instead of the value under the cursor
+  name: string; // the kind
+  title: string; // if the head has none
+  hint: string; // shown when there is no cursor
   mostHeight: number;
-  taps?: Tap[]; // keys besides the arrows
+  taps?: Tap[]; // keys besides the arrow keys
 }
 
-/** `P`: a place that the cursor can be on. `L`: the layout of what is drawn. */
+/** `P`: a place for the cursor. `L`: the layout of the picture. */
 export abstract class PanedView<H extends PanedHead, P, L extends Placed> implements Rendered<H> {
   protected frame!: Frame<H>;
   protected made!: L;
   protected seq = 0;
   protected zoom = 1;
-  protected padding = false; // whether positions after the end of the sequence is drawn
-  protected linked: number | null = null; // the step that a linked view points at
-  protected given!: Frame<H>; // as it came, of the best hypothesis
-  private chosen: Hypothesis | null = null; // another one, that is shown instead
-  private drawn: Hypothesis | null = null; // the same once its rows are there
-  private notThere = false; // whether the one that was chosen cannot be shown
-  private lost = false; // whether it points at another hypothesis than is drawn here
+  protected padding = false; // whether positions after the end of the sequence are drawn
+  protected linked: number | null = null; // the step selected in a linked view
+  protected given!: Frame<H>; // as received, for the best hypothesis
+  private chosen: Hypothesis | null = null; // another one to show instead
+  private drawn: Hypothesis | null = null; // the same once its rows have arrived
+  private notThere = false; // whether the chosen one cannot be shown
+  private lost = false; // whether the selection is in another hypothesis than the displayed one
   private started = false;
   private ended = false;
-  private near = true; // to what is on the screen
+  private near = true; // whether it is near the visible area
   private behind = false; // text and drawing have not been updated yet
-  private offered: P | null = null; // the place that hands are of
+  private offered: P | null = null; // the place that the edit panel is for
   protected readonly unlisten: (() => void)[] = [];
 
   private readonly seqSelect = select("sequence", (seq) => this.choose(seq));
@@ -83,9 +83,9 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected readonly cursor = new Cursor<P>(() => {
     this.tell();
     this.point();
-    if (this.cursor.pinned !== this.offered) this.offerAgain(); // not where the pointer only passes
+    if (this.cursor.pinned !== this.offered) this.offerAgain(); // not at places that the pointer only passes
   });
-  protected readonly hands: Hands;
+  protected readonly edits: EditPanel;
   protected readonly pane: Pane;
   protected readonly stage: HTMLElement;
   private readonly shell: Shell;
@@ -101,7 +101,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
       {
         layout: (width) => {
           this.made = this.layout(width);
-          if (this.drawable) this.drawLegend(); // also of a page that is resized
+          if (this.drawable) this.drawLegend(); // also after a resize
           return this.made;
         },
         paint: (g, scene) => this.paint(g, scene),
@@ -112,7 +112,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
         },
         key: (event) => this.key(event),
         grab: (spot) => {
-          // A finger drags what it has chosen before, else it scrolls.
+          // A finger drags only the chosen place; elsewhere it scrolls.
           const place = ctx.run && (spot.touch ? this.chosenNear(spot) : at(spot));
           return place ? this.grab(place) : null;
         },
@@ -122,8 +122,8 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
       options.taps,
     );
     this.stage = h("div.rfnb-stage", this.pane.element, this.pane.pad);
-    this.hands = new Hands(ctx, () => this.offerAgain());
-    const body = h("div", { class: `rfnb-${options.name}` }, this.stage, this.notes, this.readout, this.hands.element);
+    this.edits = new EditPanel(ctx, () => this.offerAgain());
+    const body = h("div", { class: `rfnb-${options.name}` }, this.stage, this.notes, this.readout, this.edits.element);
     this.shell = new Shell(el, [this.tools, this.legend], body);
     if (ctx.hasChooser()) ({ seq: this.seq, hypothesis: this.chosen } = { ...ctx.bus.now, seq: ctx.bus.now.seq ?? 0 });
     this.listen(ctx.bus, (selection) => this.follow(selection));
@@ -137,13 +137,13 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     );
   }
 
-  /** What keeps a frame from being drawn, as a sentence. */
+  /** The fault that prevents drawing a frame, as a sentence. */
   protected abstract missing(frame: Frame<H>): string | null;
-  /** The labels of the sequences, and whether something is wrong with them. */
+  /** The labels of the sequences, and whether each has a fault. */
   protected abstract sequences(): [label: string, wrong: boolean][];
-  /** Takes up the sequence that was chosen; what is wrong, and what is no fault, in sentences for `showNotes`. */
+  /** Shows the chosen sequence; returns its faults and remarks, as sentences for `showNotes`. */
   protected abstract open(): [wrong: string, remark: string, more: string];
-  /** Whether there still is a place, in the sequence that was chosen. */
+  /** Whether a place still exists in the chosen sequence. */
   protected abstract has(place: P): boolean;
   protected abstract layout(width: number): L;
   protected abstract paint(g: CanvasRenderingContext2D, scene: Scene): void;
@@ -153,11 +153,11 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   /** The place at a point of the content. */
   protected abstract hit(x: number, y: number): P | null;
   protected abstract walk(key: string, far: boolean): P | null;
-  /** Where a place is in the content, with what should be in sight around it. */
+  /** The rectangle of a place in the content, with the surroundings that should be visible. */
   protected abstract boxOf(place: P): Box;
   protected abstract stepOf(place: P): number;
   protected abstract words(place: P): (Node | string)[];
-  /** The whole picture, and the place in it, for screen readers; and the attributes of `el` that say where the cursor is. */
+  /** The texts of the picture and of the place for screen readers; and the attributes of `el` with the cursor's position. */
   protected abstract describe(place: P | null): { label: string; cell: Cell | null; data: Record<string, string> };
 
   update(frame: Frame<H>): void {
@@ -167,7 +167,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     if (this.chosen && followsOne(frame)) void this.take(this.chosen);
   }
 
-  /** Shows a frame: the one that came, or that of another hypothesis. */
+  /** Shows a frame: the received one, or that of another hypothesis. */
   protected display(frame: Frame<H>): void {
     this.frame = frame;
     if (!this.shell.show(frame.head.title ?? this.options.title, this.missing(frame))) return;
@@ -179,24 +179,24 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   destroy(): void {
     this.ended = true;
     for (const end of this.unlisten) end();
-    this.hands.destroy();
+    this.edits.destroy();
     this.pane.destroy();
     this.el.replaceChildren();
   }
 
-  /** Hears what other views point at on an axis. */
+  /** Listens to the selection of other views on an axis. */
   protected listen(bus: Bus, heard: (selection: Selection) => void): void {
     this.unlisten.push(bus.listen((selection, origin) => origin !== this && this.drawable && heard(selection)));
   }
 
-  /** Whether the picture ends with the sequence: not if values after its end have a problem, or were requested. */
+  /** Whether the picture ends with the sequence: not if values after its end have a fault, or were requested. */
   protected ends(padded: boolean, wrong: boolean): boolean {
     this.paddingButton.hidden = !padded || wrong;
     set(this.paddingButton, "aria-pressed", this.padding);
     return padded && !wrong && !this.padding;
   }
 
-  /** Shows a sequence; the nearest there is. */
+  /** Shows a sequence, or the nearest existing one. */
   protected choose(seq: number, quietly = false): void {
     const all = this.sequences(),
       before = this.seq;
@@ -208,32 +208,32 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     if (this.cursor.hovered && !this.has(this.cursor.hovered)) this.cursor.hovered = null;
     if (!quietly && before !== this.seq) this.ctx.bus.point({ seq: this.seq }, this);
     this.redraw();
-    this.hands.mark(this.frame.head.hands);
+    this.edits.mark(this.frame.head.hands);
     this.offerAgain();
   }
 
-  /** Offers what may be done by hand at the place that was chosen. */
+  /** Offers the edits at the chosen place. */
   protected offer(_: P | null): void {}
 
-  /** The place that was chosen is another one, or what is there. */
+  /** Updates the edits after the chosen place or its values have changed. */
   protected offerAgain(): void {
     this.offered = this.cursor.pinned;
     if (this.drawable) this.offer(this.offered);
   }
 
-  /** The slots of the hypothesis that is drawn, before and after the choice of each step; null: these are no hypotheses. */
+  /** The slots of the displayed hypothesis, before and after the choice of each step; null without hypotheses. */
   protected get slots(): Pick<Hypothesis, "before" | "after"> | null {
     const { slots_of_best: best } = this.frame.head;
     if (!best) return null;
     return this.drawn ?? { before: best.before[this.seq] ?? [], after: best.after[this.seq] ?? [] };
   }
 
-  /** Whether a row of the hypothesis that is drawn was computed for the best one, too. */
+  /** Whether a row of the displayed hypothesis was also computed for the best one. */
   protected isOfBest(row: number, { before }: Pick<Hypothesis, "before">): boolean {
     return this.given.head.slots_of_best?.before[this.seq]?.[row] === before[row];
   }
 
-  /** What of a held run is changed by dragging at a place, if anything. */
+  /** The drag that edits a held run at a place, if any. */
   protected grab(_: P): Grip | null {
     return null;
   }
@@ -243,7 +243,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     return coarse() ? TAP : this.options.hint;
   }
 
-  /** What was chosen, if a finger is at it: it hides what it points at. */
+  /** The chosen place, if a finger is near it: a finger hides its target. */
   private chosenNear({ x, y, left, top }: Spot): P | null {
     const pinned = JSON.stringify(this.cursor.pinned),
       near = (right: number, down: number) => JSON.stringify(this.hit(x + left + right, y + top + down)) === pinned;
@@ -257,7 +257,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
   protected redraw(): void {
     if (!this.drawable) return;
     this.el.dataset["step"] = String(this.lastStep());
-    // Not `disabled`: a button that is used would lose the focus.
+    // Not `disabled`: the button in use would lose the focus.
     set(this.zoomFit, "aria-disabled", this.zoom === 1);
     set(this.zoomOut, "aria-disabled", this.zoom <= ZOOM_LEAST);
     set(this.zoomIn, "aria-disabled", this.zoom >= ZOOM_MOST);
@@ -273,7 +273,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     return !!this.frame && !this.missing(this.frame);
   }
 
-  /** Linked views point at the same step; called only when the person moved the cursor. */
+  /** Selects the step in linked views; called only when the person moved the cursor. */
   protected tell(): void {
     this.linked = null;
     this.lost = false;
@@ -281,7 +281,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.ctx.bus.point({ step: at && this.stepOf(at) }, this);
   }
 
-  /** The cursor moved: update text and drawing. */
+  /** Updates text and drawing after the cursor moved. */
   protected point(): void {
     const { at } = this.cursor;
     this.behind = false;
@@ -295,20 +295,20 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.pointed(at);
   }
 
-  /** Something beside the picture that follows the cursor. */
+  /** Updates content beside the picture that follows the cursor. */
   protected pointed(_: P | null): void {}
 
-  /** A linked view points somewhere; views of the best hypothesis have nothing of a step of another one. */
+  /** Follows the selection of a linked view; views of the best hypothesis lack the steps of others. */
   private follow(selection: Selection): void {
     const { seq, hypothesis } = selection;
     if (hypothesis !== this.chosen && followsOne(this.given)) void this.take(hypothesis);
     this.mark(selection);
     if (seq !== null && seq !== this.seq) this.choose(seq, true);
     if (this.near) this.point();
-    else this.behind = true; // of many linked views only the visible ones work
+    else this.behind = true; // of many linked views only the visible ones are updated
   }
 
-  /** Marks the step that a linked view points at, if it is one of the hypothesis that is drawn. */
+  /** Highlights the step selected in a linked view, if it belongs to the displayed hypothesis. */
   private mark({ step, lost, hypothesis }: Selection): void {
     const other = lost || hypothesis !== this.drawn;
     this.lost = other && followsOne(this.given) && step !== null;
@@ -316,13 +316,13 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     this.el.dataset["linked"] = this.linked === null ? "" : String(this.linked);
   }
 
-  /** Shows another hypothesis, or (null) the best one; the best one too while the rows of the other are not there. */
+  /** Shows another hypothesis, or (null) the best one, which is also shown until the rows of the other have arrived. */
   private async take(hypothesis: Hypothesis | null): Promise<void> {
     const { given, ctx } = this,
       seq = ctx.bus.now.seq ?? this.seq;
     this.chosen = hypothesis;
     const frame = hypothesis && (await followed(given, seq, hypothesis, ctx.exact));
-    if (this.chosen !== hypothesis || this.given !== given || this.ended) return; // another one came in between
+    if (this.chosen !== hypothesis || this.given !== given || this.ended) return; // another one was chosen in the meantime
     this.notThere = !!hypothesis && !frame;
     this.drawn = frame && hypothesis;
     this.el.dataset["hypothesis"] = frame ? hypothesis!.text : "";
@@ -338,7 +338,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
     return true;
   }
 
-  /** Moves the cursor as a key does; whether that leads anywhere. */
+  /** Moves the cursor by a key; returns whether it moved. */
   protected go(key: string, far = false): boolean {
     const to = this.walk(key, far);
     if (!to) return false;
@@ -362,7 +362,7 @@ export abstract class PanedView<H extends PanedHead, P, L extends Placed> implem
 
 export const flagged = ([label, wrong]: [string, boolean]): string => (wrong ? `${label} !` : label);
 
-/** That something is wrong in so many others: "Also in 2 other maps or sequences, marked with “!”." */
+/** A note on the faults of others: "Also in 2 other maps or sequences, marked with “!”." */
 export function elsewhere(here: string, others: number, ...nouns: string[]): string {
   const what = nouns.map((noun) => (others > 1 ? `${noun}s` : noun)).join(" or ");
   return others ? `${here ? "Also" : "Something is wrong"} in ${others} other ${what}, marked with “!”.` : "";

@@ -1,4 +1,4 @@
-// A run that a kernel holds: its state, and what a page asks of it. The other end is rfnb/viz/control/run_view.py.
+// A run held by a kernel: its state, and the requests of a page. The other end is rfnb/viz/control/run_view.py.
 
 import type { Wire } from "./exact_values";
 import type { AnyHead } from "./frame";
@@ -10,16 +10,16 @@ export interface RunState extends AnyHead {
   state: "running" | "pausing" | "paused" | "stopping" | "done" | "failed" | "stopped";
   words: string; // the state in a sentence
   counter: string; // "step 3 of 14"
-  at: { path: string; step: number; nth: number; of: number | null } | null; // the step that comes next where it is paused, else that is made
-  changed: string[]; // before the step that comes next, in words
-  steps: number; // of all loops, begun
-  speed: number; // steps per second; 0: as fast as it can
+  at: { path: string; step: number; nth: number; of: number | null } | null; // the next step if it is paused, else the current one
+  changed: string[]; // the edits before the next step, in words
+  steps: number; // steps started, over all loops
+  speed: number; // steps per second; 0: unlimited
   loops: { path: string; last: number; runs: number; axis: string }[];
   points: { number: number; text: string; hits: number }[];
   runs: Entry[];
-  beside?: number | null; // the run that the one that is shown is compared with
-  note: string; // what the host cannot do
-  vocab?: string[]; // of the search in it
+  beside?: number | null; // the run that the displayed one is compared with
+  note: string; // limitations of the host
+  vocab?: string[]; // labels of its search
   why?: {
     expected: string;
     text: string;
@@ -36,23 +36,23 @@ export interface Entry {
   state: string;
   steps?: number;
   parent?: number;
-  step?: number; // of a loop, at which it leaves that
+  step?: number; // the step of a loop at which it branches off
   tick?: number; // the same, counted over all loops
-  moves?: boolean; // whether its change can be made at another step
+  moves?: boolean; // whether its edit can be moved to another step
   text?: string;
   results?: Result[]; // by sequence
   lanes?: (Lane | null)[]; // by sequence
 }
-/** The outcome of a change. */
+/** The result of an edit. */
 export interface Result {
   labels: string[];
-  edits?: string; // of each label: "=" is as without the change
+  edits?: string; // for each label: "=" is unchanged by the edit
   score: number | null;
-  difference: number | null; // nats; below 0: less likely than without it
+  difference: number | null; // nats; below 0: less likely than without the edit
   same: boolean;
   words: string;
 }
-/** The way of one hypothesis through a search. */
+/** The path of one hypothesis through a search. */
 export interface Lane {
   row: number;
   parent: number | null; // slot
@@ -62,13 +62,13 @@ export interface Lane {
   ended: boolean;
   fell: [step: number, behind: number | null] | null;
 }
-/** The preview of a change that is not made. */
+/** The preview of an edit. */
 export interface Told extends Partial<Result> {
   name: string;
   over: boolean;
   refused: string | null;
   lane: (Lane & { seq: number }) | null;
-  attention?: GhostRows[]; // where it would look, map by map
+  attention?: GhostRows[]; // its attention, map by map
 }
 /** The weights of each label of a lane in one map. */
 export interface GhostRows {
@@ -83,15 +83,15 @@ export type Command = { do: string } & Record<string, unknown>;
 /** `ctx.run` of a view: a run in a kernel that answers. */
 export interface HeldRun {
   readonly state: RunState;
-  pointed: Entry | null; // the branch that is pointed at in the rail
-  before: Set<number> | null; // the runs that there were when a change was made here last
-  readonly shown: readonly Told[]; // the ghosts that are shown in the tree
+  pointed: Entry | null; // the branch under the pointer in the rail
+  before: Set<number> | null; // the runs that existed at the last edit made here
+  readonly shown: readonly Told[]; // the ghosts displayed in the tree
   show(told: readonly Told[]): void;
-  /** Asks for something; null when it is done, else the sentence that says why not. */
+  /** Sends a command; returns null when it is done, or a sentence with the reason for a refusal. */
   do(command: Command): Promise<string | null>;
-  /** Requests the outcome of a change, and calls `told` with a growing answer; returns the function that stops it. */
+  /** Requests the result of an edit, and calls `told` with growing answers; returns a function that stops it. */
   ghost(command: Record<string, unknown>, told: (told: Told) => void): () => void;
-  /** Calls `changed` when the state is another one; returns the function that ends that. */
+  /** Calls `changed` when the state changes; returns a function that stops it. */
   listen(changed: () => void): () => void;
 }
 
@@ -101,7 +101,7 @@ const GONE = "The kernel has stopped, and the run with it.";
 
 /** The run of a page, and whether its kernel answers. */
 export class Held implements HeldRun {
-  /** "asked": it may answer, "silent": it has not in a while, so it may not be there, "late": it has before. */
+  /** "asked": waiting for an answer; "silent": no answer for a while, so it may not exist; "late": it answered before. */
   kernel: "asked" | "silent" | "answers" | "late" | "gone" = "asked";
   pointed: Entry | null = null;
   before: Set<number> | null = null;
@@ -120,7 +120,7 @@ export class Held implements HeldRun {
     this.ends = [
       wire.listen((message) => this.heard(message)),
       wire.onGone?.(() => {
-        this.kernel = "gone"; // until it answers all the same
+        this.kernel = "gone"; // until it answers nevertheless
         for (const id of [...this.waiting.keys()]) this.settle(id, GONE);
         this.tell();
         this.look(TRIES);
@@ -132,12 +132,12 @@ export class Held implements HeldRun {
     return this.now!;
   }
 
-  /** The run for views; null where nothing can be asked of one. */
+  /** The run for views; null if it accepts no commands. */
   get held(): HeldRun | null {
     return this.now && (this.kernel === "answers" || this.kernel === "late") ? this : null;
   }
 
-  /** The page has a state from its frame; the newest counts. The first one asks whether there is a kernel. */
+  /** Takes a state from a frame; the newest one counts. The first one triggers a request to the kernel. */
   renew(state: RunState | null): void {
     const first = !this.now;
     if (!state || (this.now && state.serial <= this.now.serial)) return;
@@ -150,7 +150,7 @@ export class Held implements HeldRun {
     return this.kernel === "gone" ? Promise.resolve(GONE) : this.ask(command);
   }
 
-  /** Asks whether there is a kernel, several times: before JupyterLab has a subshell, a message waits for the running cells. */
+  /** Asks for a kernel, several times: before JupyterLab has a subshell, a message waits for the running cells. */
   private look(tries = 0): void {
     clearTimeout(this.looks);
     void this.ask({ do: "look" });
@@ -185,7 +185,7 @@ export class Held implements HeldRun {
     return new Promise((done) => {
       const timer = setTimeout(() => {
         if (this.kernel !== "answers") return;
-        this.kernel = "late"; // a late answer is heard all the same
+        this.kernel = "late"; // a late answer is accepted nevertheless
         this.tell();
       }, PATIENCE);
       this.waiting.set(id, { done, timer });
@@ -197,14 +197,14 @@ export class Held implements HeldRun {
     });
   }
 
-  /** A branch is pointed at: views of the run that it leaves show its way. */
+  /** The pointer is on a branch: views of its parent run show its path. */
   point(entry: Entry | null): void {
     if (entry?.number === this.pointed?.number) return;
     this.pointed = entry;
     this.tell();
   }
 
-  /** Ghosts come and go in the tree: other views show what else is known of them. */
+  /** The ghosts in the tree have changed: other views show their part of them. */
   show(told: readonly Told[]): void {
     if (told.length === this.shown.length && told.every((one, at) => one === this.shown[at])) return;
     this.shown = told;
@@ -216,7 +216,7 @@ export class Held implements HeldRun {
     return () => void this.listeners.delete(changed);
   }
 
-  /** The page is closed: the kernel works no more for it. */
+  /** The page is closed: the kernel stops working for it. */
   private readonly unlook = (): void => {
     if (this.now) void this.ask({ do: "unlook" });
   };
@@ -241,8 +241,8 @@ export class Held implements HeldRun {
       of?: string;
     };
     if (rfnb === "run" && head) {
-      if (this.kernel === "silent") this.kernel = "late"; // it is there, and does not hear yet
-      this.renew({ ...this.now, ...head } as RunState); // what is as before is not said again
+      if (this.kernel === "silent") this.kernel = "late"; // it exists, and is busy
+      this.renew({ ...this.now, ...head } as RunState); // unchanged fields are not sent again
     }
     if (rfnb === "ghost" && of !== undefined) {
       const told = this.ghosts.get(of),
@@ -270,7 +270,7 @@ export class Held implements HeldRun {
   }
 }
 
-/** The branch of the run that is shown whose way is shown in it: the one that is pointed at, else the one that was made last. */
+/** The branch whose path is shown in the displayed run: the one under the pointer, else the newest. */
 export function keptOf(run: HeldRun | null): Entry | undefined {
   const { pointed, before, state } = run ?? {};
   return state?.runs.find(({ number, parent }) =>
@@ -278,7 +278,7 @@ export function keptOf(run: HeldRun | null): Entry | undefined {
   );
 }
 
-/** The state of the run that a frame is of. */
+/** The state of a frame's run. */
 export function stateIn(frame: { kind: string; head: AnyHead }): RunState | null {
   const parts = (frame.head as { parts?: { kind: string; head: AnyHead }[] }).parts ?? [frame];
   return (parts.find(({ kind }) => kind === "control")?.head as RunState | undefined) ?? null;

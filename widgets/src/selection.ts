@@ -1,8 +1,8 @@
-// What the views of a page point at together: pointing at target token 3 in one highlights step 3 in all that run over the same axis.
+// The selection that the views of a page share: pointing at target token 3 in one view highlights step 3 in all views over the same axis.
 
 /**
- * A hypothesis of a search, other than the best one: the slot of the beam in which it was before and after the choice of each step. In the first
- * are attention and all that was worked out for the choice, in the second the new state.
+ * A hypothesis of a search, other than the best one: its slot of the beam before and after the choice of each step. The first
+ * holds attention and everything computed for the choice, the second the new state.
  */
 export interface Hypothesis {
   place: string; // in the view of the search
@@ -12,10 +12,10 @@ export interface Hypothesis {
   after: number[];
 }
 
-/** `lost`: the step is one of another hypothesis than is shown, so views of that have nothing of it. */
+/** `lost`: the step belongs to another hypothesis than the displayed one, so its views lack the step. */
 export interface Selection {
   seq: number | null;
-  head: number | null; // of attention, in all layers
+  head: number | null; // the attention head, in all layers
   hypothesis: Hypothesis | null; // null: the best one
   step: number | null;
   lost: boolean;
@@ -29,21 +29,21 @@ interface Group {
   listeners: Set<{ axis: string; batch: string; listener: (origin: object) => void }>;
   order: Set<string>;
 }
-// One for all modules of a page: the stored outputs of a notebook have one for each kind of view.
-declare const SELECTION: string | undefined; // which selection, given by the build
+// Shared by all modules of a page: the stored outputs of a notebook have one module for each kind of view.
+declare const SELECTION: string | undefined; // set by the build
 const ours = Symbol.for(`rfnb ${typeof SELECTION === "undefined" ? "selection" : SELECTION}`);
 const groups = ((globalThis as { [ours]?: Map<string, Group> })[ours] ??= new Map<string, Group>());
 
-/** What a view has in its hand: the sequence of its group, and the step on its axis. */
+/** The selection of a view: the sequence of its group, and the step on its axis. */
 export interface Bus {
   readonly now: Selection;
-  readonly order: Set<string>; // the views of the group in order of arrival: a host may reopen the page, and nothing should jump then
+  readonly order: Set<string>; // the views of the group in order of arrival, so that nothing jumps when a host reopens the page
   point(change: Partial<Selection>, origin: object): void;
   listen(listener: Listener): () => void;
 }
 
 /**
- * The bus of a group of linked views (the views of one trace have the same `link`; "" is all others on the page) for one axis: a state of the
+ * The bus of a group of linked views (the views of one trace have the same `link`; all others on the page have "") for one axis: a state of the
  * encoder runs over other steps than the decoder. The head is shared by all; the sequence and its hypothesis by those of the same batch.
  */
 export function busOf(link: string, axis = "", batch = ""): Bus {
@@ -71,10 +71,10 @@ export function busOf(link: string, axis = "", batch = ""): Bus {
     point(change, origin) {
       const before = now(axis),
         next = { ...before, ...("step" in change ? { lost: false } : {}), ...change };
-      if (next.seq !== before.seq && !change.hypothesis) next.hypothesis = null; // it is one of the sequence
+      if (next.seq !== before.seq && !change.hypothesis) next.hypothesis = null; // it belongs to the sequence
       const differs = (...names: (keyof Selection)[]) => names.some((name) => next[name] !== before[name]);
       const wide = differs("head"),
-        own = differs("seq", "hypothesis"), // of all axes
+        own = differs("seq", "hypothesis"), // shared by all axes
         here = differs("step", "lost");
       shared.head = next.head;
       shared.chosen.set(batch, { seq: next.seq, hypothesis: next.hypothesis });

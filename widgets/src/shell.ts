@@ -1,9 +1,9 @@
-// What is around the picture of a view.
+// The frame around the picture of a view: title, tools, notes.
 
 import { h } from "./dom";
 import { safe } from "./visible_text";
 
-/** A title with what is beside it, and below it the picture, or a sentence where there is none. */
+/** A title with its tools, and below it the picture, or a sentence instead. */
 export class Shell {
   private readonly title = h("b.rfnb-title");
   private readonly sentence = h("p.rfnb-sentence", { role: "alert" });
@@ -16,7 +16,7 @@ export class Shell {
     el.append(h("div.rfnb-top", this.title, ...beside), this.sentence, picture);
   }
 
-  /** Whether there is a picture: not if there is a sentence about what is missing. */
+  /** Shows the picture, or a sentence about missing data. */
   show(title: string, missing: string | null): boolean {
     this.title.textContent = safe(title);
     this.sentence.textContent = safe(missing ?? "");

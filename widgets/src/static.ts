@@ -1,10 +1,10 @@
-// Views without a kernel: each frame is base64 in an element beside its picture, and its view takes the place of the picture. For the pages that
-// `save_html` writes, and for the stored outputs of notebooks (rfnb/viz/page/output.py), where several share this script. It is no module:
-// VS Code's notebooks import none.
+// Views without a kernel: each frame is base64 in an element beside its picture, and its view replaces the picture. For pages of `save_html` and
+// the stored outputs of notebooks (rfnb/viz/page/output.py), where several share this script. It is not a module, since VS Code's notebooks
+// import none.
 
 import { mount } from "./mount";
 
-/** Shows the frames in a part of a page that are not shown yet. What cannot be shown stays a picture, with a sentence. */
+/** Shows the frames in a part of a page that are not shown yet. Those that cannot be shown stay pictures, with a sentence. */
 export function show(part: ParentNode, css = ""): void {
   for (const held of part.querySelectorAll<HTMLElement>(".rfnb-frame:not([data-shown])")) {
     held.dataset["shown"] = "";
@@ -17,7 +17,7 @@ export function show(part: ParentNode, css = ""): void {
   }
 }
 
-/** The bytes of a frame; of what is no base64 none, which a view says. */
+/** The bytes of a frame; none for invalid base64, which a view reports. */
 function bytesOf(text: string): Uint8Array {
   try {
     return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));

@@ -1,10 +1,10 @@
-// Keeps a part of a view in sight while the page scrolls: a host that scrolls sideways in an output leaves `position: sticky` without effect.
+// Keeps a part of a view visible while the page scrolls: hosts that scroll outputs sideways disable `position: sticky`.
 
 import { onResize } from "./dom";
 
 export type Edge = "top" | "bottom";
 
-/** Holds an element at the top or the bottom of what is in sight, inside of what it belongs to. */
+/** Keeps an element at the top or bottom of the visible area, within its container. */
 export class Stick {
   private frame = 0;
   private shift = 0; // in pixels
@@ -28,7 +28,7 @@ export class Stick {
       { top, bottom } = sightOf(within),
       around = within.getBoundingClientRect(),
       own = element.getBoundingClientRect(),
-      [above, below] = [own.top - this.shift, own.bottom - this.shift]; // where it is by itself
+      [above, below] = [own.top - this.shift, own.bottom - this.shift]; // its natural position
     this.shift = !own.height
       ? 0
       : edge === "top"
@@ -45,7 +45,7 @@ export class Stick {
   }
 }
 
-/** The part of the window in which something scrolls. */
+/** The visible part of a scrolling container. */
 function sightOf(element: HTMLElement): { top: number; bottom: number } {
   let scroller = element.parentElement;
   while (

@@ -1,4 +1,4 @@
-// Colours from the theme of the page: CSS variables (theme.css) for the DOM, and the same as strings for canvases.
+// Colours of the page's theme: CSS variables (theme.css) for the DOM, and the same as strings for canvases.
 
 export interface Palette {
   paper: string;
@@ -14,7 +14,7 @@ export interface Palette {
   dark: boolean; // whether the paper is dark: ramps start from the paper
 }
 
-/** The colours as they are now; read again after `onTheme`. */
+/** The current colours; read them again after `onTheme`. */
 export function palette(element: HTMLElement): Palette {
   const style = getComputedStyle(element);
   const read = (name: string, fallback: string) => style.getPropertyValue(`--rfnb-${name}`).trim() || fallback;
@@ -34,7 +34,7 @@ export function palette(element: HTMLElement): Palette {
   };
 }
 
-/** Whether a CSS colour is a dark one. */
+/** Whether a CSS colour is dark. */
 export function isDark(color: string): boolean {
   const [r, g, b] = rgb(color);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b < 110;
@@ -56,9 +56,9 @@ export function rgb(color: string): [number, number, number] {
   return color.trim() === "black" ? [0, 0, 0] : [255, 255, 255];
 }
 
-/** Calls `changed` when the colours of `element` have become others; returns the function that ends that. Attributes tell of most changes;
- * a style sheet that the new theme links to counts when it is loaded, however long that takes after the attribute. An element that the
- * notebook has taken out of the page, since it is scrolled away, is looked at when it is back. */
+/** Calls `changed` when the colours of `element` change; returns a function that stops it. Attributes reveal most changes;
+ * a style sheet of the new theme takes effect when it is loaded, possibly long after the attribute. An element that the
+ * notebook removed from the page while it was scrolled away is checked when it returns. */
 export function onTheme(element: HTMLElement, changed: () => void): () => void {
   let frame = 0,
     away = false;

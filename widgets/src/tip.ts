@@ -1,23 +1,23 @@
-// What a `title` says to a pointer that rests, for a finger: of what is no control by a tap, of a control by a long press.
+// Shows `title` texts on touch screens: by a tap on elements that are not controls, by a long press on controls.
 
 import { h, on } from "./dom";
 
 const LONG = 500, // ms of a press
-  STILL = 10, // pixels within which it is one
+  STILL = 10, // maximal movement in pixels
   CONTROLS = "button, select, input, label, summary, a, [role=option]";
 
-/** Shows the titles of what is in a root to a finger. */
+/** Shows the titles of a root's elements on touch. */
 export function tips(root: HTMLElement): void {
   const tip = h("div.rfnb-tip", { role: "status", hidden: "" });
   let timer: ReturnType<typeof setTimeout> | undefined,
     from: [number, number] = [0, 0],
-    told = false, // by a press, whose click does nothing
+    told = false, // shown by a press, whose click is ignored
     tapped: HTMLElement | null = null;
   const titled = (target: EventTarget | null) => (target as Element | null)?.closest?.<HTMLElement>("[title]") ?? null;
   const say = (of: HTMLElement | null) => {
     tip.hidden = !of?.title;
     if (!of?.title) return;
-    // The next press hides it, wherever in the page that is: two tips at a time say nothing.
+    // The next press anywhere in the page hides it: there is only one tip at a time.
     root.ownerDocument.addEventListener("pointerdown", () => say(null), { capture: true, once: true });
     tip.textContent = of.title;
     (of.closest(".rfnb-on-stage") ?? root).append(tip);

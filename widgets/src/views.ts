@@ -1,4 +1,4 @@
-// Which folder draws which kind: the build reads this list, a kind in each line.
+// The folder that draws each kind; the build reads this list, one kind per line.
 
 import { render as attention } from "./attention/render";
 import { render as beams } from "./beams/render";
@@ -14,7 +14,7 @@ import { render as group } from "./group/render";
 import { render as question } from "./question/render";
 import { render as states } from "./states/render";
 
-// Which head a frame has is known by its kind alone: it comes as JSON.
+// The type of a head follows from its kind alone: it comes as JSON.
 export const views: Record<string, Render<any>> = {
   attention,
   beams,

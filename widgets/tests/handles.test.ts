@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import attentionSmall from "../../tests/viz/fixtures/attention_small.json";
 import beamsSmall from "../../tests/viz/fixtures/beams_small.json";
-import cells from "../../tests/viz/fixtures/hands.json";
+import cells from "../../tests/viz/fixtures/edit_handles.json";
 import statesSmall from "../../tests/viz/fixtures/states_small.json";
 import { ghostRows } from "../src/attention/ghost";
 import type { HeldMap } from "../src/attention/handles";
@@ -65,13 +65,13 @@ afterEach(() => {
   for (const end of ends.splice(0)) end();
 });
 
-/** A view with a run in its hands. */
+/** A view with a held run. */
 function shown(json: unknown, more: AnyHead & Record<string, unknown>, run: HeldRun | null) {
   const root = document.createElement("div"),
     frame = fromJson(json) as Frame;
   root.className = "rfnb-root";
   document.body.append(root);
-  const bus = busOf(`hands ${++link}`);
+  const bus = busOf(`edits ${++link}`);
   const ctx = {
     palette: () => palette(root),
     onTheme: () => {},
@@ -85,12 +85,12 @@ function shown(json: unknown, more: AnyHead & Record<string, unknown>, run: Held
   const made = { ...frame, head: { ...frame.head, ...more } },
     view = views[frame.kind]!(root, made, ctx);
   ends.push(() => (view.destroy(), root.remove()));
-  const hands = root.querySelector<HTMLElement>(".rfnb-hands")!,
-    named = (text: string) => [...hands.querySelectorAll("button")].find(({ textContent }) => textContent === text)!;
+  const edits = root.querySelector<HTMLElement>(".rfnb-edits")!,
+    named = (text: string) => [...edits.querySelectorAll("button")].find(({ textContent }) => textContent === text)!;
   const pane = root.querySelector<HTMLElement>(".rfnb-pane")!,
     key = (name: string, on: HTMLElement = pane) =>
       on.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
-  return { root, hands, named, key, view, frame: made };
+  return { root, edits, named, key, view, frame: made };
 }
 const settled = async () => {
   for (let turn = 0; turn < 9; turn++) await null; // what was promised has come
@@ -126,7 +126,7 @@ describe("a search", () => {
 
   it("forces what was cut for the hypothesis that it was cut from, in a branch from its step", async () => {
     const run = new FakeRun(standing(seq!.steps.length)),
-      { root, hands, named, key } = shown(beamsSmall, { held, vocab, seqs }, run);
+      { root, edits, named, key } = shown(beamsSmall, { held, vocab, seqs }, run);
     let cursor = "";
     for (let turn = 0; turn < 20 && !cursor.includes("cut"); turn++) {
       key(turn % 6 < 5 ? "ArrowDown" : "ArrowLeft");
@@ -134,8 +134,8 @@ describe("a search", () => {
     }
     const [step, index] = cursor.split(",cut").map(Number) as [number, number],
       cut = seq!.steps[step]!.cuts[index]!;
-    expect(hands.hidden).toBe(false);
-    expect(hands.textContent).toContain(`in a branch from step ${step}`);
+    expect(edits.hidden).toBe(false);
+    expect(edits.textContent).toContain(`in a branch from step ${step}`);
     named(`Force ${cut.token} alone`).click();
     const force = {
       do: "force",
@@ -154,7 +154,7 @@ describe("a search", () => {
     run.said = "force: no label 7.";
     named(`Force ${cut.token} alone`).click();
     await settled();
-    expect(hands.querySelector("[role=alert]")!.textContent).toBe("force: no label 7.");
+    expect(edits.querySelector("[role=alert]")!.textContent).toBe("force: no label 7.");
     named(`Run on from step ${step}`).click();
     expect(run.asked.at(-1)).toEqual({ do: "branch", path: "search", nth: 0, step, paused: true });
   });
@@ -262,18 +262,18 @@ describe("a search", () => {
           ],
         },
       ],
-      { root, hands, key } = shown(beamsSmall, { held, vocab, seqs: begun }, run);
+      { root, edits, key } = shown(beamsSmall, { held, vocab, seqs: begun }, run);
     key("End");
     for (let turn = 0; turn < 9 && root.dataset["cursor"] !== `${last},${slot}`; turn++)
       key(turn < 4 ? "ArrowUp" : "ArrowDown");
     expect(root.dataset["cursor"]).toBe(`${last},${slot}`);
-    const choice = hands.querySelector("select")!;
+    const choice = edits.querySelector("select")!;
     expect([...choice.options].map(({ textContent }) => textContent)).toEqual([
       `in the next step, ${last + 1}`,
       `in a branch from step ${last}`,
     ]);
-    const field = hands.querySelector<HTMLInputElement>("[type=search]")!,
-      found = () => [...hands.querySelectorAll("[aria-label='labels to force'] button")].map((one) => one.textContent);
+    const field = edits.querySelector<HTMLInputElement>("[type=search]")!,
+      found = () => [...edits.querySelectorAll("[aria-label='labels to force'] button")].map((one) => one.textContent);
     const type = (text: string) => {
       field.value = text;
       field.dispatchEvent(new Event("input"));
@@ -283,7 +283,7 @@ describe("a search", () => {
     type("a");
     expect(found()).toEqual(["a (1)", "a (4)", "ab"]);
     type("x");
-    expect(hands.textContent).toContain("no such label");
+    expect(edits.textContent).toContain("no such label");
     type("ab");
     key("Enter", field);
     expect(run.asked).toEqual([
@@ -300,37 +300,37 @@ describe("a search", () => {
 
   it("says what waits for the next step, and what was changed before", () => {
     const run = new FakeRun(standing(3)),
-      { hands, view, frame } = shown(beamsSmall, { held, seqs }, run);
-    expect(hands.hidden).toBe(true);
+      { edits, view, frame } = shown(beamsSmall, { held, seqs }, run);
+    expect(edits.hidden).toBe(true);
     run.become({ changed: ["AH forced for hypothesis 0"] } as Partial<RunState>);
-    expect(hands.textContent).toContain("In the next step, 3: AH forced for hypothesis 0");
+    expect(edits.textContent).toContain("In the next step, 3: AH forced for hypothesis 0");
     run.become({ state: "running", changed: [] } as Partial<RunState>);
-    expect(hands.hidden).toBe(true);
+    expect(edits.hidden).toBe(true);
     view.update({ ...frame, head: { ...frame.head, hands: [[1, "a forced"]] } as AnyHead });
-    expect(hands.textContent).toBe("◆ step 1: a forced");
+    expect(edits.textContent).toBe("◆ step 1: a forced");
   });
 
   it("does not keep what it offers of one branch in another one", () => {
     const run = new FakeRun(standing(9)),
-      { key, hands, named } = shown(beamsSmall, { held, seqs }, run);
+      { key, edits, named } = shown(beamsSmall, { held, seqs }, run);
     key("Home");
     key("Enter");
-    const before = hands.querySelector("button");
+    const before = edits.querySelector("button");
     run.become({ run: 2 });
-    expect(hands.querySelector("button")).not.toBe(before);
+    expect(edits.querySelector("button")).not.toBe(before);
     expect(named("Run on from step 0")).toBeTruthy();
   });
 
   it("says why no label is forced, where none is", () => {
-    const { key, hands } = shown(
+    const { key, edits } = shown(
       beamsSmall,
       { held: { ...held, cannot: "Not here." }, seqs },
       new FakeRun(standing(9)),
     );
     key("Home");
     key("Enter");
-    expect(hands.textContent).toContain("Not here.");
-    expect([...hands.querySelectorAll("button")].map(({ textContent }) => textContent)).toEqual(["Run on from step 0"]);
+    expect(edits.textContent).toContain("Not here.");
+    expect([...edits.querySelectorAll("button")].map(({ textContent }) => textContent)).toEqual(["Run on from step 0"]);
   });
 });
 
@@ -358,12 +358,12 @@ describe("a row of weights", () => {
     const of = { path: "search", nth: 0, attention: "att", axis: "source", widths: cols + 1, fixed: { heads: 0 } };
     const maps = json.head.maps.map((map) => ({ ...map, held: { ...of, seqs: [["batch", json.head.seqs.length]] } })),
       run = new FakeRun(standing(0)),
-      { root, hands, key, named } = shown(attentionSmall, { maps } as never, run),
+      { root, edits, key, named } = shown(attentionSmall, { maps } as never, run),
       rows = Number(root.dataset["step"]) + 1;
     run.become(standing(rows));
     key("ArrowRight");
-    expect(hands.textContent).toContain("in a branch from step 0");
-    const area = hands.querySelector<HTMLElement>(".rfnb-row")!;
+    expect(edits.textContent).toContain("in a branch from step 0");
+    const area = edits.querySelector<HTMLElement>(".rfnb-row")!;
     named("Focus").click();
     key("ArrowRight", area);
     key("+", area);
@@ -376,14 +376,14 @@ describe("a row of weights", () => {
     expect(asked.then[0].entries).toEqual({ heads: 0, batch: 0 });
     key("End");
     for (let turn = 1; turn < rows; turn++) key("ArrowDown");
-    expect([...hands.querySelector("select")!.options].map((one) => one.textContent)).toEqual([
+    expect([...edits.querySelector("select")!.options].map((one) => one.textContent)).toEqual([
       `in the next step, ${rows}`,
       `in a branch from step ${rows - 1}`,
     ]);
-    const heat = hands.querySelector<HTMLInputElement>("[type=range]")!;
+    const heat = edits.querySelector<HTMLInputElement>("[type=range]")!;
     heat.value = "1";
     heat.dispatchEvent(new Event("input"));
-    hands.querySelector<HTMLInputElement>("[type=checkbox]")!.click();
+    edits.querySelector<HTMLInputElement>("[type=checkbox]")!.click();
     named("Apply").click();
     expect(run.asked.at(-1)).toEqual({
       do: "edit",
@@ -395,12 +395,12 @@ describe("a row of weights", () => {
     root.querySelector<HTMLElement>("[data-do=text]")!.click();
     const list = root.querySelector<HTMLElement>("[role=listbox]")!;
     key("Home", list);
-    expect(hands.textContent).toContain("in a branch from step 0");
-    const tools = hands.querySelector(".rfnb-row");
+    expect(edits.textContent).toContain("in a branch from step 0");
+    const tools = edits.querySelector(".rfnb-row");
     list.querySelectorAll("[role=option]")[1]!.dispatchEvent(new Event("pointerover", { bubbles: true }));
-    expect(hands.querySelector(".rfnb-row"), "a pointer that passes changes nothing").toBe(tools);
+    expect(edits.querySelector(".rfnb-row"), "a pointer that passes changes nothing").toBe(tools);
     key("Escape", list);
-    expect(hands.hidden, "what was chosen in the text is left there too").toBe(true);
+    expect(edits.hidden, "what was chosen in the text is left there too").toBe(true);
   });
 });
 
@@ -459,10 +459,10 @@ describe("a state", () => {
 
   it("is set, scaled and pasted before the step that follows", () => {
     const run = new FakeRun(standing(2)),
-      { hands, key, named } = shown(statesSmall, { tracks, slots_of_best } as never, run);
+      { edits, key, named } = shown(statesSmall, { tracks, slots_of_best } as never, run);
     key("ArrowRight");
     key("ArrowRight");
-    expect(hands.textContent).toContain("in the next step, 2");
+    expect(edits.textContent).toContain("in the next step, 2");
     named("Zero").click();
     const base = { do: "edit", path: "search", nth: 0, step: 2 },
       set = { do: "set", state: "lstm.h" };
@@ -470,18 +470,18 @@ describe("a state", () => {
       ...base,
       then: [{ ...set, entries: { batch: 0, unit: 0, beam: 1 }, value: 0 }],
     });
-    const [units, whose] = [...hands.querySelectorAll<HTMLSelectElement>(".rfnb-hands-tools select")] as [
+    const [units, whose] = [...edits.querySelectorAll<HTMLSelectElement>(".rfnb-edits-tools select")] as [
       HTMLSelectElement,
       HTMLSelectElement,
     ];
     units.selectedIndex = 1;
     whose.selectedIndex = 2;
-    hands.querySelector<HTMLInputElement>("[type=number]")!.value = "0.5";
+    edits.querySelector<HTMLInputElement>("[type=number]")!.value = "0.5";
     named("Scale").click();
     expect(run.asked.at(-1)).toEqual({ ...base, then: [{ ...set, entries: {}, how: "scale", amount: 0.5 }] });
-    hands.querySelector<HTMLInputElement>("[type=number]")!.value = "";
+    edits.querySelector<HTMLInputElement>("[type=number]")!.value = "";
     named("Set").click();
-    expect(hands.querySelector("[role=alert]")!.textContent).toBe("Which number?");
+    expect(edits.querySelector("[role=alert]")!.textContent).toBe("Which number?");
   });
 
   it("is pasted from the step that is clicked, and not into another place that was chosen meanwhile", () => {
@@ -514,19 +514,19 @@ describe("a state", () => {
   });
 
   it("is not offered where it is not known which hypothesis it is of", () => {
-    const { hands, key } = shown(statesSmall, { tracks } as never, new FakeRun(standing(2)));
+    const { edits, key } = shown(statesSmall, { tracks } as never, new FakeRun(standing(2)));
     key("ArrowRight");
-    expect(hands.querySelector("button")).toBeNull();
+    expect(edits.querySelector("button")).toBeNull();
   });
 });
 
 it("says why a gate is not changed where it is clicked", () => {
   const json = fromJson(statesSmall) as unknown as Frame<{ tracks: object[] }>,
     tracks = json.head.tracks.map((track) => ({ ...track, cannot: "It is computed beside." }));
-  const { hands, key } = shown(statesSmall, { tracks } as never, new FakeRun(standing(2)));
-  expect(hands.hidden).toBe(true);
+  const { edits, key } = shown(statesSmall, { tracks } as never, new FakeRun(standing(2)));
+  expect(edits.hidden).toBe(true);
   key("ArrowRight");
-  expect([hands.hidden, hands.textContent]).toEqual([false, "It is computed beside."]);
+  expect([edits.hidden, edits.textContent]).toEqual([false, "It is computed beside."]);
 });
 
 describe("a matrix", () => {
@@ -581,9 +581,9 @@ describe("a matrix", () => {
 
   it("is set in all of a head", () => {
     const run = new FakeRun(standing(2)),
-      { hands, key, named } = shown(statesSmall, { tracks: of({ state: "s" }), slots_of_best } as never, run);
+      { edits, key, named } = shown(statesSmall, { tracks: of({ state: "s" }), slots_of_best } as never, run);
     for (const name of ["ArrowRight", "ArrowRight", "ArrowDown"]) key(name);
-    const units = hands.querySelector<HTMLSelectElement>(".rfnb-hands-tools select")!;
+    const units = edits.querySelector<HTMLSelectElement>(".rfnb-edits-tools select")!;
     expect([...units.options].map(({ textContent }) => textContent)).toEqual([
       "head 0, key 1",
       "all of head 0",
@@ -608,10 +608,10 @@ describe("a gate", () => {
 
   it("is put into the step of its row, of the slot before the choice", () => {
     const run = new FakeRun(standing(2)),
-      { hands, key, named } = shown(statesSmall, { tracks, slots_of_best } as never, run);
+      { edits, key, named } = shown(statesSmall, { tracks, slots_of_best } as never, run);
     for (let step = 0; step < 3; step++) key("ArrowRight");
-    expect(hands.textContent).toContain("in step 2: in the next step, 2");
-    hands.querySelector<HTMLInputElement>("[type=number]")!.value = "0.5";
+    expect(edits.textContent).toContain("in step 2: in the next step, 2");
+    edits.querySelector<HTMLInputElement>("[type=number]")!.value = "0.5";
     named("Set").click();
     named("Scale").click();
     const entries = { batch: 0, unit: 0, beam: 1 },
@@ -714,11 +714,11 @@ describe("a page without a run", () => {
     ["states", statesSmall, {}],
     ["attention", attentionSmall, {}],
   ])("has no handles in its %s", (_, json, more) => {
-    const { hands, key } = shown(json, more as never, null);
+    const { edits, key } = shown(json, more as never, null);
     key("ArrowRight");
     key("Enter");
-    expect(hands.hidden).toBe(true);
-    expect(hands.querySelector("button,select,input")).toBeNull();
+    expect(edits.hidden).toBe(true);
+    expect(edits.querySelector("button,select,input")).toBeNull();
     vi.restoreAllMocks();
   });
 });

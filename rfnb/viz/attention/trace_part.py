@@ -61,9 +61,9 @@ def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
     page.on(made, "row_dim", run, target.dim if target is not None else None, search)
     if made.head["maps"]:
         made.head["col_axis"] = page.axis(over)
-    if run.events[0].step is None and is_whole and not page.live and not page.hands:
+    if run.events[0].step is None and is_whole and not page.live and not page.handles:
         made = _few(page, made, run, source.dim, target.dim if target is not None else None)
-    if page.hands and target is not None and target.dim in {page.trace.step_dim(run.events)}:
+    if page.handles and target is not None and target.dim in {page.trace.step_dim(run.events)}:
         seqs, maps = map(sizes, attention_axes_of(weights, source.dim, target.dim))
         _held_maps(page, made, run.events, source.name, seqs, maps)
         for entry in () if is_whole else made.head["maps"]:  # the steps compute the others too
@@ -112,15 +112,15 @@ def _held_maps(
     page: Any, made: Spec, events: Sequence[Any], axis: str, seqs: Any, maps: Any, slot: str | None = None
 ) -> None:
     """Store in each map which step and which entries its rows are."""
-    hands, calls = page.hands, page.trace.by_path("attention")
+    handles, calls = page.handles, page.trace.by_path("attention")
     one = next(event for event in events if event is not None)
     entries = [event.entry for event in calls[one.path]]
-    if hands is None or len(set(entries)) < len(entries):  # a module called twice in a step
+    if handles is None or len(set(entries)) < len(entries):  # a module called twice in a step
         return
     shown = made.head["maps"]
-    for entry, held in zip(shown, hands.of_maps(events, axis, seqs, maps, len(shown), slot)):
+    for entry, held in zip(shown, handles.of_maps(events, axis, seqs, maps, len(shown), slot)):
         entry["held"] = held
-    made.head["hands"] = hands.marks(events)
+    made.head["hands"] = handles.marks(events)
 
 
 def _along(page: Any, run: Any, followed: SearchValues, axis: Axis, own: RunLabels, title: str) -> Spec | None:
@@ -148,7 +148,7 @@ def _along(page: Any, run: Any, followed: SearchValues, axis: Axis, own: RunLabe
     )  # fmt: skip
     for entry in made.head["maps"]:
         entry["row_dim"]["name"], entry["col_dim"]["name"] = followed.history.each_step, axis.name
-    slots = None if page.live and not page.hands else followed.in_slots(fill_axis=at, live=page.live)
+    slots = None if page.live and not page.handles else followed.in_slots(fill_axis=at, live=page.live)
     if slots is not None:
         flat = slots.swapaxes(1, 2).reshape(-1, slots.shape[1], *slots.shape[3:])
         maps = maps_of(flat, names).reshape(*slots.shape[:1], slots.shape[2], -1, slots.shape[1], out.shape[2 + at])
@@ -158,7 +158,7 @@ def _along(page: Any, run: Any, followed: SearchValues, axis: Axis, own: RunLabe
         col_axis=page.axis(axis.dim if before is None else page.after(before)),
         best=True,
     )
-    if page.hands and followed.is_whole:
+    if page.handles and followed.is_whole:
         inner = [Axis(dim.name, dim.extent, dim) for dim in followed.inner if axis.name not in names_of(dim)]
         heads = sizes(sorted(inner, key=lambda each: "head" in each.name))
         _held_maps(page, made, followed.events(run.events), axis.name, followed.seqs, heads, followed.slot)

@@ -14,8 +14,8 @@ from rfnb.viz.trace_labels import RunLabels
 
 def part(page: Any, run: Any, own: RunLabels) -> Spec:
     """The view of a search."""
-    history, hands = page.trace.beams[run.path, run.number], page.hands
-    held = hands and hands.of_search(run.events, isinstance(history.labels, CombinedLabels))
+    history, handles = page.trace.beams[run.path, run.number], page.handles
+    held = handles and handles.of_search(run.events, isinstance(history.labels, CombinedLabels))
     title = f"Beam search: {run.path or 'search'}" + (f", {history.about}" if history.about else "")
     labels = set(history.labels_of(0) or ())
     wanted = {seq: each for seq, each in page.expected.items() if set(each) <= labels}
@@ -24,7 +24,7 @@ def part(page: Any, run: Any, own: RunLabels) -> Spec:
         reference=[wanted.get(seq) for seq in range(history.num_seqs)] if wanted else None,
     )  # fmt: skip
     made.head["axis"] = page.axis(loop_dim_of(run.events[0]))
-    if hands and held:
+    if handles and held:
         known = [] if "cannot" in held else vocabulary(history.labels)
-        made.head.update(held=held, hands=hands.marks(run.events), **({"vocab": known} if known else {}))
+        made.head.update(held=held, hands=handles.marks(run.events), **({"vocab": known} if known else {}))
     return made

@@ -159,7 +159,7 @@ class RunView:
         if self._drawn is None or self._drawn[0] != key:
             if other is None:
                 expected = {} if why is None or self._asked is None else {self._asked.seq: why.expected}
-                made = trace_page.spec(trace, hands=hands_of(self.run), expected=expected, **self._options)
+                made = trace_page.spec(trace, handles=edit_handles_of(self.run), expected=expected, **self._options)
             else:
                 made = beside_each_other(self.run, other)
             self._drawn = key, made
@@ -256,7 +256,7 @@ class RunView:
         return None
 
 
-def hands_of(run: Run) -> EditHandles:
+def edit_handles_of(run: Run) -> EditHandles:
     """The links from rows in views of a run to its steps."""
     return EditHandles(run.place_of, run.changes, edits=run._holder.model_edits.has_model)
 

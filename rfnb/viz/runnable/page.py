@@ -203,7 +203,7 @@ def page_of(
         raise run.error
     assert run.trace is not None
     recorded = trace_page.spec(
-        run.trace, hands=EditHandles(run.place_of), **(view or {})
+        run.trace, handles=EditHandles(run.place_of), **(view or {})
     )  # a page does not edit a model
     there = in_order(parts_of(recorded) if recorded.kind == "group" else [recorded])
     parts = [part for part in (_bound(part, program, first) for part in there) if part is not None]

@@ -71,15 +71,15 @@ def _held_track(
     page: Any, made: Spec, entry: dict[str, Any], events: Sequence[Any], seqs: Any, units: Any, slot: str | None = None
 ) -> None:
     """Store in a track which steps and entries its rows are, if it is a state of the loop."""
-    if page.hands is None:
+    if page.handles is None:
         return
-    made.head["hands"] = page.hands.marks(events)
+    made.head["hands"] = page.handles.marks(events)
     one = next(event for event in events if event is not None)
     last = {event.entry: event for event in page.trace.by_path("states")[one.path]}
     # The loop sends its own states at the end of a step.
     if all(event is None or last[event.entry] is event for event in events):
-        held = page.hands.of_state(events, entry["label"], seqs, units, slot)
-        cannot = None if held else page.hands.cannot(events, entry["label"])
+        held = page.handles.of_state(events, entry["label"], seqs, units, slot)
+        cannot = None if held else page.handles.cannot(events, entry["label"])
         entry |= {name: value for name, value in (("held", held), ("cannot", cannot)) if value}
 
 
@@ -103,7 +103,7 @@ def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> 
     )  # fmt: skip
     page.on(made, "step_dim", run, step, search)
     made.head["best"] = True
-    given = {} if page.live and not page.hands else {name: found[name].in_slots(live=page.live) for name in shown}
+    given = {} if page.live and not page.handles else {name: found[name].in_slots(live=page.live) for name in shown}
     slots = {name: array.reshape(*array.shape[:3], -1) for name, array in given.items() if array is not None}
     if len(slots) == len(shown):
         for entry in made.head["tracks"]:
@@ -114,7 +114,7 @@ def _along(page: Any, search: SearchEvents, run: Any, step: Dim, title: str) -> 
         units = [(dim.name, dim.extent) for dim in own.inner]
         if len(units) > 1 or units[0][0] in _UNITS:
             entry["unit_dim"]["name"] = " × ".join(name for name, _ in units)
-        if page.hands and own.is_whole:
+        if page.handles and own.is_whole:
             made.head["slots_of_best"] = best_slots(own)
             _held_track(page, made, entry, own.events(run.events), own.seqs, units, own.slot)
     return made

@@ -14,7 +14,7 @@ from plain_linear_recurrences import delta_rule, diagonal, unedited
 import rfnb as rf
 from rfnb.control.commands import changes_of
 from rfnb.viz import trace_page
-from rfnb.viz.control.run_view import hands_of
+from rfnb.viz.control.run_view import edit_handles_of
 from rfnb.viz.group.spec import parts_of
 
 T = pytest.importorskip("transformers", minversion="5.20")
@@ -359,7 +359,7 @@ def test_effective_attention_in_generate_is_that_of_one_pass_over_the_hypothesis
 
 
 def _tracks(run, path):
-    made = trace_page.spec(run.trace, hands=hands_of(run), live=True, kinds="states", path=path)
+    made = trace_page.spec(run.trace, handles=edit_handles_of(run), live=True, kinds="states", path=path)
     parts = [made] if made.kind == "states" else parts_of(made)
     return {track["label"].rpartition(".")[2]: track for part in parts for track in part.head["tracks"]}
 
@@ -384,7 +384,9 @@ def test_a_held_generate_is_changed_by_what_its_view_says(model, monkeypatch):
     )
     for gate in {"forget_gate", "write_gate"} & tracks.keys():
         assert tracks[gate]["held"]["gate"] == f"{path}.{gate}"
-    maps = parts_of(trace_page.spec(run.trace, hands=hands_of(run), live=True, kinds="attention", path="*.effective*"))
+    maps = parts_of(
+        trace_page.spec(run.trace, handles=edit_handles_of(run), live=True, kinds="attention", path="*.effective*")
+    )
     assert maps and not any("held" in each or "remark" in each for part in maps for each in part.head["maps"])
     head = norm["units"][0][0]
     entries = {**norm["always"], norm["seqs"][0][0]: 1, norm["slot"]: 0, head: 1}

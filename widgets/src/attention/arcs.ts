@@ -1,4 +1,4 @@
-// Lines from each target to the sources that have most of its weight: two rails of tokens, never more than 2,000 lines.
+// Arcs from each target to the sources that carry most of its weight: two rails of tokens, and at most 2,000 lines.
 
 import { css } from "../color";
 import { sequential } from "../color";
@@ -20,7 +20,7 @@ const MOST = 2000,
   TOP = 22,
   RAIL = 110,
   GAP = 8,
-  TELLING = 2; // times the weight that each source of a row would have if it looked evenly
+  TELLING = 2; // times the uniform weight of a row
 
 export interface Mark {
   row: number;
@@ -28,7 +28,7 @@ export interface Mark {
   value: number;
 }
 
-/** Of a row the fewest sources that have the share `mass` of its weight; and whether it looks about evenly, so that its lines say nothing. */
+/** The fewest sources that carry the fraction `mass` of a row's weight; and whether the row is nearly uniform, so that its lines mean nothing. */
 function ofRow(matrix: Matrix, row: number, mass: number, across: number): { own: Mark[]; even: boolean } {
   let total = 0,
     count = 0;
@@ -37,7 +37,7 @@ function ofRow(matrix: Matrix, row: number, mass: number, across: number): { own
     return value > 0 && value < Infinity && !matrix.hidden(row, col) ? value : 0;
   };
   for (let col = 0; col < matrix.colLen; col += across, count++) total += seen(col);
-  // What is smaller than this never is among them: all of it together is less than what is left out.
+  // Smaller weights are never among them: together they are less than the remaining weight.
   const small = ((1 - mass) * total) / Math.max(1, count);
   const found: Mark[] = [];
   let open = 0;
@@ -53,7 +53,7 @@ function ofRow(matrix: Matrix, row: number, mass: number, across: number): { own
   return { own: end < 0 ? found : found.slice(0, end + 1), even };
 }
 
-/** The lines of all rows but those that look about evenly, at most 2,000, the strongest. Those that share a value have one line. */
+/** The lines of all rows that are not nearly uniform, at most 2,000, the strongest ones. Sources that share a value have one line. */
 export function marksOf(matrix: Matrix, mass: number, most = MOST): { marks: Mark[]; all: number; even: number } {
   const marks: Mark[] = [];
   const [down, across] = shared(matrix);
@@ -153,19 +153,19 @@ export class Arcs {
     this.pane.destroy();
   }
 
-  /** The lines of the row of a place. */
+  /** The lines of one row. */
   private of(at: Position | null): Mark[] {
     if (!at || !this.matrix) return [];
     const [down, across] = shared(this.matrix);
     return ofRow(this.matrix, at.row - (at.row % down), Number(this.mass.value), across).own;
   }
 
-  /** The source that a row looks at most. */
+  /** The source with the largest weight in a row. */
   private lookedAt(row: number): number {
     return this.of({ row, col: 0 })[0]?.col ?? 0;
   }
 
-  /** The row that looks at a source most. */
+  /** The row with the largest weight on a source. */
   private lookingAt(index: number): number {
     const each = this.matrix ? shared(this.matrix)[1] : 1;
     const [first] = this.marks.filter(({ col }) => col === index - (index % each)).sort((a, b) => b.value - a.value);
@@ -177,7 +177,7 @@ export class Arcs {
     this.width = Math.min(Math.max(320, width), 760);
     const tall = Math.max(matrix?.rowLen ?? 1, matrix?.colLen ?? 1, 1);
     const pitch = Math.max(LEAST, Math.min(PITCH, tall <= 400 ? PITCH : (HEIGHT - TOP) / tall));
-    // The shorter side is spread over the same height, so that lines of an alignment are level.
+    // The shorter side is stretched to the same height, so that lines of an alignment are level.
     const height = tall * pitch;
     this.pitch = [height / Math.max(1, matrix?.rowLen ?? 1), height / Math.max(1, matrix?.colLen ?? 1)];
     return { width: this.width, height: TOP + height + 6 };

@@ -1,4 +1,4 @@
-// The card of a row: where it looks, in numbers; how sure it is; and the same row in the other heads.
+// The card of one row: its largest weights, its entropy, and the same row in the other heads.
 
 import { context } from "../canvas";
 import type { Table } from "../color";
@@ -53,7 +53,7 @@ export class Card {
     this.unwatch();
   }
 
-  /** Shows a row; nothing where none is pointed at. `col` is the position in it under the cursor. */
+  /** Shows a row, or nothing without one. `col` is its position under the cursor. */
   show(matrix: Matrix, row: number | null, col: number | null, around: Around): void {
     const shown = row !== null && row < matrix.rowLen ? row : null;
     const key = `${shown}/${col}/${around.head}/${this.ctx.palette().dark}`;
@@ -133,7 +133,7 @@ export class Card {
     ];
   }
 
-  /** The same row in the heads of this layer, one below the other; it is updated in place, so that a used button keeps the focus. */
+  /** The same row in all heads of this layer, one below the other; updated in place, so that a button keeps the focus. */
   private fillHeads(matrix: Matrix, row: number | null, around: Around): void {
     const others =
       row === null
@@ -180,7 +180,7 @@ interface HeadItem {
   element: HTMLElement;
 }
 
-/** A row as a line of colours, the largest weight of what shares a pixel; masked positions are left open. */
+/** A row as a line of colours: the largest weight per pixel; masked positions stay blank. */
 function strip(canvas: HTMLCanvasElement, matrix: Matrix, row: number, { colors, scale }: Around): void {
   const width = Math.min(matrix.colLen, STRIP),
     g = context(canvas);
@@ -200,11 +200,11 @@ function strip(canvas: HTMLCanvasElement, matrix: Matrix, row: number, { colors,
   g.putImageData(data, 0, 0);
 }
 
-/** Where several columns share a value: the last of them. */
+/** The last of the columns that share a value. */
 function range(matrix: Matrix, at: number): string {
   const last = Math.min(matrix.colLen, at + shared(matrix)[1]) - 1;
   return last > at ? ` … ${last}` : "";
 }
 
-/** The number of a token, where it is not its label already. */
+/** The number of a token, unless it is the label. */
 const numbered = (label: string, index: number): string => (label === String(index) ? "" : ` ${index}`);

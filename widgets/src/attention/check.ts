@@ -1,4 +1,4 @@
-// What is wrong with one row of weights, in words; which maps have such rows is decided in rfnb/viz/attention/check.py.
+// Describes what is wrong with one row of weights; rfnb/viz/attention/check.py decides which maps have such rows.
 
 import { short } from "../number";
 import type { Matrix } from "./matrix";
@@ -6,7 +6,7 @@ import type { Matrix } from "./matrix";
 const CLOSE = 0.01,
   LEAST = 1e-4; // as in attention_check.py
 
-/** The weights of a row: their sum, and how much of it is on padding and on masked positions; null if there is none. */
+/** The sum of a row's weights, and how much of it is on padding and on masked positions; null if there is none. */
 export function sumOf(matrix: Matrix, row: number): { total: number; padding: number; masked: number } | null {
   let total = 0,
     padding = 0,
@@ -23,7 +23,7 @@ export function sumOf(matrix: Matrix, row: number): { total: number; padding: nu
   return computed ? { total, padding, masked } : null;
 }
 
-/** "" for a row that is as it should be. */
+/** "" for a correct row. */
 export function fault(matrix: Matrix, row: number): string {
   const sum = matrix.sums && !matrix.about && row < matrix.rowLen ? sumOf(matrix, row) : null;
   if (!sum) return "";

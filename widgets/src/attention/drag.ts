@@ -1,4 +1,4 @@
-// A weight that is dragged inside of the map: its row gives way, and the labels of this and the rows to come are those that the run would say.
+// Dragging a weight inside the map: its row is renormalized, and the labels that the run would produce appear beside it.
 
 import { write } from "../canvas";
 import type { Change } from "../ghosts";
@@ -19,22 +19,22 @@ import { withRow } from "./matrix";
 import { withWeight } from "./row";
 
 const FULL = 110; // pixels from a weight of 0 to one of 1
-/** Pixels beside a map, for the labels that result from a drag. */
+/** Pixels beside a map for the labels that result from a drag. */
 export const BESIDE = 116;
 
 interface Given {
   held: HeldMap;
-  matrix: Matrix; // of the row exactly
+  matrix: Matrix; // with the exact row
   seq: number;
   name: string; // of the row
   slots: { before: number[]; after: number[] } | null;
 }
 
-/** Whether the weights of a row are changed by hand: all of them are in the page, a step computes them, and it is known which hypothesis it is of. */
+/** Whether the weights of a row can be edited: all of them are in the page, a step computes them, and their hypothesis is known. */
 export const isMovable = (held: HeldMap, { stored }: Matrix, row: number, slots: Given["slots"]): boolean =>
   !!placeOf(held, row) && isOfOne(held, row, slots?.before[row] ?? null) && stored.down <= 1 && stored.across <= 1;
 
-/** Takes a weight in a row that was computed; `changed` is called with the map as it would be, null when that is over. */
+/** Grips a weight of a computed row; `changed` is called with the map as it would be, and with null at the end. */
 export class Drag {
   told: Told | null = null;
   row = -1;
@@ -82,7 +82,7 @@ export class Drag {
     this.trial.stop();
   }
 
-  /** The labels from the row that is dragged on, each with its probability; what was said before is struck through. "…": of an earlier weight. */
+  /** The labels from the dragged row on, each with its probability; previous labels are struck through. "…": for an earlier weight. */
   draw(
     g: CanvasRenderingContext2D,
     { left, top, height }: Scene,
@@ -118,7 +118,7 @@ export class Drag {
   }
 }
 
-/** The map with another row, also in the cells that are drawn. */
+/** The map with another row, also in the drawn cells. */
 function withDrawn(matrix: Matrix, row: number, drawn: number[]): Matrix {
   const made = withRow(matrix, row, drawn);
   return {

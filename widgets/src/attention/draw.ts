@@ -1,4 +1,4 @@
-// Puts a layout on a canvas: cells as one image, labels frozen at the edges, row and column of the cursor marked.
+// Draws a layout on a canvas: cells as one image, labels fixed at the edges, row and column of the cursor highlighted.
 
 import { share } from "../number";
 import { DASH, dots, hatch, outline, within, write } from "../canvas";
@@ -28,12 +28,12 @@ export interface Picture {
   palette: Palette;
   cells: Cells | null;
   sound: HTMLCanvasElement | null; // above the columns
-  veil: Path2D | null; // the cells that a mask hides
+  veil: Path2D | null; // the masked cells
   cursor: Position | null;
   linked: number | null;
-  linkedCol: number | null; // the row and the column that linked views point at
+  linkedCol: number | null; // the row and the column highlighted by linked views
   focused: boolean;
-  hands: Set<number>; // the rows before whose steps something was changed by hand
+  editedSteps: Set<number>; // rows with an edit before their step
 }
 
 export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture): void {
@@ -56,7 +56,7 @@ export function draw(g: CanvasRenderingContext2D, scene: Scene, picture: Picture
   drawNames(g, picture);
 }
 
-/** The sound and the words above the columns, and the column of the cursor in them. */
+/** The sound and the words above the columns, with the column of the cursor. */
 function drawRail(g: CanvasRenderingContext2D, scene: Scene, picture: Picture, at: number | null): void {
   const { made, matrix, palette, sound } = picture,
     { cell, rail } = made,
@@ -126,7 +126,7 @@ function drawCells(
   }
 }
 
-/** What holds no weight: padding is hatched, rows to come are dotted, a NaN among numbers is crossed. */
+/** Cells without weights: padding is hatched, future rows are dotted, a NaN among numbers is crossed. */
 function drawNothing(
   g: CanvasRenderingContext2D,
   { made: { cell, tall, y }, matrix, palette }: Picture,
@@ -154,7 +154,7 @@ function drawNothing(
   }
 }
 
-/** What a mask hides is neither weight nor padding: hatched the other way, over the paper. */
+/** Masked cells are neither weights nor padding: hatched in the other direction, over the paper. */
 function drawVeil(g: CanvasRenderingContext2D, scene: Scene, { veil, made, matrix, palette }: Picture): void {
   if (!veil) return;
   g.save();
@@ -168,7 +168,7 @@ function drawVeil(g: CanvasRenderingContext2D, scene: Scene, { veil, made, matri
   g.restore();
 }
 
-/** The cells that a mask hides, in the coordinates of the map. */
+/** The masked cells, in the coordinates of the map. */
 export function veilOf({ rowLen, colLen, masked, hidden }: Matrix, { cell, tall }: Layout): Path2D | null {
   if (!masked || typeof Path2D === "undefined") return null;
   const path = new Path2D(),
@@ -247,7 +247,7 @@ function inCell(value: number): string {
   return text.replace("-", "−");
 }
 
-/** The row a linked view points at, and row, column and cell of the cursor. */
+/** The row of a linked view's cursor, and row, column and cell of the own cursor. */
 function mark(
   g: CanvasRenderingContext2D,
   { made: { cell, y: top }, matrix, palette, cursor, linked, linkedCol, focused }: Picture,
@@ -275,7 +275,7 @@ function mark(
 function drawRowLabels(
   g: CanvasRenderingContext2D,
   scene: Scene,
-  { made, matrix, palette, cursor, linked, hands }: Picture,
+  { made, matrix, palette, cursor, linked, editedSteps }: Picture,
 ): void {
   const at = (row: number) => made.top - scene.top + (made.y(row) + made.y(row + 1)) / 2 + 0.5;
   const put = (text: string, y: number, font: string, color: string) =>
@@ -288,7 +288,7 @@ function drawRowLabels(
       if (strong !== null && Math.abs(y - at(strong)) < LINE - 1) continue; // room for the one of the cursor
       put(text, y, "", palette.ink);
     }
-    for (const row of hands)
+    for (const row of editedSteps)
       if (row < matrix.rowLen) write(g, MARK, made.left - 1, at(row), `7px ${palette.font}`, palette.focus, "right");
     if (strong !== null && strong < matrix.rowLen)
       put(shorten(rowText(matrix, strong), 18), at(strong), "bold ", palette.focus);

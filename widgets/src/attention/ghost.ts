@@ -1,4 +1,4 @@
-// Where ghosts would look: a row of each label of their lanes below the map, which stays as it is.
+// Attention of previews: below the map, one row for each label of a preview's lane; the map itself does not change.
 
 import { DOTTED, outline, within, write } from "../canvas";
 import type { Table } from "../color";
@@ -17,14 +17,14 @@ const GAP = 10,
   LEAST = 12, // a label has room
   MOST = 48; // rows
 
-/** A row of a ghost in the map that is shown; `begins`: its lane does. */
+/** A row of a ghost in the displayed map; `begins`: the first of its lane. */
 export interface GhostRow {
   label: string;
   weights: number[];
   begins: boolean;
 }
 
-/** The rows of the ghosts that are shown, in a map, or in the mean of several. */
+/** The rows of the displayed ghosts, in one map or in the mean of several. */
 export function ghostRows(run: HeldRun | null, maps: (HeldMap | undefined)[], seq: number): GhostRow[] {
   return (run?.shown ?? [])
     .filter(({ lane }) => lane?.seq === seq)
@@ -56,11 +56,11 @@ function mean(maps: number[][][]): number[][] {
 
 const tallOf = ({ tall }: Layout): number => Math.max(LEAST, Math.min(TALLEST, tall));
 
-/** The room that they take below a map. */
+/** Their height below a map. */
 export const ghostHeight = (made: Layout, rows: GhostRow[]): number =>
   rows.length * tallOf(made) + rows.filter(({ begins }) => begins).length * GAP;
 
-/** Draws them from `top` of the content on: fainter than weights that are made, within a dotted line. */
+/** Draws them from `top` of the content on: fainter than computed weights, in a dotted frame. */
 export function drawGhosts(
   g: CanvasRenderingContext2D,
   sight: Scene,

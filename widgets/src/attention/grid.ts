@@ -1,11 +1,11 @@
-// All maps at a glance: which are side by side, in which order, and where. Pure geometry in CSS pixels, no page.
+// The overview grid of all maps: which are side by side, in which order, and at which position. Pure geometry in CSS pixels, without a page.
 
 import type { Block } from "../block";
 import type { Frame } from "../frame";
 import { apart } from "../labels";
 import type { Head, MapEntry } from "./matrix";
 
-/** What is chosen. `layer` and `head` beyond the last one are the mean of all. */
+/** The choice. `layer` and `head` beyond the last one mean the average of all. */
 export interface Choice {
   layer: number;
   head: number;
@@ -15,14 +15,14 @@ export interface Choice {
 export type By = "layer" | "seq" | "step";
 export type Order = "place" | "high" | "low" | "looks";
 export interface Wanted {
-  by: By; // what the rows are, in place
+  by: By; // what rows stand for
   order: Order;
   badge: number; // of head.badges; -1 for none
-  least: number; // maps with less of the badge are drawn faintly
+  least: number; // maps with a smaller badge value are drawn faintly
 }
 
 export interface Item extends Choice {
-  maps: number[]; // one, or those it is the mean of
+  maps: number[]; // one, or several whose mean it is
   label: string; // in full
   short: string;
   badge: number;
@@ -34,7 +34,7 @@ export interface Line {
   title: string;
   items: (Item | null)[];
 }
-/** Lines of maps: as a table with a column for each head, or one after the other with line breaks. */
+/** Lines of maps: a table with a column for each head, or a sequence with line breaks. */
 export interface Grid {
   cols: string[] | null;
   lines: Line[];
@@ -44,7 +44,7 @@ const layersOf = (head: Head): string[] => head.layers ?? [""];
 const headsOf = (head: Head): string[] => head.heads ?? head.maps.map(({ label }) => label);
 export const placeOf = (entry: MapEntry, index: number): [number, number] => entry.at ?? [0, index];
 
-/** The maps at a place over which a mean is taken: none if their axes differ, as in self- and cross-attention. */
+/** The maps at a place that are averaged: none if their axes differ, as in self- and cross-attention. */
 export function mapsAt({ head, blocks }: Frame<Head>, { layer, head: column, step }: Omit<Choice, "seq">): number[] {
   const [layers, heads] = [layersOf(head).length, headsOf(head).length];
   const found = head.maps.flatMap((entry, index) => {
@@ -62,7 +62,7 @@ export function mapsAt({ head, blocks }: Frame<Head>, { layer, head: column, ste
   return axes.size > 1 ? [] : found;
 }
 
-/** What can be chosen: a place that has maps, near the one that is wanted. */
+/** The nearest place with maps. */
 export function nearest(frame: Frame<Head>, choice: Choice): Choice {
   const { head } = frame;
   if (mapsAt(frame, choice).length) return choice;
@@ -75,10 +75,10 @@ export function nearest(frame: Frame<Head>, choice: Choice): Choice {
   return first ? { ...choice, layer: first.at[0], head: first.at[1], step: first.step } : choice;
 }
 
-const MANY = 16; // maps: of fewer all are seen at a glance
+const MANY = 16; // maps: fewer than this are all visible at once
 
-/** The head that says most: of differences the largest; of many weights that which keeps nearest to the diagonal, else that which looks at
- * fewest; null without one. */
+/** The most informative head: the largest difference; among many maps of weights the most diagonal one, else the one with the lowest
+ * entropy; null without one. */
 export function telling({ head, blocks }: Frame<Head>): number | null {
   if (head.signed) return strongest(head.maps.map(({ block }) => blocks[block]!));
   const block = blocks["badges"];
@@ -95,7 +95,7 @@ export function telling({ head, blocks }: Frame<Head>): number | null {
   return best("along the diagonal", "diagonal", 1) ?? best("at few", "entropy", -1);
 }
 
-/** Of some blocks that which has the value farthest from 0 in its first sequence. */
+/** The block with the value farthest from 0 in its first sequence. */
 function strongest(blocks: Block[]): number {
   const ends = blocks.map(({ at, shape: [, rows = 0, cols = 0] }) => {
     let most = 0;
@@ -109,7 +109,7 @@ function strongest(blocks: Block[]): number {
   return ends.reduce((best, end, index) => (end > ends[best]! ? index : best), 0);
 }
 
-/** What rows there can be: a choice only where there are several of it. */
+/** The possible meanings of rows, each only if it has several values. */
 export function rowsBy(head: Head): By[] {
   const seqs = Math.max(0, ...head.maps.map(({ seqs }) => seqs.length));
   const has = { layer: layersOf(head).length, seq: seqs, step: head.slider?.labels.length ?? 1 };
@@ -202,7 +202,7 @@ export function briefly(label: string): string {
   return found ? `${found[1]!.toUpperCase()}${found[2]}` : label.length > 9 ? `${label.slice(0, 8)}…` : label;
 }
 
-/** The word that all labels begin with, before a number: "head" of "head 0", "head 1"; "" if there is none. */
+/** The common word before a number in all labels: "head" in "head 0", "head 1"; "" without one. */
 export function wordOf(labels: string[]): string {
   const words = new Set(
     labels.filter((label) => label !== "mean").map((label) => /^(\S+) \d+$/.exec(label)?.[1] ?? ""),
@@ -244,7 +244,7 @@ export function layoutGrid(
 ): GridLayout {
   const places: Placed[] = [],
     titles: GridLayout["titles"] = [];
-  // One layer of many heads is no table.
+  // One layer with many heads is not a table.
   if (!cols || (lines.length === 1 && cols.length * (FLOW + GAP) > width)) return flow(lines, width, places, titles);
   const texts = lines.map(({ title }) => title);
   const word = wordOf(texts);
@@ -254,7 +254,7 @@ export function layoutGrid(
   const left = texts.some(Boolean) ? Math.ceil(Math.max(widest, measure(word ? `${word} ↓` : "")) + 10) : 2;
   const fit = Math.floor((width - left) / Math.max(1, cols.length)) - GAP;
   const top = cols.some(Boolean) ? 2 * LINE : 2;
-  const down = Math.floor((height - top) / Math.max(1, lines.length)) - GAP - (badged ? CAPTION : 0); // all rows in sight, if they can be seen
+  const down = Math.floor((height - top) / Math.max(1, lines.length)) - GAP - (badged ? CAPTION : 0); // all rows visible, if they are large enough
   const size = Math.min(SIZE_MOST, Math.max(SIZE_LEAST, Math.min(fit, Math.max(ROW_LEAST, down)))),
     caption = badged && size >= 20 ? CAPTION : 0;
   lines.forEach(({ items }, row) => {
@@ -326,7 +326,7 @@ export function hitGrid({ places, size, caption }: GridLayout, x: number, y: num
 export const same = (one: Choice, other: Choice): boolean =>
   one.layer === other.layer && one.head === other.head && one.seq === other.seq && one.step === other.step;
 
-/** Where a key leads from the chosen map; null if it does not walk. */
+/** The map that a key leads to from the chosen one; null for other keys. */
 export function walkGrid({ places }: GridLayout, chosen: Choice, key: string): Item | null {
   const at = places.findIndex(({ item }) => same(item, chosen));
   if (!places.length) return null;

@@ -1,8 +1,8 @@
-// Edits of a row of attention by hand: redrawn, sharpened, put on one position; in its own step or in the next one.
+// Edits of a row of attention: draw it, sharpen it, or put its weight on one position; in its own step or in the next one.
 
 import { h } from "../dom";
 import type { Context } from "../context";
-import type { Hands, HeldCells, HeldRows, Offer, Place } from "../handles";
+import type { EditPanel, HeldCells, HeldRows, Offer, Place } from "../handles";
 import { entriesOf, isOfOne, placeOf } from "../handles";
 import { times } from "../list";
 import type { Command } from "../run";
@@ -11,15 +11,15 @@ import type { Matrix, Position } from "./matrix";
 import type { Drawn } from "./row";
 import { rowEditor } from "./row";
 
-const COMING = -1; // a row of which nothing is known yet: it has all dims
+const COMING = -1; // a row that does not exist yet: it has all dims
 
 export interface HeldMap extends HeldCells {
   attention: string; // its path
   axis: string;
-  weights?: string; // all of the map, as a place in the model that is recorded
-  widths: number | number[]; // how many positions there are, in all rows or row by row
+  weights?: string; // the whole map, as a place in the recorded model
+  widths: number | number[]; // number of positions, in all rows or row by row
 }
-/** The step of each row, and the commands of each column with what they have besides in a row. */
+/** The step of each row, and the commands of each column with their further fields in a row. */
 export interface HeldEffects extends HeldRows {
   run: number; // of which it is
   then: Command[][];
@@ -32,16 +32,16 @@ export interface Change {
   name: string;
 }
 interface Offered {
-  hands: Hands;
+  edits: EditPanel;
   held: HeldMap | undefined;
-  matrix: Matrix; // of the row exactly
+  matrix: Matrix; // with the exact row
   seq: number;
-  slots: { before: number[]; after: number[] } | null; // of the hypothesis that is shown
+  slots: { before: number[]; after: number[] } | null; // of the displayed hypothesis
   last: number; // the last row that was computed
   palette: () => Palette;
 }
 
-/** A cell of a map of effects as a branch. null: nothing is done. */
+/** The branch behind a cell of a map of effects; null without one. */
 export function effectOf(
   { run }: Context,
   held: HeldEffects | null | undefined,
@@ -54,20 +54,20 @@ export function effectOf(
   return { place, then: then.map((each) => ({ ...each, ...held.by_row[row] })), name };
 }
 
-/** Makes a change, or shows the branch that has it. */
-export function open({ run }: Context, hands: Hands, change: Change | null): void {
+/** Makes an edit, or shows the branch that has it. */
+export function open({ run }: Context, edits: EditPanel, change: Change | null): void {
   const there = change && run?.state.runs.find(({ name }) => name === change.name);
   if (there) void run!.do({ do: "follow", number: there.number });
-  else if (change) hands.keep(change);
+  else if (change) edits.keep(change);
 }
 
-/** Offers what may be done with the row of a cell; gives what puts all weight on a position. */
+/** Offers the edits of a cell's row; returns a function that puts all weight on a position. */
 export function offer(
-  { hands, held, matrix, seq, slots, last, palette }: Offered,
+  { edits, held, matrix, seq, slots, last, palette }: Offered,
   at: Position | null,
 ): ((col: number) => void) | null {
   if (!held || !at || at.row > last) {
-    hands.offer("", "", []);
+    edits.offer("", "", []);
     return null;
   }
   const { row } = at,
@@ -86,9 +86,9 @@ export function offer(
       label: matrix.colLabel,
       open: (col) => col < matrix.colLen && !matrix.hidden(row, col),
       palette,
-      apply: (drawn: Drawn) => hands.apply([{ do: "attention", path: held.attention, entries: entries(), ...drawn }]),
+      apply: (drawn: Drawn) => edits.apply([{ do: "attention", path: held.attention, entries: entries(), ...drawn }]),
     });
-    focusOf.set(hands, focus);
+    focusOf.set(edits, focus);
     const heads = Object.keys(held.fixed ?? {}).length
       ? [h("label", all, ` all of ${Object.keys(held.fixed!).join(", ")}`)]
       : [];
@@ -97,16 +97,16 @@ export function offer(
   const after = placeOf(held, row, 1),
     [before, then] = [slots?.before[row] ?? null, slots?.after[row] ?? null];
   const next: Offer[] =
-    row === last && hands.isAt(after) && typeof held.widths === "number" && isOfOne(held, COMING, then)
+    row === last && edits.isAt(after) && typeof held.widths === "number" && isOfOne(held, COMING, then)
       ? [{ place: after, make: editor(COMING, then) }]
       : [];
   const own: Offer[] = isOfOne(held, row, before) ? [{ place: placeOf(held, row), make: editor(row, before) }] : [];
   const key = JSON.stringify([matrix.label, seq, row, slots, values]);
-  hands.offer(key, `Weights of ${matrix.rowLabel(row)}${matrix.label === "weights" ? "" : `, ${matrix.label}`}:`, [
+  edits.offer(key, `Weights of ${matrix.rowLabel(row)}${matrix.label === "weights" ? "" : `, ${matrix.label}`}:`, [
     ...next,
     ...own,
   ]);
-  return (col) => focusOf.get(hands)?.(col);
+  return (col) => focusOf.get(edits)?.(col);
 }
 
-const focusOf = new WeakMap<Hands, (col: number) => void>(); // of the editor that is shown
+const focusOf = new WeakMap<EditPanel, (col: number) => void>(); // of the displayed editor

@@ -1,4 +1,4 @@
-// From an `attention` spec to positions: pure geometry in CSS pixels, no page.
+// From an `attention` spec to positions: pure geometry in CSS pixels, without a page.
 
 import type { Columns, Label } from "../axis";
 import { cellSize, columns, labelsOf, LINE, widest } from "../axis";
@@ -9,13 +9,13 @@ import type { Matrix, Position } from "./matrix";
 
 export interface Layout extends Columns {
   tall: number; // height of a cell; equal to its width but for very long maps of few rows
-  y(row: number): number; // where a row begins, below the top
-  rail: number; // the height of what is above the columns; a part of top
+  y(row: number): number; // top of a row, below the header
+  rail: number; // height of the header above the columns; a part of top
   left: number;
   width: number;
   height: number;
-  rows: Label[]; // the labels that have room
-  numbers: boolean; // whether cells have room for their value
+  rows: Label[]; // the labels that fit
+  numbers: boolean; // whether values fit into cells
 }
 export interface Options {
   width: number;
@@ -41,10 +41,10 @@ export function layout(matrix: Matrix, { width, height, zoom, measure }: Options
   const rows = Math.max(1, matrix.rows),
     cols = Math.max(1, matrix.cols);
   const thin = matrix.blanks ? Math.ceil(rows / 2) : 0,
-    whole = rows - thin * (1 - THIN); // as many rows of full height would be as high
+    whole = rows - thin * (1 - THIN); // the equivalent number of rows of full height
   const made = columns(labelsOf(matrix.colLen, matrix.colLabel), measure, (top, right) => {
     const [across, down] = [(width - left - right) / cols, (height - top - rail - 4) / whole];
-    // A few rows of very many columns would be a line: then cells are taller than wide, or wider than tall.
+    // A few rows with very many columns would be a line: then cells are taller than wide, or wider than tall.
     return {
       cell: cellSize(Math.max(Math.min(across, down), Math.min(across, LEAST / cols)), zoom),
       tall: cellSize(Math.max(Math.min(across, down), Math.min(down, rail ? READABLE : LEAST / rows)), zoom),
@@ -70,12 +70,12 @@ export function layout(matrix: Matrix, { width, height, zoom, measure }: Options
   };
 }
 
-/** How wide a picture of few columns is at most, so that what is beside it hugs it; null: as wide as there is room. */
+/** The maximal width of a picture with few columns, so that its neighbours are close to it; null: unlimited. */
 export function mostWidth(matrix: Matrix, options: Options): number | null {
   return matrix.cols > FEW ? null : layout(matrix, { ...options, width: 1e5 }).width;
 }
 
-/** The label of a row, with a mark if something is wrong with it. */
+/** The label of a row, with a mark for a faulty one. */
 export const rowText = (matrix: Matrix, row: number): string =>
   (matrix.note && fault(matrix, row) ? "! " : "") + matrix.rowLabel(row);
 
@@ -89,13 +89,13 @@ export function hit(made: Layout, matrix: Matrix, x: number, y: number): Positio
     : { row, col };
 }
 
-/** The row at a height below the top: in a pair of a thin row and a full one the latter begins where the former ends. */
+/** The row at a height below the header: in a pair of a thin row and a full one, the latter begins where the former ends. */
 export function rowAt({ y }: Layout, at: number): number {
   const pair = 2 * Math.floor(at / y(2));
   return at - y(pair) < y(1) ? pair : pair + 1;
 }
 
-/** The largest of the cells that share a pixel, the one that is drawn. */
+/** The largest of the cells that share a pixel: the drawn one. */
 function peak(matrix: Matrix, row: number, col: number, down: number, across: number): Position {
   let best = { row, col };
   for (let r = row; r < Math.min(matrix.rows, row + down); r++) {
@@ -105,7 +105,7 @@ function peak(matrix: Matrix, row: number, col: number, down: number, across: nu
   return best;
 }
 
-/** Where a key leads; null if it does not walk. */
+/** The place that a key leads to; null for other keys. */
 export function walk(matrix: Matrix, at: Position | null, key: string, far: boolean): Position | null {
   if (!matrix.rows || !matrix.cols) return null;
   const { row, col } = at ?? { row: 0, col: 0 };

@@ -1,4 +1,4 @@
-// What an `attention` spec holds of one map of one sequence, or of the mean of several; and the scale of its colours.
+// One map of one sequence in an `attention` spec, or the mean of several; and its colour scale.
 
 import type { Block } from "../block";
 import type { Cells } from "../canvas";
@@ -24,14 +24,14 @@ export interface MapEntry {
   looks?: number[];
   notes?: Record<string, string>;
   remark?: string;
-  held?: HeldMap; // of a run that is held
-  effects?: Effects[]; // by sequence: results of a change, not weights
+  held?: HeldMap; // of a held run
+  effects?: Effects[]; // by sequence: results of an edit, not weights
 }
 /** The cells of a map of effects, by row and column. */
 export interface Effects {
-  labels: string[][]; // the first label that is another one
+  labels: string[][]; // the first label that differs
   said: string[][]; // all labels of the result, and its score
-  held: HeldEffects | null; // what makes a cell a branch
+  held: HeldEffects | null; // the data to make a branch of a cell
 }
 export interface SeqEntry {
   label: string;
@@ -40,9 +40,9 @@ export interface SeqEntry {
   row_len: number;
   col_len: number;
 }
-/** A stretch of columns: the first, the one after the last, and what it is called. */
+/** A range of columns: the first, the one after the last, and its name. */
 export type Word = [start: number, end: number, text: string];
-/** What is above the columns: words, and a sound in bytes, 0 where there is none. */
+/** The header above the columns: words, and a sound in bytes, 0 where there is none. */
 export interface Rail {
   words: Word[][]; // by sequence
   block?: string;
@@ -51,17 +51,17 @@ export interface Rail {
 }
 export interface Head extends AnyHead {
   rail?: Rail;
-  col_axis?: string; // of the sources, where other views run over it
+  col_axis?: string; // of the sources, if other views run over it
   fault?: string;
   best?: boolean;
-  alignment?: boolean; // of labels to frames
-  compact?: boolean; // without what is beside the map
+  alignment?: boolean; // from labels to frames
+  compact?: boolean; // only the map, without the panels beside it
   layers?: string[];
   heads?: string[];
   slider?: { name: string; labels: string[] };
   range?: [low: number, high: number];
-  scale?: "linear"; // of the colours; else the square root, where nothing is negative
-  signed?: boolean; // a difference: both sides of 0 have a colour of their own
+  scale?: "linear"; // of the colours; otherwise the square root, if nothing is negative
+  signed?: boolean; // a difference: positive and negative values have different colours
   badges?: string[];
   looks?: string[];
   hands?: Marks;
@@ -69,11 +69,11 @@ export interface Head extends AnyHead {
   seqs: SeqEntry[];
 }
 
-/** Cells that are stored: several values may share one. */
+/** The stored cells: several values may share one. */
 export interface Stored {
   rows: number;
   cols: number;
-  down: number; // how many rows share one
+  down: number; // number of rows that share one
   across: number;
   value(row: number, col: number): number;
 }
@@ -88,16 +88,16 @@ export interface Matrix {
   cols: number;
   rowLen: number;
   colLen: number;
-  drawn: number; // columns: with those of the padding where something is wrong
+  drawn: number; // columns, including padding if it has a fault
   sums: boolean; // whether rows are meant to sum to 1
-  note: string; // what is wrong
-  remark: string; // what is no fault
+  note: string; // the faults
+  remark: string; // remarks that are not faults
   self: boolean; // whether both sides are the same tokens
   causal: "" | "given" | "seen";
   masked: boolean; // whether anything is hidden by a mask
-  blanks: boolean; // whether each other row, from the first on, is one of blanks
-  about: boolean; // whether values are rounded, or several share one; texts then say so
-  blocks: string[]; // one, or those that this is the mean of
+  blanks: boolean; // whether every other row, starting with the first, is a blank
+  about: boolean; // whether values are rounded or shared; texts then mark them as approximate
+  blocks: string[]; // one, or several whose mean this is
   at: number; // the sequence in the block
   stored: Stored;
   words: Word[];
@@ -110,7 +110,7 @@ export interface Matrix {
   colLabel(col: number): string;
 }
 
-/** What is wrong with a frame, as a sentence; null if it can be drawn. */
+/** The fault of a frame as a sentence; null if it can be drawn. */
 export function problem(frame: Frame<Head>): string | null {
   const { maps, seqs, fault, rail }: Partial<Head> = frame.head;
   if (fault) return fault;
@@ -175,7 +175,7 @@ function soundOf(block: Block | undefined, seq: number, cols: number): Cells | n
   return block && rows && cols ? { rows, cols, value: (row, col) => block.at(seq, row, col) || NaN } : null;
 }
 
-/** Whether a mask hides a cell; what is padding is not masked. */
+/** Whether a cell is masked; padding is not masked. */
 function hides(
   { causal, mask }: MapEntry,
   blocks: Record<string, Block>,
@@ -192,7 +192,7 @@ function hides(
   return causal ? (row, col) => col > row + shift && row < rowLen && col < colLen : () => false;
 }
 
-/** The stored cells of one sequence of a block; a loop over them is as short as can be. */
+/** The stored cells of one sequence of a block, for fast loops. */
 function storedIn({ data, table, storedShape, pool }: Block, seq: number): Stored {
   const [, rows = 0, cols = 0] = storedShape,
     start = Math.floor(seq / (pool[0] ?? 1)) * rows * cols;
@@ -207,12 +207,12 @@ function storedIn({ data, table, storedShape, pool }: Block, seq: number): Store
   };
 }
 
-/** The mean of maps of the same size; null if there are none, or they differ. */
+/** The mean of maps of equal sizes; null without maps, or if sizes differ. */
 export function meanOf(frame: Frame<Head>, maps: number[], seq: number, label: string): Matrix | null {
   const all = maps.map((map) => matrixOf(frame, map, seq)).filter((one): one is Matrix => !!one);
   const [first] = all;
   if (!first || all.length < maps.length) return null;
-  // One of them may be there in finer detail; then the mean is as coarse as the others.
+  // If one of them has finer detail, the mean is as coarse as the others.
   const coarsest = all.reduce((most, one) =>
     one.stored.down * one.stored.across > most.stored.down * most.stored.across ? one : most,
   );
@@ -242,7 +242,7 @@ export function meanOf(frame: Frame<Head>, maps: number[], seq: number, label: s
   };
 }
 
-/** The largest of the cells that share one of another pooling. */
+/** The largest of the cells that share a cell of another pooling. */
 function coarser(stored: Stored, { rows, cols, down, across }: Stored): Stored {
   if (stored.down === down && stored.across === across) return stored;
   const most = new Float64Array(rows * cols).fill(NaN);
@@ -262,18 +262,18 @@ export const withRow = (matrix: Matrix, exact: number, values: ArrayLike<number>
   value: (row, col) => (row === exact ? values[col]! : matrix.value(row, col)),
 });
 
-/** The word that a column is in; "" without one. */
+/** The word of a column; "" without one. */
 export const wordAt = ({ words }: Matrix, col: number): string =>
   words.find(([start, end]) => col >= start && col < end)?.[2] ?? "";
 
-/** Values from which colour 0 to which full colour goes. Without negative values the code is a square root: small weights stay visible. */
+/** The values of the first and the last colour. Without negative values the scale is a square root, so that small weights stay visible. */
 export interface Scale {
   low: number;
   high: number;
   share(value: number): number;
 }
 
-/** The scale that all maps share: from 0 to 1 for ordinary weights (so that colours stay while rows arrive), else to the largest value. */
+/** The common scale of all maps: 0 to 1 for ordinary weights (so that colours do not change while rows arrive), else up to the largest value. */
 export function scaleOf({ range, scale }: Head): Scale {
   let [low, high] = range ?? [0, 1];
   if (low === 0 && high > 0.2 && high <= 1.001) high = 1;
@@ -284,7 +284,7 @@ export function scaleOf({ range, scale }: Head): Scale {
     : { low, high, share: (value) => Math.sqrt(Math.max(0, value) / high) };
 }
 
-/** How many rows have weights: all before the last one that has any. */
+/** The number of rows with weights: up to the last one that has any. */
 export function rowsComputed(matrix: Matrix): number {
   for (let row = matrix.rowLen; row > 0; row--)
     for (let col = 0; col < matrix.colLen; col++) if (!Number.isNaN(matrix.value(row - 1, col))) return row;
@@ -299,15 +299,15 @@ export interface Position {
 export const isPadding = (matrix: Matrix, { row, col }: Position): boolean =>
   row >= matrix.rowLen || col >= matrix.colLen;
 
-/** How many rows and columns share a value; 1 where all are known. */
+/** The number of rows and columns that share a value; 1 if all are known. */
 export const shared = ({ about, stored }: Matrix): [rows: number, cols: number] =>
   about ? [stored.down, stored.across] : [1, 1];
 
-/** The sources with the largest weights of a row, of those that it may see. */
+/** The visible sources with the largest weights of a row. */
 export const largest = (matrix: Matrix, row: number, count: number): number[] =>
   strongest(matrix.colLen, count, (col) => (matrix.hidden(row, col) ? NaN : matrix.value(row, col)), shared(matrix)[1]);
 
-/** The positions of the `count` largest values, the first of ties; one pass, since it is called at every move. */
+/** The positions of the `count` largest values, ties in order; in one pass, since it is called on every pointer move. */
 export function strongest(length: number, count: number, value: (at: number) => number, each = 1): number[] {
   const found: number[] = [],
     values: number[] = [];
@@ -323,9 +323,9 @@ export function strongest(length: number, count: number, value: (at: number) => 
   return found;
 }
 
-/** What a row is like, of the positions that it may see. */
+/** Statistics of a row over its visible positions. */
 export interface RowFacts {
-  seen: number; // how many positions it may see
+  seen: number; // number of visible positions
   total: number;
   entropy: number; // in nats
   computed: boolean;

@@ -1,4 +1,4 @@
-// All maps at a glance on one canvas, to choose from, with what each head does in a number; and the choice of order and rows.
+// The overview of all maps on one canvas, to choose from: one number per head, the order, and what rows stand for.
 
 import { hatch, image, outline, write } from "../canvas";
 import type { Table } from "../color";
@@ -16,7 +16,7 @@ import type { Head, Matrix, Scale } from "./matrix";
 import { matrixOf, meanOf } from "./matrix";
 
 const MOST_HEIGHT = 520,
-  BUDGET = 8; // milliseconds of each frame for maps that are not drawn yet
+  BUDGET = 8; // milliseconds per frame for maps that are not drawn yet
 const WORDS: Record<By, string> = { layer: "layers", seq: "sequences", step: "steps" };
 const ORDERS: [Order, string][] = [
   ["place", "in place"],
@@ -24,7 +24,7 @@ const ORDERS: [Order, string][] = [
   ["low", "lowest first"],
   ["looks", "by where they look"],
 ];
-/** The meaning of the badges, for people who have not read the documentation. */
+/** Explanations of the badges. */
 const MEANINGS: Record<string, string> = {
   entropy: "entropy of a row, as a share of that of uniform weights",
   diagonal: "how much nearer to the diagonal than uniform weights: 1 on it, 0 no nearer",
@@ -34,7 +34,7 @@ const MEANINGS: Record<string, string> = {
   change: "difference to the same head of the layer before: 0 the same, 1 nothing in common",
 };
 
-/** What of a badge is a share that needs no explanation. */
+/** The badges that are fractions and need no explanation. */
 const SHARES: Record<string, string> = {
   entropy: "as spread as even weights",
   first: "on the first position",
@@ -72,7 +72,7 @@ export class Overview {
   constructor(
     private readonly ctx: Context,
     private readonly choose: (choice: Choice) => void,
-    private readonly remove: () => void, // what is chosen from the run
+    private readonly remove: () => void, // removes the chosen map from the run
   ) {
     const at = ({ x, y, left, top }: Spot) => hitGrid(this.made, x + left, y + top);
     this.pane = new Pane(
@@ -95,15 +95,15 @@ export class Overview {
     for (const control of [this.badge, this.order]) on(control, "change", () => this.change());
   }
 
-  /** Whether there is more than one map to choose from. */
+  /** Whether there are several maps to choose from. */
   static needed(head: Head, hasChooser: boolean): boolean {
     return head.maps.length > 1 || (!hasChooser && Math.max(...head.maps.map(({ seqs }) => seqs.length)) > 1);
   }
 
-  /** Draws the maps of a frame; `fresh`: its values, the scale or the colours have changed. */
+  /** Draws the maps of a frame; `fresh`: values, scale or colours have changed. */
   update(frame: Frame<Head>, chosen: Choice, scale: Scale, colors: Table, fresh: boolean): void {
     if (fresh) {
-      this.before = this.images; // drawn until there is a new one: a live view does not flicker
+      this.before = this.images; // drawn until a new one exists, so that a live view does not flicker
       this.images = new Map();
     }
     Object.assign(this, { frame, chosen, scale, colors });
@@ -205,7 +205,7 @@ export class Overview {
       const value = seq < block!.shape[1]! ? block!.at(maps[0]!, seq, index) : NaN;
       if (Number.isNaN(value)) return [];
       if (name in SHARES) return value ? [`${percent(value)} ${SHARES[name]}`] : [];
-      return name === this.badge.value ? [`${name} ${short(value)}`] : []; // says nothing to whom it has not been explained
+      return name === this.badge.value ? [`${name} ${short(value)}`] : []; // means nothing without an explanation
     });
     const where = looks && looks !== "mixed" ? [`looks ${looks}`] : [];
     return [label, ...(wrong ? ["! something is wrong"] : []), ...where, ...numbers].join(" · ");
@@ -292,7 +292,7 @@ export class Overview {
   private matrixAt(item: Item): Matrix | null {
     let made = this.matrices.get(item);
     if (made === undefined) {
-      const known = this.images.has(this.keyOf(item)); // then only the sizes are requested
+      const known = this.images.has(this.keyOf(item)); // then only its sizes are needed
       const [first] = item.maps as [number];
       made =
         item.maps.length === 1 || known
@@ -306,7 +306,7 @@ export class Overview {
 
 const inBadge = (value: number): string => share(value).replace(/^(−?)0\./, "$1.");
 
-/** A map as a small image: the largest of each block of cells, so that a peak is never lost; masked cells are left open. */
+/** A map as a small image: the largest value of each block of cells, so that no peak is lost; masked cells stay blank. */
 export function thumb(
   matrix: Matrix,
   colors: Table,
@@ -322,7 +322,7 @@ export function thumb(
   return image(cells, colors, scale.share, room);
 }
 
-/** Options of a select; the one that was chosen stays, if it is still there. */
+/** The options of a select; the chosen one stays selected if it still exists. */
 function fill(select: HTMLSelectElement, options: [value: string, text: string][], chosen: string): void {
   const wanted = JSON.stringify(options);
   if (select.dataset["options"] !== wanted) {

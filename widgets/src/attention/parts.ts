@@ -1,4 +1,4 @@
-// The parts of the attention view around the map: legend, table, and what is under the cursor in words.
+// The parts of the attention view around the map: the legend, the table, and the description of the cell under the cursor.
 
 import type { Table } from "../color";
 import { h, quiet, table as tableOf } from "../dom";
@@ -12,13 +12,13 @@ import { isPadding, largest, rowsComputed, wordAt } from "./matrix";
 
 const MOST_CELLS = 40000;
 
-/** The value of a cell: as it is, or "about" that where the page has less than the kernel. */
+/** The value of a cell, with "about" if the page has less precision than the kernel. */
 export function told(matrix: Matrix, value: number): string {
   if (Number.isNaN(value)) return "NaN";
   return matrix.about ? `about ${rough(value)}` : exact(value);
 }
 
-/** Two digits, for lists; more where they would be none. */
+/** Two digits, for lists; more if they would be zeros. */
 export function digits(value: number): string {
   const size = Math.abs(value);
   return size && (size < 0.01 || size >= 100) ? rough(value) : share(value);
@@ -26,7 +26,7 @@ export function digits(value: number): string {
 
 export const inList = (matrix: Matrix, value: number): string => `${matrix.about ? "about " : ""}${digits(value)}`;
 
-/** The colour scale with its numbers, where uniform weights are on it, and the marks of what holds no weight if there is any. */
+/** The colour scale with its numbers and the position of uniform weights, and the marks of cells without weights if there are any. */
 export function legend(element: HTMLElement, colors: Table, scale: Scale, matrix: Matrix): void {
   const { low, high } = scale;
   const linear = scale.share((low + high) / 2) === 0.5,
@@ -34,7 +34,7 @@ export function legend(element: HTMLElement, colors: Table, scale: Scale, matrix
   const title = linear ? "linear colours" : "square-root colours: small weights stay visible";
   const box = ramp(colors, numbers, title);
   const even = 1 / Math.max(1, matrix.colLen),
-    uniform = matrix.sums && matrix.colLen > 1 && low >= 0 && !matrix.masked; // of a mask it is another one in each row
+    uniform = matrix.sums && matrix.colLen > 1 && low >= 0 && !matrix.masked; // with a mask it differs from row to row
   if (uniform && even < high) {
     const mark = h("i.rfnb-even", { title: `uniform weights: 1/${matrix.colLen}` });
     mark.style.left = `${(100 * scale.share(even)).toFixed(1)}%`;
@@ -62,7 +62,7 @@ export function sentence(matrix: Matrix, at: Position): string {
   return `${names}${word && `, in “${word}”`}: ${told(matrix, value)}${comes && `; ${comes}`}${wrong && `; ${wrong}`}`;
 }
 
-/** What lies where nothing should; zeros go without saying, so does NaN where all is as it should be. */
+/** Values in cells that should be empty; zeros are not mentioned, nor is NaN in correct maps. */
 const onPadding = (value: number, matrix: Matrix): string =>
   matrix.about
     ? ""
@@ -70,14 +70,14 @@ const onPadding = (value: number, matrix: Matrix): string =>
       ? `, with ${Number.isNaN(value) ? "NaN" : told(matrix, value)} on it`
       : "";
 
-/** The result of a cell's change, in a map of effects; "" in others. */
+/** The result of a cell's edit in a map of effects; "" in others. */
 const comesOf = ({ effects, value }: Matrix, { row, col }: Position): string =>
   effects
     ? (effects.said[row]?.[col] ?? "") ||
       (Number.isNaN(value(row, col)) ? (effects.labels[row]?.[col] ? "it cannot be done here" : "still to come") : "")
     : "";
 
-/** The cell under the cursor, and where else its row looks. */
+/** The cell under the cursor, and the other large weights of its row. */
 export function words(matrix: Matrix, at: Position): (Node | string)[] {
   const value = matrix.value(at.row, at.col),
     wrong = fault(matrix, at.row);
@@ -123,7 +123,7 @@ function inTable(matrix: Matrix, row: number, col: number): string {
   return Math.abs(value) < 1000 && (!value || Math.abs(value) >= 5e-5) ? value.toFixed(4) : short(value);
 }
 
-/** How many rows and columns a table has. */
+/** The numbers of rows and columns of a table. */
 export function tableSize(matrix: Matrix): [rows: number, cols: number] {
   const cols = Math.min(matrix.colLen, 200);
   return [Math.min(matrix.rowLen, Math.max(1, Math.floor(MOST_CELLS / Math.max(1, cols)))), cols];

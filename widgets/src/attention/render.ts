@@ -1,4 +1,4 @@
-// The attention view in the page: all maps at a glance, the one that is chosen as a map, a text or arcs, and the row under the cursor.
+// The attention view in the page: the overview of all maps, the chosen one as a map, text or arcs, and the row under the cursor.
 
 import { image } from "../canvas";
 import type { Table } from "../color";
@@ -33,8 +33,8 @@ import { TextMode } from "./text";
 import { line } from "../visible_text";
 
 const MOST_HEIGHT = 620,
-  BESIDE_HEIGHT = 284, // of one of the views of two runs
-  LEAST_MAIN = 420; // of the column of the map, so that the text below it has room
+  BESIDE_HEIGHT = 284, // of a view of two runs
+  LEAST_MAIN = 420; // of the map's column, so that the text below fits
 const MODES = { map: "Map", text: "Text", arcs: "Arcs", table: "Table" };
 type Mode = keyof typeof MODES;
 
@@ -45,16 +45,16 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   private sound: HTMLCanvasElement | null = null;
   private veil: Path2D | null = null;
   private choice: Choice = { layer: 0, head: 0, seq: 0, step: 0 };
-  private maps: number[] = [0]; // the one that is chosen, or those of a mean
+  private maps: number[] = [0]; // the chosen one, or those of a mean
   private choices: { label: string; wrong: boolean; at: Choice }[] = [];
   private exactRow: { of: Matrix; row: number; made: Matrix } | null = null;
   private opened: Frame<Head> | null = null;
   private dark: boolean | null = null;
   private mode: Mode = "map";
   private linkedCol: number | null = null;
-  private focusOn: ((col: number) => void) | null = null; // in the row that is edited
+  private focusOn: ((col: number) => void) | null = null; // in the edited row
   private readonly drag: Drag;
-  private whole: Matrix | null = null; // shown instead of the drawn map while a weight is dragged
+  private whole: Matrix | null = null; // shown instead of the map while a weight is dragged
   private ghosts: GhostRow[] = []; // below the map
   private readonly cols: Bus | null; // the axis of the sources
 
@@ -88,9 +88,9 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     this.drag = new Drag(
       ctx,
       (matrix) => this.dragged(matrix),
-      (change) => this.hands.keep(change),
+      (change) => this.edits.keep(change),
     );
-    this.head = new HeadScale(ctx, (change) => open(ctx, this.hands, change));
+    this.head = new HeadScale(ctx, (change) => open(ctx, this.edits, change));
     this.overview = new Overview(
       ctx,
       (choice) => this.chooseMap(choice),
@@ -102,7 +102,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     const { main } = this;
     this.side.append(this.head.element, this.card.element);
     this.stage.before(h("div.rfnb-attention-body", this.side, main));
-    main.append(this.stage, this.text.element, this.tableBox, this.notes, this.readout, this.hands.element);
+    main.append(this.stage, this.text.element, this.tableBox, this.notes, this.readout, this.edits.element);
     on(this.pane.element, "dblclick", () => this.cursor.pinned && this.focusOn?.(this.cursor.pinned.col));
     this.tools.prepend(this.mapSelect, this.sliderBox, this.places);
     this.tools.append(h("span.rfnb-modes", { role: "group", "aria-label": "shown as" }, ...this.modeButtons));
@@ -201,7 +201,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     return parts.filter(Boolean).join(", ") || "weights";
   }
 
-  /** The maps of this place of the slider, then the means. */
+  /** The maps at this position of the slider, then the means. */
   private everyChoice(): { label: string; wrong: boolean; at: Choice }[] {
     const { head } = this.frame,
       { layers = [""], heads = head.maps.map(({ label }) => label) } = head;
@@ -229,10 +229,10 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   protected offer(at: Position | null): void {
-    const { hands, matrix, seq, slots, held } = this;
+    const { edits, matrix, seq, slots, held } = this;
     this.focusOn = offer(
       {
-        hands,
+        edits,
         held,
         matrix: at ? this.exactly(at.row) : matrix,
         seq,
@@ -258,13 +258,13 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   protected override grab(at: Position): Grip | null {
     const { seq, slots, held } = this;
     if (!held || this.mode !== "map" || at.row > this.lastStep()) return null;
-    // A row of another hypothesis that comes from the same one as the best is that which the best says there: a candidate's own label is not changed.
+    // A row of another hypothesis with the same parent as the best one shows the label of the best: a candidate's own label is not edited.
     const best = slots && this.isOfBest(at.row, slots) ? matrixOf(this.given, this.maps[0]!, seq) : null,
       name = (best ?? this.matrix).rowLabel(at.row);
     return this.drag.grab({ held, matrix: this.exactly(at.row), seq, slots, name }, at);
   }
 
-  /** Whether a weight is dragged here. */
+  /** Whether a weight can be dragged here. */
   private get draggable(): boolean {
     const { held, matrix, slots } = this;
     return (
@@ -278,7 +278,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     return this.maps.length > 1 ? undefined : this.frame.head.maps[this.maps[0]!]?.held;
   }
 
-  /** Ghosts have come or gone: their rows stand below the map, which is as it was. */
+  /** Shows or removes the rows of ghosts below the map, which does not change. */
   private haunted(): void {
     if (!this.drawable || JSON.stringify(this.ghosts) === JSON.stringify(this.ghostsNow)) return;
     this.pane.relayout();
@@ -293,7 +293,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     );
   }
 
-  /** The map is drawn with the row that is dragged; null: as it is. */
+  /** Draws the map with the dragged row; null: unchanged. */
   private dragged(matrix: Matrix | null): void {
     this.whole ??= this.matrix;
     this.matrix = matrix ?? this.whole;
@@ -315,7 +315,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
   }
 
   private openEffect(at: Position): void {
-    open(this.ctx, this.hands, effectOf(this.ctx, this.matrix.effects?.held, at));
+    open(this.ctx, this.edits, effectOf(this.ctx, this.matrix.effects?.held, at));
   }
 
   protected has({ row, col }: Position): boolean {
@@ -334,9 +334,9 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     [this.opened, this.dark] = [this.frame, dark];
     const { alignment } = this.frame.head,
       several = !alignment && Overview.needed(this.frame.head, this.ctx.hasChooser());
-    const rest = !!alignment || !!this.matrix.effects; // rows that are no weights
+    const rest = !!alignment || !!this.matrix.effects; // rows that are not weights
     for (const each of this.modeButtons) each.hidden = rest && ["text", "arcs"].includes(each.dataset["do"]!);
-    this.card.element.hidden = !!alignment; // rows are no weights that a target spreads
+    this.card.element.hidden = !!alignment; // rows are not weights over the sources
     if (several !== (this.overview.element.parentElement === this.side)) {
       if (several) this.side.prepend(this.overview.element);
       else this.overview.element.remove();
@@ -351,7 +351,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
 
   private widest = "";
 
-  /** The row card stands beside the map, however wide the page is. */
+  /** Places the row card beside the map, at any page width. */
   private hug(): void {
     this.main.style.maxWidth = this.mode === "map" ? this.widest : "";
   }
@@ -376,7 +376,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     this.pointed(this.cursor.at);
   }
 
-  /** The table, of exact values as soon as they are there. */
+  /** The table, with exact values as soon as they arrive. */
   private fillTable(): void {
     const { matrix } = this;
     table(this.tableBox, matrix);
@@ -476,14 +476,14 @@ class AttentionView extends PanedView<Head, Position, Layout> {
       linked,
       linkedCol,
       focused: this.pane.focused,
-      hands: marked(this.frame.head.hands),
+      editedSteps: marked(this.frame.head.hands),
     });
     const below = made.top + made.y(matrix.rows) + 4;
     drawGhosts(g, scene, made, below, this.ghosts, { colors, scale, palette: this.ctx.palette() });
     this.drag.draw(g, scene, made, this.whole ?? matrix, this.ctx.palette());
   }
 
-  /** The cells as an image, as they are stored. With more cells than pixels, the largest of each block is drawn: a peak is never lost. */
+  /** The stored cells as an image. With more cells than pixels, the largest value of each block is drawn, so that no peak is lost. */
   private makeCells(): Cells | null {
     const { rowLen, drawn, masked, hidden, stored } = this.matrix,
       { down, across } = stored,
@@ -508,7 +508,7 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     return walk(this.matrix, this.cursor.at, key, far);
   }
 
-  /** A cell with its neighbours, and room for a slanted label. */
+  /** A cell with its neighbours, and space for a slanted label. */
   protected boxOf({ row, col }: Position): Box {
     const { left, top, cell, tall, turn, y } = this.made;
     return {

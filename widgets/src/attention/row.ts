@@ -1,4 +1,4 @@
-// A row of weights to draw with a pointer or by keys: bars that always sum to 1, and what they were before.
+// An editor for a row of weights, by pointer or keys: bars that always sum to 1, and their previous values.
 
 import { prepare } from "../canvas";
 import { onKeys } from "../cursor";
@@ -12,13 +12,13 @@ const HIGH = 96, // pixels of a weight of 1
   LEAST = 8,
   MOST = 40,
   ROOM = 640,
-  AROUND = 80, // what is beside an editor in a narrow page
-  FINE = 0.05; // by which a key changes a weight
+  AROUND = 80, // width beside an editor in a narrow page
+  FINE = 0.05; // the change of a weight per key press
 
-/** What was done with a row: drawn, or only sharpened with a temperature. */
+/** The edit of a row: drawn, or only sharpened with a temperature. */
 export type Drawn = { row: number[] } | { sharpen: number };
 
-/** Weights with another one at a place: the others keep their shares of what is left. */
+/** Weights with a new value at one position: the others keep their proportions. */
 export function withWeight(row: readonly number[], at: number, value: number, open: (at: number) => boolean): number[] {
   const to = Math.min(1, Math.max(0, value)),
     others = row.map((own, index) => (index === at ? 0 : own)),
@@ -39,10 +39,10 @@ export function sharpened(row: readonly number[], temperature: number): number[]
 }
 
 interface Given {
-  start: number; // the place that keys begin at
-  row: number[]; // as it is, or as it was in the step before
+  start: number; // the initial position for keys
+  row: number[]; // the current weights, or those of the previous step
   label: (col: number) => string;
-  open: (col: number) => boolean; // whether there may be weight
+  open: (col: number) => boolean; // whether a position may have weight
   palette: () => Palette;
   apply: (drawn: Drawn) => void;
 }
@@ -82,7 +82,7 @@ export function rowEditor({ start, row, label, open, palette, apply }: Given): {
           g.fillStyle = color;
           g.fillRect(x + from, HIGH - value * (HIGH - 2), wide, value * (HIGH - 2));
         };
-      bar(row[col]!, 1, pitch * 0.3, faint); // as it was
+      bar(row[col]!, 1, pitch * 0.3, faint); // the previous weights
       bar(weight, 1 + pitch * 0.3, pitch * 0.7 - 2, open(col) ? accent : faint);
       g.fillStyle = faint;
       g.fillRect(x, HIGH - 1, pitch - 1, 1);

@@ -1,4 +1,4 @@
-// The map that is chosen, scaled in all steps of a held run, or away: what would come of it is said while somebody points at the button.
+// Scaling or switching off the chosen map in all steps of a held run; pointing at the button shows a preview of the effect.
 
 import type { Context } from "../context";
 import { button, h, on, slider, status } from "../dom";
@@ -36,7 +36,7 @@ export class HeadScale {
     this.element.append(this.button, h("label.rfnb-choice", "× ", factor), this.said);
   }
 
-  /** The map is another one; without a place in a model there is nothing to do. */
+  /** Takes another map; without a place in a model there are no buttons. */
   show(held: HeldMap | undefined, name: string, seq: number): void {
     const words = line(name).replace(/,/g, "");
     if (words !== this.name || seq !== this.seq) this.ghosts.clear();
@@ -51,13 +51,13 @@ export class HeadScale {
     if (change) this.made(change);
   }
 
-  /** From the first step that the map has on. */
+  /** From the map's first step on. */
   private get change(): Change | null {
     const { held, factor, name, seq } = this;
     if (!this.ctx.run || !held?.weights) return null;
     const rows = held.steps ?? [0],
       place = times(rows.length, (row) => placeOf(held, row)).find((each) => each),
-      entries = { ...held.fixed }, // of all targets
+      entries = { ...held.fixed }, // for all targets
       how = factor ? { scale: factor } : { value: 0 };
     return place
       ? {
@@ -74,7 +74,7 @@ export class HeadScale {
     this.button.textContent = this.factor ? `${this.name} × ${this.factor}` : `Without ${this.name}`;
   }
 
-  /** The preview of its effect: a sentence here, and rows below the map. */
+  /** Previews the effect: a sentence here, and rows below the map. */
   private tell(): void {
     const told = this.ghosts.shown.flatMap(({ told }) => (told ? [told] : []));
     this.said.textContent = told.map(({ refused, words }) => line(refused ?? words ?? "")).join("");

@@ -1,4 +1,4 @@
-// The tokens as running text, shaded by the weights of one row or of one column: reads well where a map has too many cells.
+// The tokens as running text, shaded by the weights of one row or column: readable where a map has too many cells.
 
 import { times } from "../list";
 import type { Table } from "../color";
@@ -13,13 +13,13 @@ import { inList } from "./parts";
 
 const MOST = 4000,
   NUMBERED = 5,
-  LINE = 40; // more than a line is high
+  LINE = 40; // more than the height of a line
 const RTL = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u,
   LTR = /[A-Za-z\u00c0-\u024f\u0370-\u052f]/u;
 
 let count = 0;
 
-/** One side: its tokens, of which one can be chosen. */
+/** The tokens of one side; one of them can be chosen. */
 class Side {
   readonly box: HTMLElement;
   readonly tokens: HTMLElement[];
@@ -52,7 +52,7 @@ class Side {
     on(this.box, "scroll", () => this.paint());
   }
 
-  /** The tokens in sight as they should be: of thousands only some are, and the others follow when they are scrolled to. */
+  /** Updates the visible tokens; of thousands, the others follow when they are scrolled to. */
   private paint(): void {
     const { box, tokens } = this,
       top = box.scrollTop - LINE,
@@ -63,7 +63,7 @@ class Side {
       if (tokens[middle]!.offsetTop < top) low = middle + 1;
       else high = middle;
     }
-    const seen: [HTMLElement, number][] = []; // first all is read, then written: else there would be a layout for each
+    const seen: [HTMLElement, number][] = []; // reads come before writes, so that there is one reflow instead of one per token
     for (let index = low; index < tokens.length && tokens[index]!.offsetTop <= bottom; index++)
       seen.push([tokens[index]!, index]);
     for (const [token, index] of seen) this.fill(token, index);
@@ -79,7 +79,7 @@ class Side {
     set(this.box, "aria-activedescendant", `${this.id}-${chosen}`);
   }
 
-  /** Shades each token by a value; the largest ones have their number (of `each` that share one the first), NaN and masked ones are plain. */
+  /** Shades each token by its value; the largest ones show their number (the first of `each` that share one), NaN and masked ones stay plain. */
   shade(
     values: (index: number) => number,
     colors: Table,
@@ -163,7 +163,7 @@ export class TextMode {
     if (!this.matrix || !matrix || !rows || !cols) return;
     const number = (value: number) => inList(matrix, value),
       [down, across] = shared(matrix);
-    const place = at ?? { row: matrix.causal ? matrix.rowLen - 1 : 0, col: 0 }; // the first may only look at itself
+    const place = at ?? { row: matrix.causal ? matrix.rowLen - 1 : 0, col: 0 }; // the first can see only itself
     if (this.by === "row") {
       const { row } = place;
       rows.plain();

@@ -1,4 +1,4 @@
-// The card of one hypothesis: its text, its fate, where its score comes from, what it went on with.
+// The card of one hypothesis: its text, its fate, the parts of its score, and its continuations.
 
 import { h, on, onLeave, onResize, quiet, set } from "../dom";
 import { shorten } from "../labels";
@@ -25,7 +25,7 @@ interface Piece {
   parts: number[];
 }
 
-/** Fills the card for the place that the cursor is on; returns a function that ends what waits for its size. */
+/** Fills the card for the place of the cursor; returns a function that cancels what waits for its size. */
 export function showCard(
   card: HTMLElement,
   tree: Tree,
@@ -49,12 +49,12 @@ export function showCard(
     ...(place.kind === "node" ? [next(tree, place.node, live)] : []),
   );
   const boxes = card.querySelectorAll<HTMLElement>(".rfnb-beams-prefix, .rfnb-beams-wide");
-  // Once the page has been laid out anyway: to ask for a size before is to lay it out on every move of the pointer.
+  // After the page was laid out anyway: reading a size earlier would force a layout on every pointer move.
   const ends = [...boxes].map((box) => {
     const end = onResize(box, () => {
       end();
       if (box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1) set(box, "tabindex", "0"); // else keys could not scroll it
-      if (!box.firstElementChild?.matches("table")) box.scrollTop = 1e6; // the end is what is new
+      if (!box.firstElementChild?.matches("table")) box.scrollTop = 1e6; // the end is new
     });
     return end;
   });
@@ -72,10 +72,10 @@ function circles(path: Piece[], join: string): string {
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** How far a token is from 100 %; what several models say is no probability, there it is the score. */
+/** The distance of a token's probability from 100 %; with several models it is the score, which is not a probability. */
 const lack = ({ gain }: Piece, sums: boolean): number => Math.min(1e6, Math.max(0, sums ? -gain : 1 - Math.exp(gain)));
 
-/** A bar from 100 % down to the probability of a token: that of the least probable one of the hypothesis is full. */
+/** A bar from 100 % down to the probability of a token, scaled to the least probable token of the hypothesis. */
 function barOf(piece: Piece, path: Piece[], sums = false): HTMLElement {
   const most = Math.max(...path.map((each) => lack(each, sums))),
     bar = h("span.rfnb-beams-bar");
@@ -86,7 +86,7 @@ function barOf(piece: Piece, path: Piece[], sums = false): HTMLElement {
 const sumOf = (pieces: Piece[]): number => pieces.reduce((sum, piece) => sum + piece.gain, 0);
 const begin = (count: number): string => `the first ${count}`;
 
-/** What each model has added with each token: the columns add up to the bars, the rows to the sums. */
+/** The contribution of each model to each token: columns add up to the bars, rows to the sums. */
 function partsTable(tree: Tree, path: Piece[]): HTMLElement {
   const names = tree.parts;
   const shown = path.slice(-MOST_COLUMNS),
@@ -132,7 +132,7 @@ function partsTable(tree: Tree, path: Piece[]): HTMLElement {
   );
 }
 
-/** Each token with its probability; under the pointer, and for screen readers, the sum so far. In very long ones the beginning is one term. */
+/** Each token with its probability, and the running sum in tooltips and for screen readers. In very long hypotheses the beginning is one term. */
 function tokens(path: Piece[], score: number, sums: boolean): HTMLElement {
   const before = path.slice(0, -MOST_TOKENS),
     shown = path.slice(-MOST_TOKENS);
@@ -167,7 +167,7 @@ function tokens(path: Piece[], score: number, sums: boolean): HTMLElement {
   return h("div", line, list);
 }
 
-/** What the hypothesis went on with: the best labels of the vocabulary where they are known, else what was kept and the best that was cut. */
+/** The continuations of the hypothesis: the best labels of the vocabulary if known, else the kept ones and the best pruned one. */
 function next(tree: Tree, node: Node, live: boolean): HTMLElement {
   const cut = (tree.cuts[node.step + 1] ?? []).filter((other) => other.parent === node).slice(0, MOST_NEXT);
   const kept = childrenOf(tree, node).slice(0, MOST_NEXT);
@@ -191,7 +191,7 @@ function next(tree: Tree, node: Node, live: boolean): HTMLElement {
 const label = (token: string, number: string, fate: string): HTMLElement =>
   h("span.rfnb-beams-next", h("b", shorten(token, LONGEST)), ` ${number} ${fate}`);
 
-/** The best labels of the vocabulary in a step for the continuations of `parent`, and which hypothesis took each; `here` is under the pointer. */
+/** The best labels of the vocabulary in a step for the continuations of `parent`, and the hypothesis of each; `here` is under the pointer. */
 function labels(tree: Tree, parent: Node | null, step: number, here: Node | Cut | null): HTMLElement[] | null {
   const { next, taken } = tree.spec.steps[step] ?? {},
     best = next?.["all"] ?? next?.[parent?.slot ?? 0],

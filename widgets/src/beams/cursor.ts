@@ -1,4 +1,4 @@
-// Walking a beam tree by keyboard: left to the parent, right to the continuation, up and down through the step, its cut candidates last.
+// Keyboard navigation in a beam tree: left to the parent, right to the continuation, up and down through the step, pruned candidates last.
 
 import { fixed } from "../number";
 import type { Cut, Node, Tree } from "./tree";
@@ -19,7 +19,7 @@ export const keyOf = (place: Place | null): string =>
 
 export const stepOf = (place: Place): number => (place.kind === "node" ? place.node.step : place.cut.step);
 
-/** The place with a key such as "3,1" or "3,cut0"; null if it is not (or no longer) there. */
+/** The place with a key such as "3,1" or "3,cut0"; null if it does not exist (any more). */
 export function placeOf(tree: Tree, key: string): Place | null {
   const [step, rest] = key.split(",");
   if (rest === undefined) return null;
@@ -31,7 +31,7 @@ export function placeOf(tree: Tree, key: string): Place | null {
   return node ? { kind: "node", node } : null;
 }
 
-/** Where a key leads; the same place if there is nothing in that direction, null for keys that do not walk. */
+/** The place that a key leads to; the same place at the edge, null for other keys. */
 export function walk(tree: Tree, at: Place | null, key: string, cuts: number): Place | null {
   if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(key)) return null;
   if (!at) return start(tree);
@@ -70,7 +70,7 @@ function onward(tree: Tree, from: Node): Node | null {
   );
 }
 
-/** The end of the hypothesis that a node leads to. */
+/** The last node of the hypothesis through a node. */
 export function tip(tree: Tree, from: Node): Node {
   let at = from;
   for (let next = onward(tree, at); next; next = onward(tree, at)) at = next;
@@ -98,7 +98,7 @@ function ending(text: string, join: string): string {
 export function sentence(tree: Tree, place: Place, join: string): string {
   const item = place.kind === "node" ? place.node : place.cut;
   const text = line(place.kind === "node" ? prefix(pathOf(place.node), join) : cutText(place.cut, join));
-  const shown = text.length > LONGEST ? ending(text, join) : text.trim() || untold(item); // so that the verdict is in sight
+  const shown = text.length > LONGEST ? ending(text, join) : text.trim() || untold(item); // so that the verdict is visible
   const added = tree.parts.flatMap((name, at) => (item.parts[at] ? [`${name} ${fixed(item.parts[at], 3)}`] : []));
   const made = added.length ? ` (${added.join(", ")})` : "";
   const where =

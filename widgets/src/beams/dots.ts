@@ -1,11 +1,11 @@
-// A search at a glance: a dot or its token for each hypothesis, and where there is no room for edges a cell.
+// The overview of a search: a dot or token for each hypothesis, or a cell where edges do not fit.
 
 import type { Palette } from "../theme";
 import type { Scene } from "./draw";
 import type { Layout, PlacedNode } from "./layout";
 import { circle, isFaint, LOST, set } from "./strokes";
 
-/** Filled, or hollow where no label was written. `won`: those of the winner, else all others. */
+/** Filled, or hollow if no label was written. `won`: only those of the winner, else all others. */
 export function dots(
   g: CanvasRenderingContext2D,
   made: Layout,
@@ -29,7 +29,7 @@ export function dots(
     const color = kind === "won" ? palette.accent : kind === "faint" ? palette.muted : palette.ink;
     g.beginPath();
     for (const { node, x, y } of group) {
-      // The larger, the more of the probability in its step; what died out is smallest.
+      // The size shows the probability within the step; dead hypotheses are smallest.
       const share = kind === "faint" ? 0.45 : 0.6 + 0.4 * Math.min(1, node.share * 4),
         full = kind === "won" ? Math.max(made.half, 2) : made.half * share,
         r = written === "true" ? full : Math.max(0.6, full - wide / 2);
@@ -46,7 +46,7 @@ export function dots(
   g.globalAlpha = 1;
 }
 
-/** In an overview, tokens instead of dots, where they fit between the edges. */
+/** Tokens instead of dots in an overview, where they fit between the edges. */
 export function tokens(g: CanvasRenderingContext2D, nodes: PlacedNode[], scene: Scene, palette: Palette): void {
   g.textAlign = "center";
   g.textBaseline = "middle";
@@ -72,7 +72,7 @@ export function tokens(g: CanvasRenderingContext2D, nodes: PlacedNode[], scene: 
   g.globalAlpha = 1;
 }
 
-/** For each step and lane what is there, and the moves from lane to lane of what did not die out: a step has a pixel or more. */
+/** The content of each step and lane, and the lines between lanes of hypotheses that survive: a step has at least one pixel. */
 export function cells(
   g: CanvasRenderingContext2D,
   made: Layout,
@@ -84,7 +84,7 @@ export function cells(
     pitch = made.lane,
     half = Math.max(1, pitch * 0.36),
     step = (x[1] ?? x[0]! + 4) - x[0]!;
-  const kinds: number[][] = [[], [], [], []]; // of each its places, left and slot
+  const kinds: number[][] = [[], [], [], []]; // the positions of each: left and slot
   const edge = (at: number) => Math.floor(x[0]! + (at - 0.5) * step);
   g.beginPath();
   for (let at = first; at <= last; at++)
@@ -114,7 +114,7 @@ export function cells(
   });
 }
 
-/** Around the place of the cursor where there is no pill. */
+/** The frame of the cursor's place without a pill. */
 export function ring(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
   const [step, rest] = scene.cursor.split(",");
   const node = made.nodes[Number(step)]?.[Number(rest)],

@@ -1,4 +1,4 @@
-// Puts a layout on a canvas: only what is in sight, and what does not depend on the cursor once.
+// Draws a layout on a canvas: only the visible part, and whatever does not depend on the cursor only once.
 
 import { MARK } from "../handles";
 import { shorten as cutTo } from "../labels";
@@ -15,21 +15,21 @@ export interface Scene {
   left: number;
   top: number;
   width: number;
-  height: number; // the part in sight
+  height: number; // the visible part
   best: Node[]; // the path of the winner
-  path: Set<Node>; // of what the cursor is on
+  path: Set<Node>; // of the place of the cursor
   cursor: string; // key of the cursor
-  ranks: Map<Node, number>; // place of a complete hypothesis in the n-best list
-  rail: Node[]; // the hypothesis whose tokens stand on top
-  axis: string; // what the steps are
-  hands: Set<number>; // steps that were changed by hand
-  reference: { path: Set<Node>; last: Node | null; fell: string } | null; // where it went, and where it fell
+  ranks: Map<Node, number>; // rank of a complete hypothesis in the n-best list
+  rail: Node[]; // the hypothesis whose tokens are shown on top
+  axis: string; // the name of the steps' axis
+  editedSteps: Set<number>; // steps with an edit
+  reference: { path: Set<Node>; last: Node | null; pruning: string } | null; // its path, and a note if it was pruned
   inside: ((node: Node) => boolean) | null; // whether a smaller beam would have kept it; null: not requested
-  arms: Arms | undefined; // of two searches in one
-  smaller: { lost: Node | null; best: Node[]; words: string } | null; // where that loses the winner, and what it finds
+  arms: Arms | undefined; // for two searches in one
+  smaller: { lost: Node | null; best: Node[]; words: string } | null; // where it loses the winner, and its result
 }
 
-/** What does not depend on the cursor: edges, cut candidates, dots and their tokens. Kept as a picture while the cursor moves. */
+/** The layer that does not depend on the cursor: edges, pruned candidates, dots and their tokens. Cached as an image while the cursor moves. */
 export function drawBase(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
   inSight(g, made, scene, ([first, last]) => {
     const nodes = made.columns.slice(first, last + 1).flat();
@@ -63,7 +63,7 @@ export function drawBase(g: CanvasRenderingContext2D, made: Layout, scene: Scene
   });
 }
 
-/** What lies above: the path of the cursor and of the reference, the pills, the axis. */
+/** The layer above: the paths of the cursor and the reference, the pills, the axis. */
 export function drawTop(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
   inSight(g, made, scene, ([first, last]) => {
     const of = (path: Iterable<Node>) => placed(made, path, first, last),
@@ -87,7 +87,7 @@ export function drawTop(g: CanvasRenderingContext2D, made: Layout, scene: Scene,
   axis(g, made, scene, palette);
 }
 
-/** A line across the steps where two searches part, and one between them with their names on both sides. */
+/** A line across the steps where two searches diverge, and one between them with their names. */
 function parting(
   g: CanvasRenderingContext2D,
   made: Layout,
@@ -137,17 +137,17 @@ const placed = (made: Layout, path: Iterable<Node>, first: number, last: number)
 
 const REFERENCE = "ref"; // no letter: where labels are phones that is one of them
 
-/** "ref" at what is a begin of the reference, and words where it fell out of the beam. */
+/** "ref" at prefixes of the reference, and a note where it was pruned. */
 function reference(
   g: CanvasRenderingContext2D,
   made: Layout,
   nodes: PlacedNode[],
-  { last, fell }: NonNullable<Scene["reference"]>,
+  { last, pruning }: NonNullable<Scene["reference"]>,
   palette: Palette,
 ): void {
   for (const { node, x, y, width } of nodes) {
     if (!made.labels && node !== last) continue;
-    const words = node === last && fell ? ` ${fell}` : "";
+    const words = node === last && pruning ? ` ${pruning}` : "";
     says(
       g,
       made.labels ? x - width / 2 - 4 : x + 4,
@@ -156,7 +156,7 @@ function reference(
       palette,
     );
   }
-  if (!last && fell) says(g, made.root.x - 4, made.root.y - 16, `${REFERENCE} was pruned at once`, palette);
+  if (!last && pruning) says(g, made.root.x - 4, made.root.y - 16, `${REFERENCE} was pruned at once`, palette);
 }
 
 function says(g: CanvasRenderingContext2D, x: number, y: number, words: string, palette: Palette): void {
@@ -166,7 +166,7 @@ function says(g: CanvasRenderingContext2D, x: number, y: number, words: string, 
   haloed(g, words, x, y, palette, palette.warn);
 }
 
-/** What stays where it is while the rest scrolls: the numbers of steps and slots, and the tokens of a hypothesis on end. */
+/** The parts that do not scroll: the numbers of steps and slots, and the upright tokens of a hypothesis. */
 function axis(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: Palette): void {
   const [first, last] = range(made, scene);
   g.fillStyle = palette.paper;
@@ -177,7 +177,7 @@ function axis(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: 
   g.textAlign = "center";
   for (let step = first; step <= last; step++) {
     const x = made.x[step]! - scene.left;
-    const byHand = scene.hands.has(step);
+    const byHand = scene.editedSteps.has(step);
     g.fillStyle = byHand ? palette.focus : palette.muted;
     if ((byHand || step % made.every === 0) && x > 36) g.fillText(byHand ? `${MARK} ${step}` : `${step}`, x, AXIS_AT);
   }
@@ -188,7 +188,7 @@ function axis(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: 
   g.fillText(scene.axis, 4, AXIS_AT);
   const every = Math.max(1, Math.ceil(12 / made.lane));
   g.fillStyle = palette.paper;
-  if (scene.left > 0) g.fillRect(0, made.axis, 26, scene.height); // what has scrolled away does not shine through the slot numbers
+  if (scene.left > 0) g.fillRect(0, made.axis, 26, scene.height); // hides scrolled content below the slot numbers
   if (scene.top < 8) haloed(g, "slot", 4, made.axis + 6 - scene.top, palette);
   const split = scene.arms?.split ?? Infinity;
   made.lanes.forEach((y, lane) => {
@@ -205,7 +205,7 @@ function rail(g: CanvasRenderingContext2D, made: Layout, scene: Scene, palette: 
     repeat = repeatOf(scene.rail.map(({ token }) => token));
   g.fillStyle = palette.warn;
   for (let time = 0; repeat && time < repeat.times; time++) {
-    // a line below each round of what goes in circles
+    // a line below each repetition of a loop
     const from = repeat.start + time * repeat.period,
       [begin, end] = [scene.rail[from]!, scene.rail[from + repeat.period - 1]!].map(({ step }) => made.x[step]!);
     if (begin! - 5 > scene.left + 24) g.fillRect(begin! - 5 - scene.left, made.axis - 1, end! - begin! + 10, 2);

@@ -1,4 +1,4 @@
-// What linked views need to know of a hypothesis: in which slot of the beam it was in each step of the loop.
+// The data that linked views need of a hypothesis: its slot of the beam in each step of the loop.
 
 import type { Hypothesis } from "../selection";
 import { line } from "../visible_text";
@@ -7,14 +7,14 @@ import { keyOf, tip } from "./cursor";
 import type { Node, Tree } from "./tree";
 import { cutText, pathOf, prefix, untold } from "./tree";
 
-/** The hypothesis that a place belongs to: the one that a node leads to, or what a candidate was cut from, with the step that cut it. */
+/** The hypothesis of a place: the one through a node, or the parent of a pruned candidate, with the step of the pruning. */
 export function whole(tree: Tree, place: Place): { path: Node[]; cut: Place | null } {
   return place.kind === "node"
     ? { path: pathOf(tip(tree, place.node)), cut: null }
     : { path: pathOf(place.cut.parent), cut: place };
 }
 
-/** The same for linked views. `loopSteps`: of each step that of the loop; several choices of a step of the loop are one row. */
+/** The same for linked views. `loopSteps`: the loop's step for each step; several choices in a step of the loop are one row. */
 export function hypothesisOf(tree: Tree, place: Place, join: string, loopSteps?: number[]): Hypothesis {
   const { path, cut } = whole(tree, place);
   const made: Hypothesis = {

@@ -1,8 +1,8 @@
-// What may be done by hand with a hypothesis, or with a candidate that was cut.
+// The edits that a person can make at a hypothesis or a pruned candidate.
 
 import { chance } from "../number";
 import { h, on } from "../dom";
-import type { Hands, HeldRows } from "../handles";
+import type { EditPanel, HeldRows } from "../handles";
 import { placeOf } from "../handles";
 import type { Change } from "../ghosts";
 import { shorten } from "../labels";
@@ -13,15 +13,15 @@ import { line } from "../visible_text";
 import type { Cut, Node, Tree } from "./tree";
 import { pathOf } from "./tree";
 
-const MOST = 8, // labels that are offered at once
+const MOST = 8, // labels in the list
   LONGEST = 24; // letters of one
 
-/** Of a search: what commands need. `cannot`: why no label is forced in it. */
+/** The fields of a search that commands need. `cannot`: why labels cannot be forced in it. */
 export interface HeldSearch extends HeldRows {
   cannot?: string;
 }
 export interface Offered {
-  hands: Hands;
+  edits: EditPanel;
   tree: Tree;
   seq: number;
   held: HeldSearch | undefined;
@@ -29,7 +29,7 @@ export interface Offered {
   loopSteps: number[] | undefined;
 }
 
-/** Why no label is decided by hand in a row of a search, after a hypothesis; null: it is. */
+/** The reason why no label can be forced in a row of a search after a hypothesis; null if it can. */
 function refusal({ held, loopSteps }: Offered, row: number, after: Node | null): string | null {
   const isFirst = loopSteps?.[row] === undefined || loopSteps[row] !== loopSteps[row - 1];
   return (
@@ -39,7 +39,7 @@ function refusal({ held, loopSteps }: Offered, row: number, after: Node | null):
   );
 }
 
-/** The change that lets a cut candidate survive: alone, or as one of the beam; null if there is none. */
+/** The edit that keeps a pruned candidate, alone or as one of the beam; null if there is none. */
 export function changeOf(offered: Offered, cut: Cut, alone = true): Change | null {
   const { held, seq, loopSteps } = offered,
     place = held && placeOf(held, cut.step);
@@ -49,10 +49,10 @@ export function changeOf(offered: Offered, cut: Cut, alone = true): Change | nul
   return { at: keyOf({ kind: "cut", cut }), place, then: [force], name, seq };
 }
 
-/** Offers what may be done at a place of the picture. */
+/** Offers the edits at a place of the picture. */
 export function offer(offered: Offered, place: Place | null): void {
-  const { hands, tree, seq, held, vocab, loopSteps } = offered;
-  if (!held || !place) return hands.offer("", "", []);
+  const { edits, tree, seq, held, vocab, loopSteps } = offered;
+  if (!held || !place) return edits.offer("", "", []);
   const step = stepOf(place),
     item = place.kind === "cut" ? place.cut : place.node,
     name = shorten(item.token, LONGEST),
@@ -67,26 +67,26 @@ export function offer(offered: Offered, place: Place | null): void {
     make: () => (id === undefined || why !== null ? [why ?? ""] : make(id)),
   });
   const found = (slot: number, row: number, at: number) =>
-    forcing(seq, slot, (force) => search(tree, slot, row, vocab, force, hands, at));
+    forcing(seq, slot, (force) => search(tree, slot, row, vocab, force, edits, at));
   if (place.kind === "cut") {
     const make = () => [
-      hands.act(`Force ${name} alone`, () => changeOf(offered, place.cut)!.then, `${name} at ${at}`),
-      hands.act(
+      edits.act(`Force ${name} alone`, () => changeOf(offered, place.cut)!.then, `${name} at ${at}`),
+      edits.act(
         "Let the beam decide",
         () => changeOf(offered, place.cut, false)!.then,
         `${name} at ${at}, in the beam`,
       ),
     ];
-    return hands.offer(key, `${name}, that was cut,`, [here(make)]);
+    return edits.offer(key, `${name}, that was cut,`, [here(make)]);
   }
   const { node } = place,
     after = placeOf(held, step, 1),
-    next = hands.isAt(after) && refusal(offered, step + 1, node) === null;
+    next = edits.isAt(after) && refusal(offered, step + 1, node) === null;
   const own = here((id) => [
-    hands.act(`Ban ${name} here`, () => [{ do: "ban", label: id, hypothesis: from, seq }], `no ${name} at ${at}`),
+    edits.act(`Ban ${name} here`, () => [{ do: "ban", label: id, hypothesis: from, seq }], `no ${name} at ${at}`),
     ...found(from, step, at),
   ]);
-  hands.offer(key, `${name} in slot ${node.slot}:`, [
+  edits.offer(key, `${name} in slot ${node.slot}:`, [
     ...(next ? [{ place: after, make: () => found(node.slot, step + 1, at + 1) }] : []),
     own,
   ]);
@@ -94,7 +94,7 @@ export function offer(offered: Offered, place: Place | null): void {
 
 const isComplete = ({ state, left }: Node): boolean => left || ["ended", "carried", "dropped"].includes(state);
 
-/** With a choice whether other hypotheses survive: forcing a label alone shows its own outcome. */
+/** With a choice whether other hypotheses survive: forcing a label alone shows its own result. */
 function forcing(
   seq: number,
   hypothesis: number,
@@ -105,14 +105,14 @@ function forcing(
   return [...make(force), h("label", beam, " let the beam decide")];
 }
 
-/** A field to find a label of the vocabulary: what is typed begins it, or is in it; at first the best ones, where they are known. */
+/** A search field for labels of the vocabulary, by prefix or substring; initially the best ones, if known. */
 function search(
   tree: Tree,
   slot: number,
   step: number,
   vocab: string[] | undefined,
   force: (label: number | string) => Command[],
-  hands: Hands,
+  edits: EditPanel,
   at: number,
 ): HTMLElement[] {
   const { next } = tree.spec.steps[step] ?? {},
@@ -138,7 +138,7 @@ function search(
       ...some.slice(0, MOST).map((one) => {
         const { text, id } = one,
           name = `${shorten(text, LONGEST)}${twice.has(one) ? ` (${id})` : ""}${shares.get(id as number) ?? ""}`;
-        const button = hands.act(name, () => force(id), `${shorten(text, LONGEST)} at ${at}`);
+        const button = edits.act(name, () => force(id), `${shorten(text, LONGEST)} at ${at}`);
         button.setAttribute("aria-label", `force ${name}`);
         return button;
       }),

@@ -11,12 +11,12 @@ import { circle, haloed, set } from "./strokes";
 
 const HEIGHT = 40, // of one
   GAP = 20,
-  CLOSE = 7, // the least gap, where more would lead out of sight
+  CLOSE = 7, // the least gap, if a larger one would leave the visible part
   LEAST = 26,
   AROUND = 18,
-  END = 60; // the least room for the text at the end
+  END = 60; // the least space for the text at the end
 
-/** A way to draw: of a ghost (null: nothing is known yet), or of a branch. */
+/** A path to draw: of a ghost (null: not known yet), or of a branch. */
 export interface Way {
   lane: Lane | null;
   difference: number | null | undefined;
@@ -32,17 +32,17 @@ interface Stop {
 export interface PlacedWay {
   way: Way;
   y: number;
-  begin: { x: number; y: number; leave: number; bend: number }; // it stays level up to `leave`
+  begin: { x: number; y: number; leave: number; bend: number }; // level up to `leave`
   stops: Stop[];
 }
 
-/** The layout with room for lanes, and where they are. `least` lanes have room even where there are fewer: nothing jumps as one comes. */
+/** The layout with space for lanes, and their positions. There is space for at least `least` lanes, so that nothing jumps when one appears. */
 export function withLanes(
   made: Layout,
   ways: Way[],
   least: number,
   measure: (label: string) => number,
-  width = Infinity, // of the part in sight
+  width = Infinity, // of the visible part
 ): { made: Layout; placed: PlacedWay[] } {
   const count = Math.max(ways.length, least);
   if (!count || made.cells) return { made, placed: [] };
@@ -60,7 +60,7 @@ export function withLanes(
         (x[row - 1] ?? made.root.x) +
           (made.labels ? (widthOf(row) + (row > rows ? widthOf(row - 1) : LEAST)) / 2 + gap : pitch),
       );
-    return longest ? x[longest - 1]! + widthOf(longest - 1) / 2 + tail - width : 0; // how far that is out of sight
+    return longest ? x[longest - 1]! + widthOf(longest - 1) / 2 + tail - width : 0; // how far that is beyond the visible part
   };
   const far = go(GAP);
   if (far > 0 && longest > rows) go(Math.max(CLOSE, GAP - far / (longest - rows)));
@@ -77,7 +77,7 @@ export function withLanes(
           ? { x: made.at(parent).x + made.at(parent).width / 2, y: made.lanes[parent.slot]! }
           : { x: before, y: made.root.y };
     const next = made.columns[from.row]?.[0],
-      leave = cut || !parent || !next ? begin.x : Math.max(begin.x, next.bendFrom); // not through what hangs below its parent
+      leave = cut || !parent || !next ? begin.x : Math.max(begin.x, next.bendFrom); // not through the candidates below its parent
     const room = (row: number) => (row + 1 < x.length ? x[row + 1]! - x[row]! : Infinity) - 6;
     const stops = (lane?.labels ?? []).map((label, at): Stop => {
       const wide = widthAt(label, measure);
@@ -104,7 +104,7 @@ export function withLanes(
 const widthAt = (label: string, measure: (label: string) => number): number =>
   label ? Math.max(LEAST, measure(shorten(label)) + AROUND) : 13;
 
-/** Draws lanes; where the bottom of the tree is out of sight they stand on that of the part in sight. */
+/** Draws lanes; if the bottom of the tree is not visible, they are at the bottom of the visible part. */
 export function drawLanes(
   g: CanvasRenderingContext2D,
   made: Layout,

@@ -1,7 +1,7 @@
-// From a beam tree to positions: pure geometry in CSS pixels, no page. x = step, y = slot; the best cut candidates hang under their parent.
+// From a beam tree to positions: pure geometry in CSS pixels, without a page. x is the step, y the slot; the best pruned candidates hang below their parent.
 //
-// Labels: each token in a pill, in columns that are as wide as all that stands in them, so that lines cross only between columns. Where that
-// does not fit, dots, with tokens where there is room; where a step has less than a few pixels, cells.
+// Tokens are in pills, in columns as wide as their content, so that lines cross only between columns. Where that does not fit, the tree has dots,
+// with tokens where there is room; where a step has only a few pixels, it has cells.
 
 import { coarse } from "../dom";
 import { shorten as cutTo } from "../labels";
@@ -12,9 +12,9 @@ import { isWon } from "./tree";
 
 export type Zoom = "auto" | "labels" | "overview";
 export interface Options {
-  width: number; // of the space there is
+  width: number; // of the available space
   zoom: Zoom;
-  cuts: number; // how many cut candidates per step to draw
+  cuts: number; // number of pruned candidates to draw per step
   measure: (label: string) => number; // width of a label in a pill
 }
 
@@ -26,43 +26,43 @@ export interface PlacedNode {
   width: number;
   won: boolean;
   fromX: number;
-  fromY: number; // where the edge from the parent starts
+  fromY: number; // start of the edge from the parent
   bendFrom: number;
-  bendTo: number; // between which it leaves its height: between two columns
+  bendTo: number; // it changes its height between these: between two columns
 }
 export interface PlacedCut {
   cut: Cut;
   x: number;
   y: number;
   label: string;
-  margin: string; // in words, "" if there is nothing to say or no room for any
+  margin: string; // in words; "" without a margin or space
   fromX: number;
   fromY: number;
   bendFrom: number;
   bendTo: number;
   width: number; // of its text, from x
-  join: { x: number; y: number } | null; // the left end of the hypothesis that it was merged into, instead of a stub
+  join: { x: number; y: number } | null; // left end of the hypothesis it was merged into, instead of a stub
 }
 export interface Layout {
   labels: boolean; // pills with text
   cells: boolean; // too small for dots
   width: number;
   height: number;
-  axis: number; // height of what stands on top and does not scroll
-  rail: boolean; // whether the tokens of a hypothesis stand on top, on end
+  axis: number; // height of the header that does not scroll
+  rail: boolean; // whether the header has the upright tokens of a hypothesis
   x: number[];
   lanes: number[];
   root: { x: number; y: number };
   half: number; // half the height of a pill, or the radius of a dot
-  tokens: boolean; // dots: whether some have their token
+  tokens: boolean; // dots: whether some show their token
   nodes: (Node | null)[][];
-  columns: PlacedNode[][]; // of each step what is there; not of cells
+  columns: PlacedNode[][]; // the nodes of each step; not with cells
   at: (node: Node) => PlacedNode;
   cuts: PlacedCut[][];
-  turns: { x: number; y: number; label: string }[]; // dots: the names of what lives where it branches from another way that does
-  parting: { x: number; y: number } | null; // where two searches in one part, and the line between them
+  turns: { x: number; y: number; label: string }[]; // dots: the tokens of survivors where they branch from other survivors
+  parting: { x: number; y: number } | null; // where two searches diverge, and the line between them
   lane: number; // from one slot to the next
-  every: number; // each how-many-th step gets its number on the axis
+  every: number; // interval of the step numbers on the axis
 }
 
 export const PILL_HALF = 11;
@@ -106,7 +106,7 @@ export const shorten = (token: string): string => cutTo(token, LONGEST);
 
 const nameOf = ({ arm, token }: Cut): string => (arm ? `${arm} ` : "") + shorten(token);
 
-/** How far a candidate was from the last survivor, in words: it is no log probability. */
+/** A candidate's distance from the last survivor, in words: it is not a log probability. */
 export function marginOf({ margin }: Cut): string {
   if (margin === null) return "";
   const far = fixed(Math.abs(margin), Math.abs(margin) < 0.005 ? 4 : 2);
@@ -160,7 +160,7 @@ function pillLayout(tree: Tree, options: Options, { pills, widths, total, margin
     end += width;
   }
   const shown = tree.cuts.map((row) => row.slice(0, options.cuts));
-  const stubs = new Array<number>(Math.max(lanes, 1)).fill(0); // how many stubs hang under each lane at most
+  const stubs = new Array<number>(Math.max(lanes, 1)).fill(0); // the maximal number of stubs below each lane
   const orders = shown.map((row) => {
     const here = new Map<number, number>();
     return row.map((cut) => {
@@ -249,12 +249,12 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
     known.set(token, made);
     return made;
   };
-  // In the place of its dot a token has the whole pitch but for the edges at both sides; where few have that room, all are dots.
+  // A token in place of its dot has the whole pitch except for the edges at both sides; if few tokens fit, all are dots.
   const written = (node: Node) => node.written && node.state !== "carried",
     fits = (node: Node): boolean => written(node) && measured(node).wide + 8 <= pitch,
     tokens = lane >= 14 && !cells && mostly(tree, fits),
     read = tokens && tree.nodes.flat().every((node) => !node || !isWon(tree, node) || !written(node) || fits(node)),
-    rail = pitch >= ON_END && !read; // no word twice
+    rail = pitch >= ON_END && !read; // no label twice
   let longest = 0;
   if (rail)
     for (const row of tree.nodes) for (const node of row) if (node) longest = Math.max(longest, measured(node).tall);
@@ -280,7 +280,7 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
       width: wide || half * 2,
       fromX: from.x + (parent ? wideOf(parent) / 2 : 0),
       fromY: from.y,
-      bendFrom: from.x + (parent ? widest[parent.step]! / 2 : 0), // beside what is written
+      bendFrom: from.x + (parent ? widest[parent.step]! / 2 : 0), // beside the text
       bendTo: x[node.step]! - widest[node.step]! / 2,
     };
   };
@@ -334,7 +334,7 @@ function dotLayout(tree: Tree, options: Options, lanes: number): Layout {
   };
 }
 
-/** The tokens below the dots where what lives leaves another way that does, as far as they have room; as on paper. */
+/** The tokens below dots at which survivors branch from other survivors, as far as they fit; the same as on paper. */
 function turns(
   { nodes }: Tree,
   at: Layout["at"],
@@ -370,7 +370,7 @@ function mostly({ nodes }: Tree, holds: (node: Node) => boolean): boolean {
 
 export type Target = { kind: "node"; placed: PlacedNode } | { kind: "cut"; placed: PlacedCut };
 
-/** What is at a point; a little beside it counts too. */
+/** The place at a point, with some tolerance. */
 export function hit(made: Layout, x: number, y: number): Target | null {
   const step = nearest(made.x, x);
   const slack = made.labels ? 6 : 4;
@@ -398,7 +398,7 @@ export function hit(made: Layout, x: number, y: number): Target | null {
   return Math.abs(x - placed.x) <= reach ? { kind: "node", placed } : null;
 }
 
-/** Index of the entry of a sorted list that is nearest to a value. */
+/** The index of the entry of a sorted list nearest to a value. */
 export function nearest(sorted: number[], value: number): number {
   let low = 0,
     high = sorted.length - 1;

@@ -1,4 +1,4 @@
-// What the marks of a beam tree mean.
+// The legend of a beam tree.
 
 import type { Layout } from "./layout";
 import type { Smaller, Tree } from "./tree";
@@ -10,7 +10,7 @@ const CUTS = [
   ["merged", "⊃\u00a0merged"],
 ] as const;
 
-/** What the picture has, and nothing else. */
+/** Explains only what the picture contains. */
 export function legend({ cuts, spec: { blank } }: Tree, made: Layout, smaller?: Smaller): string {
   const said = made.labels
     ? [

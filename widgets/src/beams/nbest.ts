@@ -1,4 +1,4 @@
-// The n-best list: what a search found, each where it differs from the best.
+// The n-best list: the results of a search, each shown where it differs from the best one.
 
 import { h, on, quiet, set } from "../dom";
 import { shorten } from "../labels";
@@ -7,19 +7,19 @@ import { line } from "../visible_text";
 import type { Arms, Node, Reference } from "./tree";
 import { pathOf, prefix, rating, tagOf, tokensOf, untold } from "./tree";
 
-/** A text in parts; `differs`: other than in the hypothesis it is compared with. */
+/** A text in parts; `differs`: not in the hypothesis it is compared with. */
 export interface Run {
   text: string;
   differs: boolean;
 }
 const SHORT = 60,
-  AROUND = 2, // tokens that are left of what two have in common
+  AROUND = 2, // tokens that remain of a common part
   MOST_DIFFERENT = 12,
   MOST_LETTERS = 40; // of a token
 
 /**
- * The text of a hypothesis so that it is seen where it differs from another: of a long one, what both have in common at the begin and at the end
- * is folded. Cut by the width of its column, all would look the same.
+ * The text of a hypothesis, arranged to show where it differs from another one: common beginnings and ends of long texts are
+ * folded. Truncated by the width of the column, all texts would look the same.
  */
 export function differing(path: Node[], other: Node[] | undefined, join: string): Run[] {
   const cut = (token: string) => (token.length > MOST_LETTERS ? shorten(token, MOST_LETTERS) : token);
@@ -57,13 +57,13 @@ export function differing(path: Node[], other: Node[] | undefined, join: string)
 
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 
-/** The direction of a text, by its first letter: not by the "…" that stands before it. */
+/** The direction of a text by its first letter, ignoring a leading "…". */
 export function directionOf(text: string): "rtl" | "ltr" {
   const letter = /\p{L}/u.exec(text)?.[0];
   return letter && RIGHT_TO_LEFT.test(letter) ? "rtl" : "ltr";
 }
 
-/** Nothing is marked in the first: the others differ from it. */
+/** Nothing is highlighted in the first one: the others are compared with it. */
 const plain = (runs: Run[]): Run[] => runs.map((run) => ({ ...run, differs: false }));
 
 function shownText(runs: Run[], join: string): (HTMLElement | string)[] {
@@ -80,7 +80,7 @@ export function showNbest(
   options: {
     ends: ([number, number] | undefined)[];
     arms?: Arms | undefined;
-    ranks: Map<Node, number>; // of both of two searches, each its own
+    ranks: Map<Node, number>; // with two searches, separate for each
     exponent: number;
     reference?: Reference | undefined;
     join: string;
@@ -105,7 +105,7 @@ export function showNbest(
   const most = options.arms ? 5 : 10,
     shown = nbest.filter((node) => (ranks.get(node) ?? Infinity) <= most);
   const paths = shown.map((node) => pathOf(node));
-  const none = !options.live && shown.every(({ state }) => state !== "ended"); // goes without saying in each row
+  const none = !options.live && shown.every(({ state }) => state !== "ended"); // needs no mention in each row
   const rows = shown.map((node, index) => {
     const won = ends.some((end) => end?.[0] === node.step && end?.[1] === node.slot);
     const whole = line(prefix(paths[index]!, options.join)) || untold(node),
@@ -151,7 +151,7 @@ export function showNbest(
   if (held >= 0) table.querySelectorAll("button")[held]?.focus(); // the chosen row keeps the focus
 }
 
-/** That a search was over before its winner had ended. */
+/** Whether a search stopped before its winner had ended. */
 function over([won]: Node[], live: boolean): HTMLElement[] {
   const steps = `${(won?.step ?? 0) + 1} step${won?.step ? "s" : ""}`;
   return live || !won || won.state === "ended"
@@ -159,7 +159,7 @@ function over([won]: Node[], live: boolean): HTMLElement[] {
     : [quiet(`: the search was over after ${steps}, before the winner had ended`)];
 }
 
-/** Marks the row of the cursor. */
+/** Highlights the row of the cursor. */
 export function markNbest(table: HTMLElement, cursor: string): void {
   for (const row of table.querySelectorAll<HTMLElement>("[data-key]"))
     if (row.dataset["key"] === cursor) set(row, "aria-current", "true");
@@ -168,7 +168,7 @@ export function markNbest(table: HTMLElement, cursor: string): void {
 
 const KEEP = 2; // tokens around an error of a long text
 
-/** A text aligned with the reference: what is another label, one more, or one less is marked, and what is right far from these is folded. */
+/** A text aligned with the reference: substitutions, insertions and deletions are highlighted, and correct parts far from them are folded. */
 export function aligned(edits: string, tokens: string[], labels: string[]): HTMLElement[] {
   const out: HTMLElement[] = [];
   const long = edits.length > 16;
@@ -195,9 +195,9 @@ export function aligned(edits: string, tokens: string[], labels: string[]): HTML
   return out;
 }
 
-/** The exponents up to `most`, to two digits, at which another hypothesis begins to win. */
+/** The exponents up to `most`, with two digits, at which another hypothesis becomes the winner. */
 export function winnerChanges(nodes: Node[], most: number): number[] {
-  const bests = new Map<number, number>(); // of as many labels as another only the better one can win
+  const bests = new Map<number, number>(); // among hypotheses of equal length only the best can win
   for (const { score, length } of nodes)
     bests.set(Math.max(length, 1), Math.max(score, bests.get(Math.max(length, 1)) ?? -Infinity));
   const rated = [...bests].map(([length, score]) => ({ score, length }));

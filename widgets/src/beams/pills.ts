@@ -1,4 +1,4 @@
-// A search with its tokens: each in a pill with its score, and the best candidates that were cut below their parent.
+// A search with its tokens: each in a pill with its score, and the best pruned candidates below their parent.
 
 import { fixed } from "../number";
 import type { Palette } from "../theme";
@@ -30,7 +30,7 @@ export function pill(
   }
   const faint = isFaint(node),
     complete = node.state === "ended" || node.state === "dropped";
-  // Where no label was written there is a small hollow place and no pill.
+  // A hypothesis without a new label has a small hollow dot instead of a pill.
   const half = node.written ? made.half : width / 2,
     round = complete ? 2 : half;
   g.beginPath();
@@ -43,7 +43,7 @@ export function pill(
   g.stroke();
   g.setLineDash([]);
   if (complete) {
-    // a second frame says: complete
+    // a second frame means: complete
     g.beginPath();
     g.roundRect(x - width / 2 - 3, y - half - 3, width + 6, half * 2 + 6, 4);
     g.lineWidth = 1.2;
@@ -70,7 +70,7 @@ export function pill(
   g.globalAlpha = 1;
 }
 
-/** The place in the n-best list, at the corner of a complete hypothesis. */
+/** The rank in the n-best list, at the corner of a complete hypothesis. */
 function flag(g: CanvasRenderingContext2D, x: number, y: number, rank: number, won: boolean, palette: Palette): void {
   g.beginPath();
   circle(g, x, y, 8);
@@ -123,7 +123,7 @@ export function cutStubs(
   }
 }
 
-/** What was merged: an edge that ends where the other begins, with the sign of that. */
+/** A merged hypothesis: an edge that ends where the other begins, with a merge sign. */
 function joins(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], scene: Scene, palette: Palette): void {
   for (const stub of cuts) {
     const { cut, join } = stub;
@@ -142,7 +142,7 @@ function joins(g: CanvasRenderingContext2D, made: Layout, cuts: PlacedCut[], sce
   set(g, { color: palette.muted, width: 1, dash: [], alpha: 1 });
 }
 
-/** Why it is not there: a cross; blocked, a circle with a bar; below the threshold, a triangle; merged, lines that join. */
+/** The reason for pruning: a cross for rank, a circle with a bar for blocked, a triangle for the threshold, joining lines for merged. */
 function glyph(g: CanvasRenderingContext2D, x: number, y: number, why: string | undefined): void {
   if (why === "blocked") {
     g.arc(x, y, 3.8, 0, Math.PI * 2);

@@ -1,9 +1,9 @@
-// What is wrong with a search, as a sentence.
+// Describes the fault of a search in a sentence.
 
 import { line } from "../visible_text";
 import type { Arms, BeamsHead, StepSpec } from "./tree";
 
-/** What is wrong with the head of a `beams` spec, as a sentence; null if it can be drawn. */
+/** The fault of the head of a `beams` spec as a sentence; null if it can be drawn. */
 export function problem(head: unknown): string | null {
   const seqs = (head as BeamsHead | null)?.seqs;
   if (!Array.isArray(seqs)) return "This beam search cannot be drawn: it has no list of sequences.";

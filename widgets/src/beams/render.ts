@@ -1,4 +1,4 @@
-// The beams view in the page: a toolbar, a canvas that shows the part in sight of the tree, the card of a hypothesis, the n-best list.
+// The beams view in the page: a toolbar, a canvas for the visible part of the tree, the card of a hypothesis, and the n-best list.
 
 import { context, prepare } from "../canvas";
 import type { Context, Render, Rendered } from "../context";
@@ -46,13 +46,13 @@ class BeamsView implements Rendered<BeamsHead> {
   private zoom: Zoom = "auto";
   private cuts = 0; // index into CUTS
   private exponent = 0;
-  private settle = (): void => {}; // ends what waits for the size of the card
-  private late = 0; // the animation frame that tells what the pointer is on
-  private scrub: number | null = null; // index of the smaller beam that is shown
+  private settle = (): void => {}; // cancels what waits for the size of the card
+  private late = 0; // the animation frame that reports the place under the pointer
+  private scrub: number | null = null; // index of the displayed smaller beam
   private ranks = new Map<Node, number>();
   private base: { made: Layout; key: string; layer: HTMLCanvasElement } | null = null;
-  private followed: string | null = null; // the place whose hypothesis linked views show; null: the best one
-  private readonly cursor = new Cursor<string>(() => this.moved()); // keys of places; without one, the card describes the winner
+  private followed: string | null = null; // the place of the hypothesis in linked views; null: the best one
+  private readonly cursor = new Cursor<string>(() => this.moved()); // keys of places; without a place, the card describes the winner
 
   private readonly status = h("span.rfnb-quiet.rfnb-beams-status");
   private readonly seqSelect = select("sequence", (seq) => {
@@ -139,7 +139,7 @@ class BeamsView implements Rendered<BeamsHead> {
         if (key === null) return;
         this.take(key);
         if (!spot.touch || again) this.whatIf.keep(key);
-        else this.whatIf.rest(this.cursor.at); // the first tap of a finger shows
+        else this.whatIf.rest(this.cursor.at); // the first tap only shows it
       },
       key: (event: KeyboardEvent) => this.key(event),
     };
@@ -177,7 +177,7 @@ class BeamsView implements Rendered<BeamsHead> {
       this.beamNote,
       this.referenceNote,
       this.readout,
-      this.whatIf.hands.element,
+      this.whatIf.edits.element,
       this.below,
     );
     this.shell = new Shell(el, [this.status, tools], body);
@@ -197,7 +197,7 @@ class BeamsView implements Rendered<BeamsHead> {
     const first = !this.tree;
     if (first) this.exponent = head.length_exponent ?? 0;
     this.alpha.value = String(this.exponent);
-    if (head.compact !== this.head.compact) this.cursor.pinned = null; // it is the tree of another run
+    if (head.compact !== this.head.compact) this.cursor.pinned = null; // the tree is of another run
     this.head = head;
     this.regrow();
     if (first) this.pane.start();
@@ -224,7 +224,7 @@ class BeamsView implements Rendered<BeamsHead> {
   private get shownCuts(): number {
     return this.beside ? 0 : CUTS[this.cuts]![1];
   }
-  /** Whether it is one of two runs on one screen: a hypothesis is then described when it is chosen. */
+  /** Whether this is one of two runs side by side: a hypothesis is then described only when it is chosen. */
   private get beside(): boolean {
     return !!this.head.compact;
   }
@@ -274,7 +274,7 @@ class BeamsView implements Rendered<BeamsHead> {
     if (live && atEnd) this.pane.element.scrollLeft = this.pane.element.scrollWidth;
   }
 
-  /** The slider of smaller beams, and in words what the chosen one would have kept. */
+  /** The slider of smaller beams, and a description of what the chosen one would have kept. */
   private showBeam(): void {
     const { smaller } = this;
     if (!smaller[this.scrub ?? 0]) this.scrub = null;
@@ -288,7 +288,7 @@ class BeamsView implements Rendered<BeamsHead> {
     this.el.dataset["beamSize"] = String(size);
   }
 
-  /** Whether the smaller beam that is shown would have kept a hypothesis; null: none is shown. */
+  /** Whether the displayed smaller beam would have kept a hypothesis; null: none is displayed. */
   private get inside(): Scene["inside"] {
     const bit = this.scrub === null ? 0 : 1 << this.scrub;
     return bit ? ({ step, slot }) => !!((this.tree.spec.steps[step]!.inside?.[slot] ?? 0) & bit) : null;
@@ -297,12 +297,12 @@ class BeamsView implements Rendered<BeamsHead> {
   private redraw(): void {
     this.pane.limit(this.beside ? BESIDE_HEIGHT : MOST_HEIGHT);
     this.pane.relayout();
-    this.alphaLabel.hidden = !this.tree.nodes.length || !!this.tree.spec.arms; // one for both would rank what are two lists
+    this.alphaLabel.hidden = !this.tree.nodes.length || !!this.tree.spec.arms; // a common exponent would rank two separate lists
     this.fillTable();
     this.rerank();
   }
 
-  /** The text of the picture, and the buttons for another one: after a resize the page may show the other. */
+  /** The buttons for the zoom level: after a resize the page may show another one. */
   private dress(): void {
     const { nodes, cuts } = this.tree;
     this.cutButton.textContent = `Cut candidates: ${CUTS[this.cuts]![0]}`;
@@ -320,7 +320,7 @@ class BeamsView implements Rendered<BeamsHead> {
     const measure = measurer(context(document.createElement("canvas")), `bold 12px ${this.ctx.palette().font}`);
     const of = (zoom: Zoom) => layout(this.tree, { width, zoom, cuts: this.shownCuts, measure });
     let made = of(this.zoom);
-    if (this.beside && this.zoom === "auto" && made.height > BESIDE_HEIGHT) made = of("overview"); // all of both at a glance
+    if (this.beside && this.zoom === "auto" && made.height > BESIDE_HEIGHT) made = of("overview"); // both completely visible
     this.made = this.whatIf.place(made, measure, width);
     this.dress();
     return this.made;
@@ -363,7 +363,7 @@ class BeamsView implements Rendered<BeamsHead> {
     this.point();
   }
 
-  /** Where the person points; null while that is nowhere. */
+  /** The place that the person points at, or null. */
   private get pointed(): Place | null {
     return this.cursor.at === null ? null : placeOf(this.tree, this.cursor.at);
   }
@@ -381,7 +381,7 @@ class BeamsView implements Rendered<BeamsHead> {
     this.point();
   }
 
-  /** Whether linked views show the hypothesis of a place: the one that was chosen, else the best one. */
+  /** Whether linked views show the hypothesis of a place: the chosen one, else the best one. */
   private isShown(place: Place): boolean {
     const shown = this.followed === null ? null : placeOf(this.tree, this.followed);
     if (shown) {
@@ -391,7 +391,7 @@ class BeamsView implements Rendered<BeamsHead> {
     return place.kind === "node" && isWon(this.tree, place.node);
   }
 
-  /** Linked views show the hypothesis of a place; null: the best one again. */
+  /** Shows the hypothesis of a place in linked views; null: the best one again. */
   private take(key: string | null): void {
     const place = key === null ? null : placeOf(this.tree, key);
     const best = !place || (place.kind === "node" && isWon(this.tree, tip(this.tree, place.node)));
@@ -402,7 +402,7 @@ class BeamsView implements Rendered<BeamsHead> {
     this.moved();
   }
 
-  /** Card, readout, table and canvas follow the cursor; the pointer is first followed in the picture, so that the page is laid out once. */
+  /** Updates card, readout, table and canvas for the cursor; the picture comes first, so that the page is laid out once. */
   private point(): void {
     this.el.dataset["cursor"] = keyOf(this.place);
     this.pane.element.style.cursor = this.cursor.hovered ? "pointer" : "";
@@ -431,12 +431,12 @@ class BeamsView implements Rendered<BeamsHead> {
     this.offer();
   }
 
-  /** What may be done by hand at the place that was chosen: not where the pointer only passes. */
+  /** Offers the edits at the chosen place, not at places that the pointer only passes. */
   private offer(): void {
     this.whatIf.offer(this.cursor.pinned);
   }
 
-  /** Another view points at a step: mark it on the path of the winner, of which such views are. */
+  /** Highlights a linked view's step on the path of the winner, which such views show. */
   private follow({ seq, step, hypothesis }: Selection): void {
     if (seq !== null && seq !== this.seq && this.head.seqs[seq]) this.choose(seq);
     this.followed = hypothesis && placeOf(this.tree, hypothesis.place) ? hypothesis.place : null;
@@ -485,7 +485,7 @@ class BeamsView implements Rendered<BeamsHead> {
       this.goto(keyOf(this.place));
       this.take(keyOf(this.place));
       if (this.place.kind === "cut") this.whatIf.keep(keyOf(this.place));
-      else this.whatIf.hands.focus();
+      else this.whatIf.edits.focus();
       return true;
     }
     const to = walk(this.tree, this.place, key, this.shownCuts);
@@ -496,7 +496,7 @@ class BeamsView implements Rendered<BeamsHead> {
     return !!to;
   }
 
-  /** The nodes that the reference came through. */
+  /** The nodes on the path of the reference. */
   private referenceOf(): Scene["reference"] {
     const reference = this.head.seqs[this.seq]?.reference;
     if (!reference) return null;
@@ -504,11 +504,11 @@ class BeamsView implements Rendered<BeamsHead> {
     return {
       path: new Set(path),
       last: path.at(-1) ?? null,
-      fell: reference.fell === undefined ? "" : "until here",
+      pruning: reference.fell === undefined ? "" : "until here",
     };
   }
 
-  /** Where the smaller beam that is shown loses the winner, and what it finds in its place. */
+  /** Where the displayed smaller beam loses the winner, and its result instead. */
   private smallerOf(): Scene["smaller"] {
     const shown = this.scrub === null ? undefined : this.smaller[this.scrub];
     if (shown?.lost === undefined) return null;
@@ -518,7 +518,7 @@ class BeamsView implements Rendered<BeamsHead> {
     return { lost: at(shown.lost, won[shown.lost]), best: pathOf(best), words: `lost with ${shown.size}` };
   }
 
-  /** The picture below the cursor is drawn once per layout and scroll position; with pills there is little in sight, so always. */
+  /** The layer below the cursor is cached per layout and scroll position; with pills little is visible, so it is always drawn. */
   private paint(g: CanvasRenderingContext2D, sight: Sight): void {
     const { made, ranks, pointed } = this,
       seq = this.head.seqs[this.seq],
@@ -528,7 +528,7 @@ class BeamsView implements Rendered<BeamsHead> {
     const chosen = this.followed === null ? null : placeOf(this.tree, this.followed);
     const path = pointed
       ? pathOf(pointed.kind === "node" ? pointed.node : pointed.cut.parent)
-      : chosen && whole(this.tree, chosen).path; // the winner needs no second marking
+      : chosen && whole(this.tree, chosen).path; // the winner is highlighted already
     const rail = path ?? (won ? pathOf(won.node) : []);
     const scene: Scene = {
       ...sight,
@@ -541,7 +541,7 @@ class BeamsView implements Rendered<BeamsHead> {
       ranks,
       rail,
       axis: seq?.axis ?? "step",
-      hands: marked(this.head.hands),
+      editedSteps: marked(this.head.hands),
       reference: this.referenceOf(),
       inside: this.inside,
       smaller: this.smallerOf(),

@@ -1,4 +1,4 @@
-// The picture as a table: a row for each step, a column for each slot of the beam, for screen readers.
+// The picture as a table for screen readers: a row for each step, a column for each slot of the beam.
 
 import { table } from "../dom";
 import { times } from "../list";
@@ -11,7 +11,7 @@ const MOST_STEPS = 200,
   MOST_SLOTS = 16,
   LONGEST = 20; // letters of a token
 
-/** Fills the table; of a large search with its first steps and the best places. */
+/** Fills the table; a large search has its first steps and best slots. */
 export function showSteps(box: HTMLElement, tree: Tree, axis: string): void {
   const slots = Math.max(0, ...tree.nodes.map((row) => row.length)),
     shown = Math.min(slots, MOST_SLOTS),

@@ -1,4 +1,4 @@
-// Lines, and text on top of them.
+// Lines, and text that stays readable on top of them.
 
 import type { Palette } from "../theme";
 import type { Scene } from "./draw";
@@ -7,12 +7,12 @@ import type { Node } from "./tree";
 
 export const isFaint = ({ state }: Node): boolean => state === "dead" || state === "dropped";
 
-/** How much is left of what a smaller beam would not have kept. */
+/** The opacity of hypotheses that a smaller beam would not have kept. */
 export const LOST = 0.35;
 
 export type Style = { color: string; width: number; dash: number[]; alpha: number };
 
-/** The lines from parents, those of one style at once. */
+/** The edges from parents, all of one style in one path. */
 export function edges(
   g: CanvasRenderingContext2D,
   made: Layout,
@@ -26,7 +26,7 @@ export function edges(
     const { state, share } = placed.node;
     const faint = isFaint(placed.node),
       lost = !!inside && !inside(placed.node);
-    const bold = made.labels ? Math.round(share * 4) : 0; // width says how much of the probability went here
+    const bold = made.labels ? Math.round(share * 4) : 0; // the width shows the share of the probability
     const key = `${state === "carried" ? "carried" : faint ? "faint" : `live${bold}`}${lost}`;
     let group = groups.get(key);
     if (!group) {
@@ -63,7 +63,7 @@ export function set(g: CanvasRenderingContext2D, style: Style): void {
   g.setLineDash(style.dash);
 }
 
-/** Level within the columns, where text stands, and from one height to the other between them. */
+/** Horizontal within the columns, where the text is, and curved between them. */
 export function curve(
   g: CanvasRenderingContext2D,
   { fromX, fromY, bendFrom, bendTo, y }: Pick<PlacedNode, "fromX" | "fromY" | "bendFrom" | "bendTo" | "y">,
@@ -77,7 +77,7 @@ export function curve(
   if (to > bendTo) g.lineTo(to, y);
 }
 
-/** Added to the path. */
+/** Adds it to the path. */
 export function circle(g: CanvasRenderingContext2D, x: number, y: number, r: number): void {
   g.moveTo(x + r, y);
   g.arc(x, y, r, 0, Math.PI * 2);

@@ -1,4 +1,4 @@
-// What a beam search decided, as the `beams` spec of one sequence says it (rfnb/viz/beams/tree.py): its hypotheses linked to a tree.
+// The decisions of a beam search, from the `beams` spec of one sequence (rfnb/viz/beams/tree.py): its hypotheses, linked to a tree.
 
 import type { Marks } from "../handles";
 import type { HeldSearch } from "./handles";
@@ -13,10 +13,10 @@ export interface CutSpec {
   margin?: number;
   verdict?: string;
   into?: number;
-  arm?: string; // where two searches have the same parents: the letter of its own
+  arm?: string; // if two searches share parents: the letter of its search
   id?: number;
 }
-/** Two searches in one (rfnb/viz/branches/sides.py): from step `at` on slots below `split` are A, the others B. */
+/** Two searches in one tree (rfnb/viz/branches/sides.py): from step `at` on, slots below `split` are A, the others B. */
 export interface Arms {
   at: number;
   split: number;
@@ -24,7 +24,7 @@ export interface Arms {
   ends: number[]; // the last step of each
   best: [number, number][]; // the path of the winner of B
 }
-/** `aligned`: by "step,slot" the edits from the reference: "=" the same, "s" another label, "i" one more, "d" one less. */
+/** `aligned`: by "step,slot" the edits from the reference: "=" equal, "s" substitution, "i" insertion, "d" deletion. */
 export interface Reference {
   labels: string[];
   path: [number, number][];
@@ -42,17 +42,17 @@ export interface StepSpec {
   left?: boolean[];
   parts?: number[][];
   states?: (State | null)[];
-  // Of a page that has not all hypotheses, what follows from all: ranks from 1, of how many, the best score, the last step that each reached.
+  // In a page without all hypotheses, the values that depend on all: ranks from 1, their number, the best score, the last step of each.
   ranks?: number[];
-  of?: number | number[]; // of two searches in one, of each
+  of?: number | number[]; // with two searches, for each
   top?: number | null | (number | null)[];
   lasts?: number[];
-  next?: Record<string, [string, number, number?][]>; // by slot of the step before the best labels, their log probabilities and indices; "all": of all alike
-  taken?: Record<string, number>; // by slot of the step before the probability of all labels that were not allowed
-  ids?: number[]; // of a run that is held: the index of each label
-  inside?: number[]; // bit i: whether the smaller beam with this index has it
+  next?: Record<string, [string, number, number?][]>; // by slot of the previous step: the best labels, their log probabilities and indices; "all": the same for all
+  taken?: Record<string, number>; // by slot of the previous step: the total probability of the labels that were not allowed
+  ids?: number[]; // of a held run: the index of each label
+  inside?: number[]; // bit i: whether smaller beam i has it
 }
-/** A smaller beam: the first step in which it loses the winner, where its own best ends, and all of it in words. */
+/** A smaller beam: the first step in which it loses the winner, the end of its own best, and a description. */
 export interface Smaller {
   size: number;
   lost?: number;
@@ -65,7 +65,7 @@ export interface SeqSpec {
   best?: [number, number][];
   result?: string;
   blank?: string;
-  axis?: string; // what a step is, if not that
+  axis?: string; // the name of the steps
   sums?: boolean; // whether a score is a sum over alignments
   reference?: Reference;
   smaller?: Smaller[];
@@ -75,17 +75,17 @@ export interface SeqSpec {
 export interface BeamsHead extends AnyHead {
   length_exponent?: number;
   join?: string;
-  loop_steps?: number[]; // of each step, where a step of the loop has several
-  held?: HeldSearch; // of a run that is held
-  vocab?: string[]; // the texts of its labels, if they are not too many
-  hands?: Marks; // what was changed by hand
-  compact?: boolean; // one of the views of two runs
+  loop_steps?: number[]; // by step, if a step of the loop has several
+  held?: HeldSearch; // of a held run
+  vocab?: string[]; // the texts of its labels, unless there are too many
+  hands?: Marks; // the edits; "hands" is the name on the wire, also in saved pages
+  compact?: boolean; // a view of two runs
   seqs: SeqSpec[];
 }
 
 /**
- * alive: leads to a hypothesis that is still there at the end, or is one. ended: complete after this step, and stays in the result.
- * carried: was complete before, only keeps its place. dropped: was complete, lost its place later. dead: all that continued it was cut.
+ * alive: leads to a hypothesis that survives to the end, or is one. ended: complete after this step, and stays in the result.
+ * carried: was complete before, only keeps its slot. dropped: was complete, lost its slot later. dead: all continuations were pruned.
  */
 export type State = "alive" | "ended" | "carried" | "dropped" | "dead";
 
@@ -97,12 +97,12 @@ export interface Node {
   parent: Node | null;
   gain: number; // natural-log probability of the last token alone
   state: State;
-  last: number; // the last step that a continuation of it reached
+  last: number; // the last step of its continuations
   share: number; // of the probability in the beam of its step, 0 to 1
-  written: boolean; // whether the token is one; in a search over alignments a hypothesis may stay as it is
-  parts: number[]; // what `gain` is made of, by the names in Tree.parts
-  left: boolean; // whether it was complete and left the beam for the result
-  length: number; // how many labels are along its path
+  written: boolean; // whether it has a new token; in a search over alignments a hypothesis may stay unchanged
+  parts: number[]; // the parts of `gain`, by the names in Tree.parts
+  left: boolean; // whether it was complete and moved from the beam to the result
+  length: number; // number of labels on its path
 }
 export interface Cut {
   step: number;
@@ -112,22 +112,22 @@ export interface Cut {
   parent: Node | null;
   gain: number;
   verdict: string;
-  why: string | undefined; // if not by its rank
-  into: Node | null; // the hypothesis that it became a part of
-  margin: number | null; // to the last survivor, below 0 if behind; null if that says nothing
+  why: string | undefined; // the reason, if not its rank
+  into: Node | null; // the hypothesis it was merged into
+  margin: number | null; // to the last survivor, below 0 if worse; null if meaningless
   written: boolean;
   parts: number[];
   arm: string;
   id: number | undefined; // of its label
 }
-/** `parts`: of what the scores are made, if it is more than one log probability; `width`: of the beam, without those that left it. */
+/** `parts`: the names of the scores' parts, if there are several; `width`: of the beam, without hypotheses that left it. */
 export interface Tree {
   spec: SeqSpec;
   nodes: (Node | null)[][];
   cuts: Cut[][];
   best: [number, number][];
   won: (number | undefined)[]; // by step, the slot of the winner
-  other: (number | undefined)[]; // of two searches in one that of the winner of the second
+  other: (number | undefined)[]; // with two searches, the slot of the second winner
   nbest: Node[];
   parts: string[];
   width: number;
@@ -153,29 +153,29 @@ export function grow(seq: SeqSpec, lengthExponent = 0): Tree {
   };
 }
 
-/** The hypotheses of the next step that continue one. */
+/** The continuations of a hypothesis in the next step. */
 export const childrenOf = ({ nodes }: Tree, node: Node): Node[] =>
   (nodes[node.step + 1] ?? []).filter((child) => child?.parent === node) as Node[];
 
 export const isWon = ({ won, other }: Tree, { step, slot }: Node): boolean =>
   won[step] === slot || other[step] === slot;
 
-/** Which of two searches in one a node is of: 0 or 1; -1: it is of both, or there is one alone. */
+/** The search of a node, 0 or 1, in a tree of two; -1: it belongs to both, or there is only one. */
 export const armOf = (arms: Arms | undefined, { step, slot }: { step: number; slot: number }): number =>
   arms && step >= arms.at ? Number(slot >= arms.split) : -1;
 
-/** The letter of that, in a list of both. */
+/** The letter of the search, in a list of both. */
 export const tagOf = (arms: Arms | undefined, node: Node): string =>
   arms ? ["A B ", "A ", "B "][armOf(arms, node) + 1]! : "";
 
-/** The nodes from the first step to this one, without those that only keep their place. */
+/** The nodes from the first step to this one, without those that only keep their slot. */
 export function pathOf(node: Node | null): Node[] {
   const path: Node[] = [];
   for (let at = node; at; at = at.parent) if (at.state !== "carried") path.push(at);
   return path.reverse();
 }
 
-/** What the n-best list is sorted by: score / length ** exponent. */
+/** The sort key of the n-best list: score / length ** exponent. */
 export const rating = (node: Node, lengthExponent: number): number =>
   node.score / Math.max(node.length, 1) ** lengthExponent;
 
@@ -188,7 +188,7 @@ export function tokensOf(path: Node[]): string[] {
   return tokens;
 }
 
-/** Where tokens go in circles: of at least three times in a row the stretch that is longest. */
+/** The longest repetition of tokens: a part that occurs at least three times in a row. */
 export interface Repeat {
   start: number;
   period: number;
@@ -227,7 +227,7 @@ export function nbest(nodes: (Node | null)[][], lengthExponent: number, arms?: A
 
 const NONE: number[] = [];
 
-/** There may be tens of thousands: each is one object, whose text is made when it is under the pointer. */
+/** There may be tens of thousands: each is one object, and its text is made on demand. */
 function link({ steps, blank, arms }: SeqSpec): (Node | null)[][] {
   const rows: (Node | null)[][] = [];
   steps.forEach((spec, step) => {
@@ -305,9 +305,9 @@ function cutCandidates({ steps, blank }: SeqSpec, nodes: (Node | null)[][]): Cut
 
 const labelsOf = (path: Node[]): string[] => path.filter((node) => node.written).map((node) => node.token);
 
-/** The labels of a candidate that was cut. */
+/** The labels of a pruned candidate. */
 export const cutText = (cut: Cut, join: string): string =>
   [...labelsOf(pathOf(cut.parent)), ...(cut.written ? [cut.token] : [])].join(join);
 
-/** In the place of the text of a hypothesis that has none. */
+/** Stands for the text of a hypothesis without labels. */
 export const untold = (item: { token: string; written: boolean }): string => (item.written ? item.token : "(empty)");

@@ -1,4 +1,4 @@
-// The fate of a hypothesis or a candidate, in the words of rfnb/viz/beams/tree.py; computed on demand.
+// The fate of a hypothesis or candidate, in the same words as rfnb/viz/beams/tree.py; computed on demand.
 
 import { visible } from "../visible_text";
 import type { Place } from "./cursor";
@@ -30,7 +30,7 @@ function ofNode(tree: Tree, node: Node): string {
   }
 }
 
-/** The place of a hypothesis in its step. */
+/** The rank of a hypothesis in its step. */
 function placeOf({ nodes, spec }: Tree, node: Node): string {
   const { arms } = spec,
     arm = armOf(arms, node),

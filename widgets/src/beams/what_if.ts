@@ -1,10 +1,10 @@
-// What if: the ghosts of cut candidates, the path of a kept branch, their texts, and other edits by hand.
+// What-if: previews of pruned candidates, the paths of branches, their texts, and other edits.
 
 import type { Context } from "../context";
 import { coarse, h, quiet, steady } from "../dom";
 import type { Change } from "../ghosts";
 import { Ghosts } from "../ghosts";
-import { Hands } from "../handles";
+import { EditPanel } from "../handles";
 import type { Scene as Sight } from "../pane";
 import { keptOf } from "../run";
 import type { Palette } from "../theme";
@@ -20,7 +20,7 @@ import type { BeamsHead, Cut, Tree } from "./tree";
 const HINT = "Rest on a candidate (✕) to see its future, click to keep it. w: all of a step.",
   TAP = "Tap a candidate (✕) to see its future, tap it again to keep it. ✕ futures: all of a step.";
 
-/** The picture that it is of. */
+/** The picture it belongs to. */
 interface Shown {
   tree: Tree;
   seq: number;
@@ -29,14 +29,14 @@ interface Shown {
 
 export class WhatIf {
   readonly told = h("div.rfnb-beams-told", { "aria-live": "polite", hidden: "" });
-  readonly hands: Hands;
+  readonly edits: EditPanel;
   private readonly ghosts: Ghosts;
   private readonly steady = steady(this.told);
   private lanes: PlacedWay[] = [];
-  private drawnWays = ""; // of what the lanes are, as text
-  private hasCuts = false; // whether the picture has candidates to rest on
+  private drawnWays = ""; // the lanes as text
+  private hasCuts = false; // whether the picture has pruned candidates
 
-  /** `shown`: null as long as nothing is. `changed` is called when the run has done something, `redraw` for other lanes. */
+  /** `shown`: null while nothing is displayed. `changed` is called when the run has changed, `redraw` when the lanes have. */
   constructor(
     private readonly el: HTMLElement,
     private readonly ctx: Context,
@@ -45,14 +45,14 @@ export class WhatIf {
     private readonly redraw: () => void,
   ) {
     this.ghosts = new Ghosts(ctx, () => this.show());
-    this.hands = new Hands(ctx, () => {
+    this.edits = new EditPanel(ctx, () => {
       if (!this.shown()) return;
       changed();
       this.show();
     });
   }
 
-  /** The layout with room for lanes. */
+  /** The layout with space for lanes. */
   place(made: Layout, measure: (label: string) => number, width: number): Layout {
     this.hasCuts = made.cuts.some((row) => row.length);
     const room = this.ctx.run && this.shown()!.head.held && this.hasCuts ? 1 : 0,
@@ -65,7 +65,7 @@ export class WhatIf {
     drawLanes(g, made, this.lanes, sight, palette);
   }
 
-  /** The pointer or the cursor rests on a place: after a while, its outcome is requested. */
+  /** The pointer or the cursor rests on a place: after a delay, its result is requested. */
   rest(key: string | null): void {
     if (this.ctx.run) this.ghosts.rest(this.changeAt(key));
   }
@@ -73,10 +73,10 @@ export class WhatIf {
   /** Makes a branch of the candidate at a place. */
   keep(key: string): void {
     const change = this.ctx.run && this.changeAt(key);
-    if (change) this.hands.keep(change);
+    if (change) this.edits.keep(change);
   }
 
-  /** The futures of all these candidates; whether there are any. */
+  /** Shows the futures of all these candidates; returns whether there are any. */
   showAll(cuts: Cut[]): boolean {
     this.ghosts.show(cuts.flatMap((cut) => changeOf(this.offered, cut) ?? []));
     return !!this.ctx.run;
@@ -86,31 +86,31 @@ export class WhatIf {
     this.ghosts.clear();
   }
 
-  /** What may be done by hand at a place. */
+  /** Offers the edits at a place. */
   offer(key: string | null): void {
     const { tree, head } = this.shown()!;
-    this.hands.mark(head.hands);
+    this.edits.mark(head.hands);
     offer(this.offered, key === null ? null : placeOf(tree, key));
   }
 
   destroy(): void {
     this.ghosts.clear();
-    this.hands.destroy();
+    this.edits.destroy();
     this.steady();
   }
 
   private get offered(): Offered {
     const { tree, seq, head } = this.shown()!;
-    return { hands: this.hands, tree, seq, held: head.held, vocab: head.vocab, loopSteps: head.loop_steps };
+    return { edits: this.edits, tree, seq, held: head.held, vocab: head.vocab, loopSteps: head.loop_steps };
   }
 
-  /** The change that a place of the picture is, if it is one. */
+  /** The edit that a place of the picture stands for, if any. */
   private changeAt(key: string | null): Change | null {
     const place = key === null ? null : placeOf(this.shown()!.tree, key);
     return place?.kind === "cut" ? changeOf(this.offered, place.cut) : null;
   }
 
-  /** Those of ghosts, and of the branch that is pointed at in the rail, else of the newest one that was made here. */
+  /** The lanes of ghosts, and of the branch under the pointer in the rail, else of the newest one made here. */
   private get ways(): Way[] {
     const { seq, tree, head } = this.shown()!;
     const ghosts = this.ghosts.shown.flatMap(({ at, told, ...ghost }): Way[] => {
@@ -148,8 +148,8 @@ export class WhatIf {
     const over = this.ghosts.shown.flatMap(({ told }) => (told?.over && told.lane?.seq === seq ? [told] : []));
     if (head.held) ctx.run?.show(over);
     el.dataset["ghosts"] = String(this.ghosts.shown.filter(({ told }) => told?.over).length);
-    el.dataset["lanes"] = ways.map(({ lane }) => lane?.labels.length ?? 0).join(" "); // how far each is known
-    // The run reports each of its steps: the tree is laid out again only if its lanes change.
+    el.dataset["lanes"] = ways.map(({ lane }) => lane?.labels.length ?? 0).join(" "); // the known length of each
+    // The run reports every step, but the tree is laid out again only if its lanes change.
     const drawn = JSON.stringify([ways, !!ctx.run]);
     if (drawn === this.drawnWays) return;
     this.drawnWays = drawn;

@@ -1,4 +1,4 @@
-// The head of a `branches` spec (rfnb/viz/branches/spec.py), and what is wrong with one, as a sentence.
+// The head of a `branches` spec (rfnb/viz/branches/spec.py), and the description of its faults.
 
 import type { AnyHead } from "../frame";
 
@@ -6,9 +6,9 @@ export interface Branch {
   name: string;
   depth: number;
   parent: number | null;
-  left: number | null; // the tick before which it leaves that
+  left: number | null; // the tick before which it branches off
   ticks: number;
-  marks: number[]; // ticks of changes
+  marks: number[]; // ticks of edits
   state: string;
   story: string;
   changes: string[];
@@ -22,7 +22,7 @@ export interface Result {
   counts: Record<string, number> | null; // of each kind of edit
   columns: Edit[];
   more: number;
-  only?: string; // the side that alone has it
+  only?: string; // the only side that has it
 }
 export type Two = [number, number];
 export interface Pair {
@@ -31,13 +31,13 @@ export interface Pair {
   results: Result[];
   rest: number;
 }
-/** A part is of one branch (`side`), or of a pair: both searches in one, or A - B. */
+/** A part belongs to one branch (`side`), or to a pair: both searches in one tree, or A - B. */
 export interface PartHead extends AnyHead {
   key?: string;
   side?: number;
   pair?: Two;
   same?: boolean;
-  folded?: boolean; // whether it is closed at first
+  folded?: boolean; // whether it is initially closed
 }
 export interface Head extends AnyHead {
   branches: Branch[];
@@ -48,7 +48,7 @@ export interface Head extends AnyHead {
 
 const whole = (number: unknown): boolean => Number.isInteger(number) && (number as number) >= 0;
 
-/** As `rfnb/viz/branches/content.py` says it. */
+/** In the words of `rfnb/viz/branches/content.py`. */
 export function problem(head: unknown): string | null {
   const { branches, pairs, parts, pair } = (head ?? {}) as Partial<Head>,
     begin = "These branches cannot be drawn: ";

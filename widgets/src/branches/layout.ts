@@ -1,8 +1,8 @@
-// From branches to positions: where each leaves, where its changes are and where it ends, in percent of the rail; and which two are compared.
+// From branches to positions in percent of the rail: where each branches off, where it was edited and where it ends; and which two are compared.
 
 import type { Branch, Head, Pair, Two } from "./check";
 
-/** `below`: at which places lines to branches go down, with the rows that they go through. */
+/** `below`: the positions of vertical lines to branches, with the rows that they cross. */
 export interface Row {
   start: number;
   end: number;
@@ -25,7 +25,7 @@ export function rows(branches: Branch[]): Row[] {
   return all;
 }
 
-/** The lines that go through a row: which of them begin in it, and which end. */
+/** The lines that cross a row, and which of them begin or end in it. */
 export const through = (all: Row[], row: number): { at: number; begins: boolean; ends: boolean }[] =>
   all.flatMap(({ down }) =>
     down
@@ -33,7 +33,7 @@ export const through = (all: Row[], row: number): { at: number; begins: boolean;
       .map(({ at, from, to }) => ({ at, begins: from === row, ends: to === row })),
   );
 
-/** The ticks that are written on the axis. */
+/** The labelled ticks of the axis. */
 export function axis(branches: Branch[]): { text: string; at: number }[] {
   const most = Math.max(1, ...branches.map(({ ticks }) => ticks)),
     every = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].find((step) => most / step <= 8) ?? most;
@@ -43,10 +43,10 @@ export function axis(branches: Branch[]): { text: string; at: number }[] {
   }));
 }
 
-/** What two chosen ones are compared by: A is the one that was made so; null: the page has not these two. */
+/** The comparison of two chosen branches, in the order in which it was made; null if the page lacks it. */
 export const pairOf = ({ pairs }: Head, [a, b]: Two): Pair | null =>
   pairs.find(({ of }) => of[0] === a && of[1] === b) ?? pairs.find(({ of }) => of[0] === b && of[1] === a) ?? null;
 
-/** The two that are chosen after a row was: of the two before, the one that was chosen earlier goes. */
+/** The two chosen branches after a choice: the earlier one of the previous two is dropped. */
 export const chosenAfter = (order: number[], row: number): number[] =>
   order.includes(row) ? order : [...order, row].slice(-2);

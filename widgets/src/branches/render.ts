@@ -1,4 +1,4 @@
-// The branches view: all runs of a tree as lines over their steps, any two of them side by side.
+// The branches view: all runs of a tree as lines over their steps, and any two of them side by side.
 
 import type { Context, Render, Rendered } from "../context";
 import { button, h, on, set } from "../dom";
@@ -20,8 +20,8 @@ const SIDES = ["A | B", "A", "B", "A − B"];
 
 class BranchesView implements Rendered<Head> {
   private frame!: Frame<Head>;
-  private order: number[] = []; // the two that are chosen, the later one last
-  private shown = new Map<string, number>(); // of each view that has sides: which are shown
+  private order: number[] = []; // the two chosen ones, the later one last
+  private shown = new Map<string, number>(); // by view with sides: the displayed ones
   private parts: Rendered<AnyHead>[] = [];
   private readonly tree = h("table.rfnb-branches-tree");
   private readonly said = h("div.rfnb-branches-said", { role: "status" });
@@ -86,7 +86,7 @@ class BranchesView implements Rendered<Head> {
     if (pair) this.showViews(pair.of);
   }
 
-  /** What to type for two that the page has not. */
+  /** The code to type for a pair that the page lacks. */
   private missing(): string {
     const [a, b] = this.order.map((row) => JSON.stringify(this.frame.head.branches[row]!.name));
     if (b === undefined) return "There is nothing to compare yet: a branch is made by branch = run.from_step(3).";
@@ -143,7 +143,7 @@ class BranchesView implements Rendered<Head> {
     );
   }
 
-  /** The views of two, in the order of the frame; what is folded is drawn when it is opened. */
+  /** The views of a pair, in the order of the frame; folded ones are drawn when they are opened. */
   private showViews([a, b]: Two): void {
     this.frame.head.parts.forEach(({ kind, head }, index) => {
       if (head.pair?.[0] !== a || head.pair[1] !== b) return;
@@ -175,7 +175,7 @@ class BranchesView implements Rendered<Head> {
     shown.update({ kind, head: own, blocks: pick(blocks, prefix) });
   }
 
-  /** A view of both, with buttons for each side where it has sides. */
+  /** A view of the pair, with a button for each side if it has sides. */
   private showSides(section: HTMLElement, index: number, [a, b]: Two): void {
     const { parts } = this.frame.head,
       { key, same, title = "" } = parts[index]!.head,
@@ -209,7 +209,7 @@ class BranchesView implements Rendered<Head> {
 
 const lines = (texts: string[]): HTMLElement[] => texts.map((text) => h("div", line(String(text))));
 
-/** Both results below each other, place by place; what is not the same is framed, and named. */
+/** Both results below each other, position by position; differences are framed and named. */
 function showResult({ label, same, scores, counts: found, columns, more, only }: Result): HTMLElement {
   const counts = Object.entries(EDITS).flatMap(([letter, word]) =>
     found?.[letter] ? [`${found[letter]} ${word}`] : [],

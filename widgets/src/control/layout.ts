@@ -1,11 +1,11 @@
-// What can be done with a run, and why not. Pure.
+// The commands that a run accepts now, and the reasons for those that it refuses. Pure.
 
 import type { Frame } from "../frame";
 import type { Held, RunState } from "../run";
 
 export type Act = "pause" | "resume" | "step" | "steps" | "stop" | "branch";
 
-/** Why a button does nothing now; "": it does something. */
+/** The reason why a button is inactive; "" for an active one. */
 export function whyNot(act: Act, { state, title, loops }: RunState): string {
   const over = ["done", "failed", "stopped"].includes(state);
   if (act === "branch") return loops.length ? "" : "There is no step yet from which it could go on.";
@@ -17,7 +17,7 @@ export function whyNot(act: Act, { state, title, loops }: RunState): string {
   return "";
 }
 
-/** The keys of the toolbar, where the focus is in it and in no field. */
+/** The keys of the toolbar, while the focus is in it but not in a field. */
 export const KEYS: Record<string, Act> = { p: "pause", r: "resume", s: "step", n: "steps", x: "stop", b: "branch" };
 
 /** A note about the kernel, if there is any. */
@@ -29,7 +29,7 @@ export function ofKernel(kernel: Held["kernel"] | null, { live }: RunState): str
   return "";
 }
 
-/** The speeds to choose from, steps per second; 0: as fast as it can. */
+/** The speeds to choose from, in steps per second; 0: unlimited. */
 export const speeds = (now: number): number[] =>
   [...new Set([0, 0.5, 1, 2, 5, 10, 50, now])].sort((a, b) => (b || Infinity) - (a || Infinity));
 
@@ -38,7 +38,7 @@ export const speedText = (speed: number): string =>
 
 export const timesText = (hits: number): string => (hits === 1 ? "once" : `${hits} times`);
 
-/** What a frame lacks, in a sentence. */
+/** The fault of a frame as a sentence. */
 export function problem({ head }: Frame<RunState>): string | null {
   const lists = [head.loops, head.points, head.runs];
   return typeof head.words === "string" && typeof head.state === "string" && lists.every(Array.isArray)

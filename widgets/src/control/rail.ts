@@ -1,5 +1,5 @@
-// The rail of a run: its branches as lines over steps, each with its change and what has come of it. A click shows one, with shift it is
-// compared with the one that is shown, a ring can be dragged to another step, Delete lets one go.
+// The rail of a run: its branches as lines over steps, each with its edit and its result. A click shows a branch, shift-click compares it with
+// the displayed one, its ring can be dragged to another step, and Delete discards it.
 
 import type { Context } from "../context";
 import { onKeys } from "../cursor";
@@ -33,14 +33,14 @@ export class Rail {
   private readonly list = h("div", { role: "presentation" });
   private shown = "";
   private now: RunState | null = null;
-  private at: number | null = null; // the run that the focus is on
+  private at: number | null = null; // the run with the focus
   private drag: Drag | null = null;
   private seq = 0;
-  private most = 1; // steps of a run
+  private most = 1; // the number of steps of a run
   private wide = GRAPH; // of the lines
   private readonly unwatch: () => void;
 
-  /** `ask` sends a command; `chosen` is called with the branch under the pointer. */
+  /** `ask` sends a command; `chosen` gets the branch under the pointer. */
   constructor(
     private readonly ctx: Context,
     private readonly ask: (command: Command) => void,
@@ -104,9 +104,9 @@ export class Rail {
       ["‹", entry.step! - 1],
       ["›", entry.step! + 1],
     ] as const)
-      // what the ring and the arrows do, for a finger
+      // the same as the ring and the arrow keys, for touch screens
       if (coarse() && entry.moves && step >= 0) button(text, `Move it to step ${step}`, { do: "move", number, step });
-    if (!isShown) button("A|B", "Compare it with the one that is shown", { do: "compare", number }); // what Shift does
+    if (!isShown) button("A|B", "Compare it with the one that is shown", { do: "compare", number }); // the same as Shift
     if (entry.parent !== undefined) button("×", "Let it go", { do: "let_go", number });
     on(row, "click", (event) => this.choose(entry.number, event.shiftKey));
     on(row, "focus", () => {
@@ -124,7 +124,7 @@ export class Rail {
       this.ask({ do: compare ? "compare" : "follow", number });
   }
 
-  /** The tree shows the way of the branch that is pointed at. */
+  /** Shows the path of the branch under the pointer in the tree. */
   private point(entry: Entry | null): void {
     const { ctx, now } = this;
     ctx.held?.point(entry && entry.number !== now?.run && entry.parent === now?.run ? entry : null);
@@ -243,7 +243,7 @@ export class Rail {
   }
 }
 
-/** The labels of a result; those that it has not in common with the run that it is a branch of stand out. */
+/** The labels of a result; those that differ from its parent run are highlighted. */
 function lettersOf({ results, text, state }: Entry, seq: number): (HTMLElement | string)[] {
   const result = results?.[seq] ?? results?.[0];
   if (!result) return [state === "done" ? "" : state];

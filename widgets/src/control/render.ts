@@ -1,4 +1,4 @@
-// The toolbar of a run: its state in words, what can be done with it, its breakpoints and branches. Where no kernel answers it has no buttons.
+// The toolbar of a run: its state, its commands, its breakpoints and branches. Without a kernel it has no buttons.
 
 import type { Context, Render, Rendered } from "../context";
 import { button, h, on, quiet, select, set, setOptions, status } from "../dom";
@@ -33,7 +33,7 @@ class Toolbar implements Rendered<RunState> {
   private readonly why: WhyNot;
   private readonly when = field("pause when", "text", { placeholder: "12, nan, h.abs_max() > 5" });
   private readonly points = h("ul.rfnb-run-points");
-  private from: { loop: number; step: number } | null = null; // where to branch off: the step that is chosen in a view
+  private from: { loop: number; step: number } | null = null; // the step to branch from: the one chosen in a view
   private readonly said = status("div.rfnb-run-said");
   private readonly kernel = h("p.rfnb-quiet");
   private readonly note = h("p.rfnb-quiet");
@@ -162,7 +162,7 @@ class Toolbar implements Rendered<RunState> {
     if (focused) (this.points.querySelector("button") ?? this.when).focus();
   }
 
-  /** The step that is chosen in the views of this run is the one to branch off from. */
+  /** Uses the step chosen in the views of this run as the one to branch from. */
   private listen(): void {
     const axes = this.now.loops.map(({ axis }) => axis),
       wanted = JSON.stringify(axes);
@@ -180,7 +180,7 @@ class Toolbar implements Rendered<RunState> {
     this.ends.push(this.ctx.busOf("").listen(() => this.rail.update(this.now)));
   }
 
-  /** The loop and step to branch off from: where a view points, else the last step of the loop that is in it. */
+  /** The loop and step to branch from: the one that a view points at, else the last step of the running loop. */
   private get branching(): { loop: RunState["loops"][number]; step: number } | null {
     const { loops, at } = this.now,
       { from } = this,
@@ -211,7 +211,7 @@ class Toolbar implements Rendered<RunState> {
       whole = ({ value }: HTMLInputElement) => (/^\d+$/.test(value.trim()) ? Number(value) : value);
     if (act === "steps") this.ask({ do: "step", steps: whole(this.steps) });
     else if (act === "branch") {
-      const { path, runs } = branching!.loop; // of a loop that has run several times, the last one
+      const { path, runs } = branching!.loop; // the last run of a loop that ran several times
       this.ask({ do: "branch", step: branching!.step, path, nth: runs > 1 ? runs - 1 : null });
     } else this.ask({ do: act });
   }
@@ -239,7 +239,7 @@ class Toolbar implements Rendered<RunState> {
 const field = (label: string, type: string, more: Record<string, string | number>): HTMLInputElement =>
   h("input.rfnb-run-field", { type, "aria-label": label, ...more });
 
-/** Sets a text only if it changes, so that a screen reader reads it once. */
+/** Sets a text only if it changes, so that screen readers read it once. */
 function put(element: HTMLElement, text: string): void {
   if (element.textContent !== text) element.textContent = text;
   element.hidden = !text;

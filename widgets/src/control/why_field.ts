@@ -1,4 +1,4 @@
-// A field for what was expected of a search: why it was not said, and what would give it. Found by rfnb/control/why_not.py.
+// A field for the expected result of a search: why the search missed it, and what would produce it. Computed by rfnb/control/why_not.py.
 
 import type { Context } from "../context";
 import { button, h, on, quiet, status } from "../dom";
@@ -9,7 +9,7 @@ import { visible } from "../visible_text";
 const MOST = 12; // labels to choose from
 let count = 0;
 
-/** Completions for the label that is being typed: the text so far with each label that begins so. */
+/** Completions of the label being typed: the text so far with each matching label. */
 export function completions(typed: string, vocab: string[]): string[] {
   const [, before = "", begun = ""] = /^(.*\s)?(\S*)$/s.exec(typed) ?? [];
   const fits = vocab.filter((label) => label !== begun && label.toLowerCase().startsWith(begun.toLowerCase()));
@@ -56,7 +56,7 @@ export class WhyNot {
     this.list.replaceChildren(...completions(this.field.value, this.vocab).map((value) => h("option", { value })));
   }
 
-  /** @param can Whether questions are answered: a saved page has only the last answer. */
+  /** @param can Whether questions can be answered: a saved page has only the last answer. */
   update({ vocab, why }: RunState, can: boolean): void {
     this.element.hidden = can ? !vocab : !why?.text;
     this.form.hidden = !can;

@@ -1,14 +1,14 @@
-// Which series and runs are drawn: boxes to tick, and where there are many a search among their names.
+// The choice of series and runs: checkboxes, and a search field for many names.
 
 import { button, h, on, quiet } from "../dom";
 
-const SEARCHED = 12, // from so many names on there is a search
-  MOST = 100; // boxes
+const SEARCHED = 12, // the number of names from which on there is a search field
+  MOST = 100; // checkboxes
 
 export class Chooser {
   readonly element = h("details.rfnb-curves-choose");
   private chosen: Set<string> | null = null; // null: all
-  private readonly off = new Set<string>(); // runs that are not drawn
+  private readonly off = new Set<string>(); // hidden runs
   private drawn = new Set<string>();
   private labels: string[] = [];
   private runs: string[] = [];
@@ -26,7 +26,7 @@ export class Chooser {
     on(this.search, "keydown", ({ key }) => key === "Enter" && this.take(new Set(this.found())));
   }
 
-  /** What there is to choose from. */
+  /** Sets the names to choose from. */
   offer(labels: string[], runs: string[]): void {
     const same = (some: string[], others: string[]) => some.join("\n") === others.join("\n");
     if (same(labels, this.labels) && same(runs, this.runs)) return;
@@ -48,12 +48,12 @@ export class Chooser {
     this.list();
   }
 
-  /** Whether a series is to be drawn. */
+  /** Whether a series is drawn. */
   has(label: string, run: string | null): boolean {
     return (this.chosen?.has(label) ?? true) && (run === null || !this.off.has(run));
   }
 
-  /** How many are drawn, and which have a tick. */
+  /** Updates the count and the checkboxes. */
   say(drawn: string[]): void {
     const { labels, off, runs } = this,
       of = runs.length > 1 ? `, ${runs.length - off.size} of ${runs.length} runs` : "";

@@ -1,4 +1,4 @@
-// From a `curves` spec to positions: a panel per series with its own ticks, runs of one label in one, all over one axis of x.
+// From a `curves` spec to positions: a panel for each series with its own ticks, the runs of one label in one panel, all over one x axis.
 
 import type { AnyHead, Frame } from "../frame";
 import { exact, significant } from "../number";
@@ -11,13 +11,13 @@ export interface Entry {
   best?: "min" | "max" | null;
   log?: boolean;
   run?: string;
-  panel?: string; // its name, where series of other labels share it
-  strip?: boolean; // it is a row of cells among others
-  gap?: number; // two points farther apart have no line between them
-  of?: number; // points in the kernel, where the page has fewer
-  every?: number; // of them a stretch
-  kept?: string; // the block with how many of each stretch the page has
-  odd?: string[]; // what is no number in all of them
+  panel?: string; // its name, if series with other labels share it
+  strip?: boolean; // whether it is a row of cells
+  gap?: number; // points farther apart are not connected
+  of?: number; // number of points in the kernel, if the page has fewer
+  every?: number; // their number in a bucket
+  kept?: string; // the block with the number of points per bucket in the page
+  odd?: string[]; // the infinite and missing values among all points
 }
 export interface Head extends AnyHead {
   x?: string;
@@ -27,14 +27,14 @@ export interface Head extends AnyHead {
 
 type Numbers = ArrayLike<number>;
 
-/** One series: its points in the order of x, the index of the best one (-1: none), and whether a logarithmic axis can show it. */
+/** One series: its points in order of x, the index of the best one (-1: none), and whether a logarithmic axis is possible. */
 export interface Curve {
   label: string;
-  name: string; // with its run
-  own: string; // what tells it from others in its panel: its run, or its label
+  name: string; // including its run
+  own: string; // distinguishes it within its panel: its run, or its label
   panel: string | null;
   run: string | null;
-  style: number; // which of the runs, or of the series of a panel; -1: it is alone
+  style: number; // index of the run, or of the series in a panel; -1: alone
   gap: number;
   strip: boolean;
   unit: string;
@@ -43,10 +43,10 @@ export interface Curve {
   best: number;
   positive: boolean;
   log: boolean;
-  thin?: Thin | null; // null: it has all of its points
+  thin?: Thin | null; // null: complete
 }
 
-/** What the page has of a series: of each `every` of `of` points those of one stretch, the least and the largest among them. */
+/** A thinned series: the page has some points of each bucket of `every` of the `of` points, including the smallest and the largest. */
 export interface Thin {
   of: number;
   every: number;
@@ -54,7 +54,7 @@ export interface Thin {
   odd: string[];
 }
 
-/** What is wrong with a frame, as a sentence; null if it can be drawn. */
+/** The fault of a frame as a sentence; null if it can be drawn. */
 export function problem(frame: Frame<Head>): string | null {
   const { series }: Partial<Head> = frame.head;
   const cannot = "These curves cannot be drawn:";
@@ -120,7 +120,7 @@ function thinOf({ of, every, odd }: Entry, kept: Numbers | undefined, points: nu
   return stretch.length === points ? { of, every, stretch, odd: odd ?? [] } : null;
 }
 
-/** A thinned curve as a band, from the least to the largest of each stretch; null: it has all of its points. */
+/** A thinned curve as a band from the smallest to the largest value of each bucket; null for a complete one. */
 export function bandOf({ x, y, thin }: Pick<Curve, "x" | "y" | "thin">): Stretch[] | null {
   if (!thin) return null;
   const found: Stretch[] = [];
@@ -129,7 +129,7 @@ export function bandOf({ x, y, thin }: Pick<Curve, "x" | "y" | "thin">): Stretch
     last = thin.stretch[at]!;
     const now = found[found.length - 1]!;
     if (!Number.isFinite(y[at]!)) continue;
-    if (now.low > now.high && at && thin.stretch[at - 1] === last) now.from = x[at - 1]!; // what is before it is no number
+    if (now.low > now.high && at && thin.stretch[at - 1] === last) now.from = x[at - 1]!; // the value before it is not a number
     const after = at + 1 < y.length && thin.stretch[at + 1] === last ? at + 1 : at;
     now.to = x[after]!;
     now.low = Math.min(now.low, y[at]!);
@@ -140,11 +140,11 @@ export function bandOf({ x, y, thin }: Pick<Curve, "x" | "y" | "thin">): Stretch
 export interface Stretch {
   from: number;
   to: number;
-  low: number; // above `high` where it has no number
+  low: number; // above `high` if it has no number
   high: number;
 }
 
-/** The band as the `d` of an SVG path; it breaks where a stretch has no number. */
+/** The band as the `d` of an SVG path, with gaps at buckets without numbers. */
 export function bandPath(band: Stretch[], px: (x: number) => number, py: (y: number) => number): string {
   let d = "";
   for (let start = 0; start < band.length; start++) {
@@ -161,11 +161,11 @@ export function bandPath(band: Stretch[], px: (x: number) => number, py: (y: num
   return d;
 }
 
-/** The panel that a curve is in, with others of this key; null: alone. */
+/** The key of the panel that a curve shares with others; null: alone. */
 export const keyOf = ({ panel, run, label }: Curve): string | null =>
   panel !== null ? `of ${panel}` : run === null ? null : label;
 
-/** What shares a panel: the runs of one label, and series of one unit or of names that are alike. */
+/** Groups of curves that share a panel: runs with one label, series with one unit or similar names. */
 export function panelsOf(curves: Curve[], apart = false): Curve[][] {
   const shared = new Map<string, Curve[]>();
   return curves.flatMap((curve) => {
@@ -179,14 +179,14 @@ export function panelsOf(curves: Curve[], apart = false): Curve[][] {
   });
 }
 
-/** So many curves are told apart by colour, dash and mark; of more one at a time stands out from the others, which are grey. */
+/** The number of curves that colour, dash and mark distinguish; among more, one at a time is highlighted and the others are grey. */
 export const STYLED = 8;
 
-/** How many panels are side by side. */
+/** The number of panels side by side. */
 export const abreast = (panels: number, room: number, apart: boolean, shared = false): number =>
   apart || (panels > 6 && !shared) ? Math.min(panels, Math.max(1, Math.min(3, Math.floor(room / 230)))) : 1;
 
-/** The infinite and missing values of the curves that have some, in words; "" if there are none. */
+/** A description of the infinite and missing values of curves; "" without any. */
 export function brokenOf(curves: Curve[], name: string): string {
   const broken = curves
     .map((curve) => ({ curve, said: odd(curve, name) }))
@@ -199,7 +199,7 @@ export function brokenOf(curves: Curve[], name: string): string {
 export const ROW = 13, // of a strip
   LEVELS = 12;
 
-/** The cells of a row between 0 and `width`, as the `d` of a path for each level; below 0 those with a minus. */
+/** The cells of a row between 0 and `width`, as the `d` of a path for each level; negative values separately. */
 export function cellsOf(
   { x, y, gap }: Pick<Curve, "x" | "y" | "gap">,
   px: (x: number) => number,
@@ -216,7 +216,7 @@ export function cellsOf(
     if (Number.isNaN(from)) from = px(x[at]! - before);
     const to = px(x[at]! + after),
       value = share(y[at]!);
-    if (Number.isFinite(value) && Math.abs(value) >= Math.abs(most)) most = value; // of those that share a pixel
+    if (Number.isFinite(value) && Math.abs(value) >= Math.abs(most)) most = value; // the largest within a pixel
     const next = x[at + 1];
     if (to - from < 2 && next !== undefined && next - x[at]! <= gap) continue;
     const level = Math.round(most * LEVELS);
@@ -237,7 +237,7 @@ export function lastOf({ y }: Pick<Curve, "y">): number {
   return last;
 }
 
-/** Where names at the ends of lines are: of few curves all, moved apart; of many those that find room, the first ones first. */
+/** The positions of names at the ends of lines: for few curves all, moved apart; for many those that fit, in order. */
 export function endsOf(curves: Curve[], py: (y: number) => number, height: number, line = 12): [Curve, number][] {
   const at = curves.flatMap((curve): [Curve, number][] => {
     const last = lastOf(curve);
@@ -272,7 +272,7 @@ export const look = (style: number) => ({
   mark: MARKS[style % MARKS.length]!,
 });
 
-/** The points of a line that have a mark: all of few, six of many. */
+/** The points of a line with a mark: all of few, six of many. */
 export function marked({ y }: Pick<Curve, "y">): number[] {
   const known = Array.from({ length: y.length }, (_, at) => at).filter((at) => Number.isFinite(y[at]!));
   if (y.length <= 40) return known;
@@ -280,7 +280,7 @@ export function marked({ y }: Pick<Curve, "y">): number[] {
   return known.length ? six : [];
 }
 
-/** All x of all curves, in order, each once: where the cursor can stand. */
+/** The distinct x of all curves in order: the stops of the cursor. */
 export function stops(curves: Curve[]): number[] {
   const all = new Set<number>();
   for (const { x } of curves) for (let i = 0; i < x.length; i++) all.add(x[i]!);
@@ -289,7 +289,7 @@ export function stops(curves: Curve[]): number[] {
 
 export type Range = [low: number, high: number];
 
-/** A curve between two x, both among them. */
+/** A curve between two x, inclusive. */
 export function within(curve: Curve, [low, high]: Range): Curve {
   const { x, y, best } = curve;
   let from = pointAt(curve, low);
@@ -307,7 +307,7 @@ export function within(curve: Curve, [low, high]: Range): Curve {
   };
 }
 
-/** The half of a range around a stop, at stops; null if there is none between. `from` null: around the middle. */
+/** Half of a range around a stop, at stops; null if there is none. `from` null: around the middle. */
 export function half(at: number[], [low, high]: Range, from: number | null): Range | null {
   const middle = from ?? (low + high) / 2,
     quarter = (high - low) / 4;
@@ -315,21 +315,21 @@ export function half(at: number[], [low, high]: Range, from: number | null): Ran
   return ends[0]! < ends[1]! && (ends[0]! > low || ends[1]! < high) ? (ends as Range) : null;
 }
 
-/** The range twice as wide, at stops; null if that is all. */
+/** The doubled range, at stops; null if that is everything. */
 export function twice(at: number[], [low, high]: Range): Range | null {
   const more = (high - low) / 2,
     ends = [nearest(at, low - more)!, nearest(at, high + more)!] as Range;
   return ends[0] <= at[0]! && ends[1] >= at.at(-1)! ? null : ends;
 }
 
-/** The first index from which on nothing is a number any more; -1 if there is none, or it is the last point alone. */
+/** The index from which on no value is a number; -1 without one, or if it is only the last point. */
 export function nanSince({ y }: Pick<Curve, "y">): number {
   let first = y.length;
   while (first > 0 && Number.isNaN(y[first - 1]!)) first--;
   return y.length - first > 1 ? first : -1;
 }
 
-/** Where the cursor is on one curve: the last point at or before x; -1 before the first. */
+/** The cursor's point on a curve: the last one at or before x; -1 before the first. */
 export function pointAt({ x }: Pick<Curve, "x">, at: number): number {
   let low = 0,
     high = x.length;
@@ -341,7 +341,7 @@ export function pointAt({ x }: Pick<Curve, "x">, at: number): number {
   return low - 1;
 }
 
-/** The stop that is nearest to x; null if there is none. */
+/** The nearest stop to x; null without stops. */
 export function nearest(at: number[], x: number): number | null {
   if (!at.length) return null;
   const before = pointAt({ x: at }, x);
@@ -350,7 +350,7 @@ export function nearest(at: number[], x: number): number | null {
   return next !== undefined && next - x < x - at[before]! ? next : at[before]!;
 }
 
-/** Where a key leads from a stop (null: from nowhere); null if it does not walk. */
+/** The stop that a key leads to from another one (or null); null for other keys. */
 export function walk(at: number[], from: number | null, key: string): number | null {
   const last = at.length - 1,
     index = from === null ? -1 : at.indexOf(from);
@@ -378,8 +378,8 @@ export interface Paths {
 } // `d` of SVG paths; up and down: infinite values
 
 /**
- * The line of a curve in a box; it breaks at NaN, and a point without neighbours becomes a dot. At most four points per pixel column are drawn; where
- * there are many more, the line is only the range, and `mean` runs through it.
+ * The line of a curve in a box, with gaps at NaN; a point without neighbours becomes a dot. At most four points per pixel column are drawn; with
+ * many more points, the line shows only the range, and `mean` runs through it.
  */
 export function pathsOf(
   { x, y, gap = Infinity }: Pick<Curve, "x" | "y"> & { gap?: number },
@@ -456,7 +456,7 @@ function columns(
 
 const r = (value: number): string => String(Math.round(value * 10) / 10);
 
-/** How high the plot of each panel is. */
+/** The height of a panel's plot. */
 export const heightOf = (panels: number): number => (panels <= 1 ? 170 : panels === 2 ? 124 : panels === 3 ? 96 : 80);
 
 /** The cursor in words: "step 20: loss 3.1 nats, error rate 12 % (at step 10)". */
@@ -495,7 +495,7 @@ export function brief(value: number): string {
     : exact(value);
 }
 
-/** What is no number: "NaN since step 390", "2 infinite, first at step 7". */
+/** Values that are not numbers: "NaN since step 390", "2 infinite, first at step 7". */
 export function odd({ x, y, thin }: Pick<Curve, "x" | "y" | "thin">, name: string): string[] {
   if (thin) return thin.odd;
   const kinds: [string, (value: number) => boolean][] = [

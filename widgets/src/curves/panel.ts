@@ -1,4 +1,4 @@
-// One series in the page, or those that share a panel: a line of text with the values, and the plot as a small SVG (its colours come from the style sheet).
+// One series in the page, or those that share a panel: a line of text with the values, and the plot as a small SVG, coloured by the style sheet.
 
 import { button, h, set, svg } from "../dom";
 import { exact } from "../number";
@@ -25,7 +25,7 @@ import {
 import type { Scale } from "./scale";
 import { scaleOf, share } from "./scale";
 
-export const RIGHT = 14; // room beside the last point
+export const RIGHT = 14; // space beside the last point
 const AXIS = 20,
   LETTER = 6.3,
   NAME = 17; // letters at the end of a line
@@ -34,18 +34,18 @@ export const textWidth = (text: string) => text.length * LETTER;
 
 const cut = (name: string) => (name.length > NAME ? `${name.slice(0, NAME - 1)}…` : name);
 
-/** What all panels share. */
+/** Data that all panels share. */
 export interface Axis {
   x: Scale;
   left: number;
-  right: number; // room beside the last point, and for names
+  right: number; // space beside the last point, and for names
   width: number;
   name: string;
   at: number[];
   inGutter: boolean;
 }
 
-/** The numbers of one curve beside its name: what is odd, the best, and the value at the cursor or the last. */
+/** The numbers of one curve beside its name: odd values, the best one, and the one at the cursor or the last. */
 class Values {
   readonly value = h("span.rfnb-curves-value");
   private readonly where = h("span.rfnb-curves-where");
@@ -62,7 +62,7 @@ class Values {
     this.best.textContent = best < 0 || y.length < 2 ? "" : `best ${brief(y[best]!)} at ${exact(x[best]!)}`;
     const is = (value: number) => Array.prototype.includes.call(y, value),
       signs = `${is(Infinity) ? "▲" : ""}${is(-Infinity) ? "▼" : ""}`;
-    // The marks in the plot, and what they mean.
+    // The marks in the plot, and their meaning.
     this.odd.textContent = odd(curve, name)
       .map((text) => (text.includes("infinite") ? `${signs} ${text}` : text))
       .join(", ");
@@ -103,7 +103,7 @@ export class Panel {
   private axis!: Axis;
   private scale: Scale | null = null;
   private height = 0;
-  private peers: Curve[] = []; // what has the same scale
+  private peers: Curve[] = []; // curves with the same scale
   private groups = new Map<Curve, SVGGElement>();
   private readonly lines = svg("g");
   private readonly ends = svg("g.rfnb-curves-ends");
@@ -111,7 +111,7 @@ export class Panel {
 
   constructor(
     private readonly redraw: () => void,
-    private readonly logs: Map<string, boolean>, // what the person chose, by what shares a scale
+    private readonly logs: Map<string, boolean>, // the person's choice, by group with one scale
   ) {
     const fill = h("span.rfnb-curves-fill");
     const head = h("div.rfnb-curves-head", this.label, this.unit, fill, this.beside, this.logButton);
@@ -123,7 +123,7 @@ export class Panel {
     return this.plot;
   }
 
-  /** The curve that is nearest to a height, of several. */
+  /** The curve nearest to a height. */
   nearest(at: number, clientY: number): Curve | null {
     const y = clientY - this.plot.getBoundingClientRect().top - 5;
     if (this.strip) return this.curves[Math.floor(y / ROW)] ?? null;
@@ -162,13 +162,13 @@ export class Panel {
     return this.curves.length > STYLED;
   }
 
-  /** The room for names at the ends of lines. */
+  /** The space for names at the ends of lines. */
   get right(): number {
     const names = this.curves.length > 1 && !this.strip ? this.curves.map(({ own }) => textWidth(cut(own)) + 18) : [];
     return Math.max(RIGHT, ...names);
   }
 
-  /** The scale of y, that of all `peers`, and how wide its labels are. */
+  /** The scale of y, common to all `peers`, and the width of its labels. */
   measure(curves: Curve[], height: number, peers: Curve[]): number {
     this.curves = curves;
     this.peers = peers;
@@ -194,7 +194,7 @@ export class Panel {
       .filter(Boolean)
       .join(", ");
     this.drawValues();
-    this.logButton.style.visibility = this.positive ? "" : "hidden"; // keeps its room, so that values stand under each other
+    this.logButton.style.visibility = this.positive ? "" : "hidden"; // keeps its space, so that values stay aligned
     set(this.logButton, "aria-pressed", this.logged);
     set(this.logButton, "aria-label", `log axis for ${label}`);
     this.logButton.title = this.logged ? "logarithmic axis" : "show on a logarithmic axis";
@@ -230,7 +230,7 @@ export class Panel {
     plot.replaceChildren(marks);
   }
 
-  /** The numbers beside the label, or, of runs, a line for each with how it is drawn. */
+  /** The numbers beside the label; with several runs a line for each, with its style. */
   private drawValues(): void {
     this.values = this.curves.map((curve) => new Values(curve, this.axis.name, this.alone));
     const [alone] = this.alone ? this.values : [];
@@ -322,7 +322,7 @@ export class Panel {
       );
   }
 
-  /** A row of cells for each curve: as strong as its value is far from the least, or from 0 where some are below it. */
+  /** A row of cells for each curve, coloured by the distance from the smallest value, or from 0 if some are negative. */
   private drawStrip(scale: Scale): void {
     const known = this.peers.flatMap(({ y }) => Array.from(y).filter(Number.isFinite)),
       [low, high] = known.reduce(([a, b], y) => [Math.min(a, y), Math.max(b, y)], [Infinity, -Infinity]),
@@ -356,7 +356,7 @@ export class Panel {
     this.say(`${brief(low)} to ${brief(high)}`);
   }
 
-  /** Says beside the unit how lines are drawn that are not point by point; of several runs once. */
+  /** Describes lines that are not drawn point by point beside the unit, once for several runs. */
   private say(words: string): void {
     const now = this.unit.textContent ?? "";
     if (!now.includes(words)) this.unit.textContent = now ? `${now}, ${words}` : words;
@@ -367,7 +367,7 @@ export class Panel {
     return count ? `no finite value in ${count} point${count === 1 ? "" : "s"}` : `no points${live ? " yet" : ""}`;
   }
 
-  /** The curve that stands out, and the names at the ends of the lines: its own, then those of what is broken, then others. */
+  /** The highlighted curve, and the names at the ends of lines: its own, then those of broken curves, then others. */
   private stress(hot: Curve | null): void {
     if (hot === this.hot) return;
     this.hot = hot;

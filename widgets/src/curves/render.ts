@@ -1,4 +1,4 @@
-// The curves view in the page: small panels under one axis, a line through all of them at the cursor, and what is under it.
+// The curves view in the page: small panels over one axis, a vertical line through all of them at the cursor, and the values there.
 
 import type { Context, Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
@@ -31,25 +31,25 @@ import { table } from "./table";
 const HINT =
   "Point at a curve, or focus the curves and use the arrow keys, Home and End. Drag over a range to zoom, or + and −; 0 shows all.";
 const CHOOSE = " Up and down choose a curve.";
-const MOST = 24; // panels at first, and four times as many lines in each; further series are added on request
+const MOST = 24; // initial panels, and four times as many lines in each; further series on request
 const GUTTER = 70,
   BESIDE = 16, // between panels
   WIDTH_UNKNOWN = 640;
 
 class CurvesView {
   private frame!: Frame<Head>;
-  private all: Curve[] = []; // with all points that are known of the range
-  private known: Curve[] = []; // what the frame has
-  private curves: Curve[][] = []; // what is drawn of them, by panel
+  private all: Curve[] = []; // with all known points of the range
+  private known: Curve[] = []; // those in the frame
+  private curves: Curve[][] = []; // the drawn ones, by panel
   private range: Range | null = null;
   private most = MOST;
-  private from: number | null = null; // where a drag has begun
+  private from: number | null = null; // start of a drag
   private panels: Panel[] = [];
-  private at: number[] = []; // where the cursor can stand
+  private at: number[] = []; // the stops of the cursor
   private axis: Axis | null = null;
   private room = -1;
   private readonly cursor = new Cursor<number>(() => this.point());
-  private hot: Curve | null = null; // that stands out from those in its panel
+  private hot: Curve | null = null; // highlighted in its panel
   private apart = false;
   private readonly logs = new Map<string, boolean>();
 
@@ -155,7 +155,7 @@ class CurvesView {
     this.complete();
   }
 
-  /** Of the range, what the kernel has more of. */
+  /** Requests the points of the range that only the kernel has. */
   private complete(): void {
     const { range, frame, known } = this;
     this.take(known);
@@ -175,7 +175,7 @@ class CurvesView {
     this.at = stops(curves === this.known ? curves : [...this.known, ...curves]);
   }
 
-  /** The series that are drawn, and what of them is in the range. */
+  /** The drawn series, within the range. */
   private choose(): void {
     const { range } = this,
       ticked = this.all.filter(({ label, run }) => this.chooser.has(label, run)),
@@ -209,7 +209,7 @@ class CurvesView {
     this.complete();
   }
 
-  /** The end of a drag: what lies between fills the width. */
+  /** Zooms to the dragged range. */
   private drop(event: PointerEvent): void {
     const { from } = this,
       to = this.stopAt(event);
@@ -294,7 +294,7 @@ class CurvesView {
     this.point();
   }
 
-  /** The panel under the pointer; the first one where there is none. */
+  /** The panel under the pointer, else the first one. */
   private under({ clientX, clientY }: MouseEvent): Panel {
     const far = ({ element }: Panel) => {
       const { left, right, top, bottom } = element.getBoundingClientRect();
@@ -347,7 +347,7 @@ class CurvesView {
       cursor === null || !axis
         ? HINT + (this.curves.some(({ length }) => length > 1) ? CHOOSE : "")
         : sentence(this.curves.flat(), axis.name, cursor, this.hot);
-    if (this.readout.textContent === words) return; // what has not changed is not read out again
+    if (this.readout.textContent === words) return; // unchanged text is not read out again
     this.readout.replaceChildren(cursor === null ? quiet(words) : words);
   }
 }

@@ -1,4 +1,4 @@
-// Scales with round ticks: from values to shares of a length.
+// Scales with round ticks: from values to fractions of a length.
 
 import { times } from "../list";
 import type { Curve } from "./layout";
@@ -15,12 +15,12 @@ export interface Scale {
   ticks: Tick[];
 }
 
-/** Where a value is on a scale, 0 to 1. */
+/** The position of a value on a scale, 0 to 1. */
 export function share({ low, high, log }: Scale, value: number): number {
   return log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
 }
 
-/** A scale that begins and ends at a tick, unless that wastes a quarter of the panel. It begins at 0 where that wastes little, so that heights can be compared. */
+/** A scale that begins and ends at a tick, unless that wastes a quarter of the panel. It begins at 0 if that wastes little, for comparable heights. */
 export function scaleOf({ y, positive }: Pick<Curve, "y" | "positive">, log: boolean, count = 4): Scale | null {
   let low = Infinity,
     high = -Infinity;
@@ -105,7 +105,7 @@ function texts(values: number[], step: number): Tick[] {
   return values.map((value) => ({ value, text: tickText(value, step, most) }));
 }
 
-/** A tick as text, with the digits that its distance to the next one asks for: 0.25, 1500, 20k, 2e−4. */
+/** A tick as text, with as many digits as its distance to the next one requires: 0.25, 1500, 20k, 2e−4. */
 export function tickText(value: number, step: number, most = Math.abs(value)): string {
   if (value === 0) return "0";
   const plain =
@@ -120,7 +120,7 @@ export function tickText(value: number, step: number, most = Math.abs(value)): s
 }
 
 const round = (value: number): string => String(Number(value.toPrecision(6)));
-/** With the digits that the distance to the next tick asks for. */
+/** With as many digits as the distance to the next tick requires. */
 const power = (value: number, step: number): string => {
   const finer = Math.floor(Math.log10(Math.abs(value))) - Math.floor(Math.log10(step) + 1e-9),
     [digits, exponent] = value.toExponential(Math.min(16, Math.max(3, finer))).split("e");

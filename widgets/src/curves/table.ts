@@ -1,4 +1,4 @@
-// The same numbers as a table: a row for each x that is in sight, a column for each series that is drawn.
+// The numbers of a curves view as a table: a row for each visible x, a column for each drawn series.
 
 import { table as grid } from "../dom";
 import { exact } from "../number";

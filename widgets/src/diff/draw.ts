@@ -1,4 +1,4 @@
-// Puts a diff on canvases: the steps of all paths, the growth of one of them, two values and their difference.
+// Draws a diff on canvases: the steps of all paths, the growth of the difference at one of them, two values and their difference.
 
 import type { Block } from "../block";
 import { image, outline, within, write } from "../canvas";
@@ -154,7 +154,7 @@ export function drawGrowth(
 const PANEL = 12, // between two maps
   NAME = 17; // above each
 
-/** Where the three maps are: side by side, or rows of few cells one below the other. */
+/** The positions of the three maps: side by side, or one below the other for few rows. */
 export function panels(
   { rows, cols }: Values,
   width: number,
@@ -167,7 +167,7 @@ export function panels(
   return { beside, wide: cols * cell, tall, height: (beside ? 1 : 3) * (tall + 20), place };
 }
 
-/** The cell at a point of the three maps; null: there is none. */
+/** The cell at a point of the three maps, or null. */
 export function cellAt(values: Values, width: number, x: number, y: number): Position | null {
   const { wide, tall, place } = panels(values, width),
     { rows, cols } = values;
@@ -179,7 +179,7 @@ export function cellAt(values: Values, width: number, x: number, y: number): Pos
   return null;
 }
 
-/** How far apart two values are; infinities of one sign are not. */
+/** The distance of two values; 0 for equal infinities. */
 export const difference = (a: number, b: number): number => (a === b ? 0 : a - b);
 
 /** Both values and their difference. */

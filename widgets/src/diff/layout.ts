@@ -1,4 +1,4 @@
-// From a `diff` spec to positions: a row per path, a column per step, coloured by how much two runs differ there.
+// From a `diff` spec to positions: a row for each path, a column for each step, coloured by the difference of two runs.
 
 import type { Block } from "../block";
 import type { AnyHead, Frame } from "../frame";
@@ -33,7 +33,7 @@ export interface Result {
 export interface Head extends AnyHead {
   names: [string, string];
   said: string;
-  headline?: string; // of the first difference, if it is one of numbers
+  headline?: string; // of the first numeric difference
   hints: string[];
   limit: string;
   cols: string[];
@@ -51,7 +51,7 @@ const LISTS = ["rows", "cols", "hints", "pairs", "searches", "results", "notes",
 const isIndex = (value: unknown, { length }: unknown[]): boolean =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < length;
 
-/** What is wrong with a frame, as a sentence; null if it can be drawn. As rfnb/viz/diff/content.py has it. */
+/** The fault of a frame as a sentence; null if it can be drawn. In the words of rfnb/viz/diff/content.py. */
 export function problem({ head, blocks }: Frame<Head>): string | null {
   const cannot = (why: string) => `This diff cannot be drawn: ${why}`;
   for (const name of LISTS) if (!Array.isArray(head[name])) return cannot(`its list of ${name} is missing.`);
@@ -88,13 +88,13 @@ export function problem({ head, blocks }: Frame<Head>): string | null {
   return null;
 }
 
-/** Where a difference is on the ramp: nothing of what is the same, a tenth for a thousandth of the tolerance, 1 for 100,000 of it. */
+/** The position of a difference on the colour ramp: 0 for none, 0.1 for a thousandth of the tolerance, 1 for 100,000 times the tolerance. */
 export const share = (log: number): number =>
   log === -Infinity ? 0 : Math.min(1, Math.max(0.1, 0.1 + (0.9 * (log + 3)) / 8));
 
 export const ROW = 20,
   LEAST = 3;
-/** The most pixels of a bar: what has no steps is one column, of bars instead of cells. */
+/** The maximal length of a bar in pixels: without steps there is one column, with bars instead of cells. */
 export const BAR = 260;
 
 export interface Layout {
@@ -126,7 +126,7 @@ export function hit({ left, top, pitch }: Layout, { rows, cols }: Head, x: numbe
   return rows[row] && cols[col] !== undefined ? { row, col } : null;
 }
 
-/** Where a key leads; null if it does not walk. "f": the first difference of all; "n": the next path that differs, where it does first. */
+/** The place that a key leads to; null for other keys. "f": the first difference; "n": the first difference of the next path with one. */
 export function walk({ rows, cols, mark }: Head, at: Position | null, key: string): Position | null {
   const last = { row: rows.length - 1, col: cols.length - 1 };
   if (last.row < 0 || last.col < 0) return null;
@@ -154,7 +154,7 @@ export function walk({ rows, cols, mark }: Head, at: Position | null, key: strin
   return { row: within(at.row + way[0], last.row), col: within(at.col + way[1], last.col) };
 }
 
-/** How much two runs differ at a place, in words. Exact only where the blocks are. */
+/** The difference of two runs at a place, in words. As exact as the blocks. */
 export function told({ head, blocks }: Frame<Head>, { row, col }: Position): string {
   const log = blocks["log"]!.at(0, row, col),
     most = blocks["abs"]!.at(0, row, col),
@@ -175,7 +175,7 @@ export function told({ head, blocks }: Frame<Head>, { row, col }: Position): str
 export const where = ({ cols }: Head, col: number): string =>
   /^\d/.test(cols[col]!) ? `step ${cols[col]}` : cols[col] === "–" ? "outside of loops" : cols[col]!;
 
-/** The two values at a place that the page has. */
+/** The two values at a place, if the page has them. */
 export const pairAt = (head: Head, at: Position): PairEntry | undefined =>
   head.pairs.find(({ row, col }) => row === at.row && col === at.col);
 

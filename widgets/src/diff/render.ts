@@ -1,4 +1,4 @@
-// The diff view in the page: what is said, steps by paths, and below the values at the place that is pointed at.
+// The diff view in the page: the summary, steps by paths, and below them the values at the cursor.
 
 import { prepare } from "../canvas";
 import { sequential } from "../color";
@@ -90,7 +90,7 @@ class DiffView extends PanedView<Head, Position, Layout> {
     return ["", head.notes.map(line).join(" "), ""];
   }
 
-  /** Searches, results with their edits, the next line to type. */
+  /** Searches, results with their edits, and the next line to type. */
   private more({ searches, results, next, names }: Head): Node[] {
     const made: Node[] = [];
     if (searches.length && !results.length) made.push(h("pre", searches.map(safe).join("\n")));
@@ -179,7 +179,7 @@ class DiffView extends PanedView<Head, Position, Layout> {
 
   protected override pointed(at: Position | null): void {
     const { head, blocks } = this.frame,
-      shown = at ?? (head.mark ? { row: head.mark[0], col: head.mark[1] } : null); // always one, so that nothing below jumps
+      shown = at ?? (head.mark ? { row: head.mark[0], col: head.mark[1] } : null); // there is always one, so that nothing below jumps
     this.card.hidden = !shown;
     if (!shown) return;
     const key = `${shown.row}/${shown.col}`;
@@ -192,7 +192,7 @@ class DiffView extends PanedView<Head, Position, Layout> {
     void this.bring(shown, key);
   }
 
-  /** The two values of a place that the page has not; they come from the kernel. */
+  /** Requests the two values of a place from the kernel if the page lacks them. */
   private async bring(at: Position, key: string): Promise<void> {
     const { exact } = this.ctx,
       name = `pair/${key}`;
@@ -281,7 +281,7 @@ class DiffView extends PanedView<Head, Position, Layout> {
 
 const EDITS: Record<string, string> = { "=": "the same", s: "another label", i: "one more", d: "one less" };
 
-/** Two results, label below label. */
+/** Two results, aligned label by label. */
 function edits({ label, edits: made, a, b, scores }: Result, names: [string, string]): HTMLElement {
   const left = [[...a], [...b]],
     rows = names.map((name, side) => {

@@ -1,4 +1,4 @@
-// From a `dims` spec to a table of chips: distinct names, one column per dim, texts. The same as rfnb/viz/dims/table.py.
+// From a `dims` spec to a table of chips: distinct names, one column for each dim, texts. The same as rfnb/viz/dims/table.py.
 
 import type { AnyHead, Frame } from "../frame";
 import { times } from "../list";
@@ -12,7 +12,7 @@ export interface DimEntry {
   kind: string | null;
   id: number;
   origin?: string; // of a derived dim, in words
-  clash?: boolean; // what an error is about
+  clash?: boolean; // whether an error is about it
 }
 export interface Fold {
   first: number;
@@ -44,7 +44,7 @@ export interface DimsHead extends AnyHead {
   dims: DimEntry[];
   rows: RowSpec[];
   failure?: string | null;
-  mend?: string; // the rule that an error states, and what to type
+  mend?: string; // the rule of an error, and the line to type
   folds?: Fold[]; // repeats among the rows
   table?: { dims: number[]; block: string; real: string; labels?: Record<string, string[]> } | null; // of a small tensor
 }
@@ -136,7 +136,7 @@ function chipOf(entry: DimEntry, name: string, index: number): Chip {
   };
 }
 
-/** The rows that are seen while these folds are open: of the others only the first repeat, with its fold. */
+/** The visible rows while these folds are open: of closed folds only the first repeat. */
 export function seenRows(folds: Fold[], count: number, open: Set<number>): { row: number; fold: Fold | null }[] {
   const hidden = new Set<number>(),
     at = new Map(folds.map((fold) => [fold.first, fold]));
@@ -181,7 +181,7 @@ export function valueTables(frame: Frame<DimsHead>, names: Map<number, string>):
   });
 }
 
-/** Name of each dim by id; different dims of equal name become time#1, time#2. */
+/** The name of each dim by id; different dims with equal names become time#1, time#2. */
 export function namesOf(entries: DimEntry[]): Map<number, string> {
   const seen = new Map<string, number>();
   const total = new Map<string, number>();
@@ -199,7 +199,7 @@ export function sizeText(entry: DimEntry, name: string): string {
   return entry.lengths?.length ? `${name}<=${Math.max(...entry.lengths)}` : `${name}=${entry.size ?? "?"}`;
 }
 
-/** The column of each dim, such that rows of equal order align; with many dims, those that never meet share columns. */
+/** The column of each dim, such that rows with equal order align; with many dims, those that never occur together share columns. */
 export function columnsOf(rows: RowSpec[]): Map<number, number> {
   const order = orderOf(rows);
   if (order.length <= OWN_COLUMNS) return new Map(order.map((dim, column) => [dim, column]));
@@ -232,7 +232,7 @@ function orderOf(rows: RowSpec[]): number[] {
   return order;
 }
 
-/** Whether `end` has to come after `start`. */
+/** Whether `end` must come after `start`. */
 function leads(follow: Map<number, Set<number>>, start: number, end: number): boolean {
   const seen = new Set<number>();
   const todo = [start];
@@ -246,13 +246,13 @@ function leads(follow: Map<number, Set<number>>, start: number, end: number): bo
   return seen.has(end);
 }
 
-/** Whether the axes of a row are in another order than the columns. */
+/** Whether the axes of a row are not in the order of the columns. */
 export function isPermuted(row: RowSpec, columns: Map<number, number>): boolean {
   const places = row.dims.map((dim) => columns.get(dim)!);
   return places.some((place, index) => index > 0 && place < places[index - 1]!);
 }
 
-/** Share of the cells that are padding, 0 to 1. */
+/** The fraction of padding cells, 0 to 1. */
 export function waste(lengths: number[]): number {
   const cells = lengths.length * Math.max(0, ...lengths);
   return cells ? 1 - lengths.reduce((sum, length) => sum + length, 0) / cells : 0;
@@ -270,7 +270,7 @@ export function bytesText(count: number | null | undefined): string {
   return `${units[0] === "B" || value >= 99.5 ? value.toFixed(0) : String(Number(value.toPrecision(3)))} ${units[0]}`;
 }
 
-/** Three significant digits; whole numbers, and from 100 to a million the whole part, as they are. */
+/** Three significant digits; integers, and the integer part from 100 to a million, are complete. */
 export function numberText(value: number | null): string {
   if (value === null) return "-";
   const size = Math.abs(value);
@@ -279,7 +279,7 @@ export function numberText(value: number | null): string {
   return size >= 1e-4 && size < 1e6 ? String(rounded) : rounded.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
 }
 
-/** `min -1 mean 0.1 max 2`; of one value only that. */
+/** `min -1 mean 0.1 max 2`; a single value alone. */
 export function statsText(stats: Stats | null | undefined): string {
   if (!stats) return "";
   if (!stats.valid) return "no values";
@@ -292,7 +292,7 @@ export function statsText(stats: Stats | null | undefined): string {
   return parts.join(" ");
 }
 
-/** `1 NaN 2 inf`, or nothing. */
+/** `1 NaN 2 inf`, or "". */
 export function alarmText(stats: Stats | null | undefined): string {
   return stats ? [stats.nan && `${stats.nan} NaN`, stats.inf && `${stats.inf} inf`].filter(Boolean).join(" ") : "";
 }
@@ -303,7 +303,7 @@ export function paddingText(stats: Stats | null | undefined): string {
     : `${percent(1 - stats.valid / stats.cells)} padding${stats.padding_odd ? ` with ${stats.padding_odd} NaN or inf` : ""}`;
 }
 
-/** What is wrong with the head of a `dims` spec, as a sentence; null if it can be drawn. */
+/** The fault of the head of a `dims` spec as a sentence; null if it can be drawn. */
 export function problem(head: DimsHead | null): string | null {
   if (!head || !Array.isArray(head.dims) || !Array.isArray(head.rows))
     return "These dims cannot be drawn: the lists of dims and rows are missing.";

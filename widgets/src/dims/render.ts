@@ -1,4 +1,4 @@
-// The dims view in the page: a legend of dims, then one row of chips per tensor; pointing at a chip marks the same dim everywhere.
+// The dims view in the page: a legend of dims, then one row of chips for each tensor; pointing at a chip highlights its dim everywhere.
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
@@ -9,7 +9,7 @@ import { layout, namesOf, problem, seenRows, valueTables } from "./layout";
 import { legendOf, rowTable, saidOnce, valueTable } from "./table";
 
 const MOST_ROWS = 18,
-  FEW = 6; // more: these take little more room than what says that they are there
+  FEW = 6; // fewer rows take hardly more space than the note about them
 
 class DimsView {
   private readonly box = h("div.rfnb-dims");
@@ -20,7 +20,7 @@ class DimsView {
   });
   private readonly open = new Set<number>(); // folds, by their first row
   private frame!: Frame<DimsHead>;
-  private needs = 0; // pixels of the rows with a column for each dim
+  private needs = 0; // width of the rows with a column for each dim
   private tight = false;
   private readonly end: () => void;
   private readonly cursor = new Cursor<DOMStringMap>(() => this.point());
@@ -32,7 +32,7 @@ class DimsView {
     on(this.box, "focusin", ({ target }) => {
       const low = (element: Element) => element.getBoundingClientRect().bottom,
         box = (target as Element).closest(".rfnb-dims-scroll");
-      if (box && low(target as Element) > low(box)) this.unfold(true); // Tab has led to what is cut off
+      if (box && low(target as Element) > low(box)) this.unfold(true); // Tab moved the focus to a hidden row
       this.cursor.pin(chipAt(target)?.dataset ?? null);
     });
     on(this.box, "focusout", () => this.cursor.pin(null));
@@ -40,7 +40,7 @@ class DimsView {
     this.end = onResize(this.box, () => this.fit());
   }
 
-  /** Where dims in columns are wider than there is room for, those of a row stand together: nothing is cut. */
+  /** If dims in columns are too wide, those of a row are packed together, so that nothing is cut off. */
   private fit(): void {
     const rows = this.box.querySelector(".rfnb-dims-scroll");
     if (!rows) return;
@@ -95,7 +95,7 @@ class DimsView {
     this.fit();
   }
 
-  /** Many rows are cut off, so that the wheel scrolls the page; all of them are shown at a click, or when a key leads there. */
+  /** Many rows are cut off, so that the wheel scrolls the page; a click or a key that leads there shows all. */
   private unfold(whole: boolean): void {
     this.box.classList.toggle("rfnb-dims-whole", whole);
     set(this.all, "aria-pressed", whole);
@@ -110,7 +110,7 @@ class DimsView {
     return [...this.box.querySelectorAll<HTMLElement>("[data-dim]")];
   }
 
-  /** Marks all occurrences of the dim that the cursor is on. */
+  /** Highlights all occurrences of the dim under the cursor. */
   private point(): void {
     const { at } = this.cursor,
       id = at?.["dim"];

@@ -1,4 +1,4 @@
-// The chips of a dims view: the legend of dims, and the table with a row per tensor.
+// The chips of a dims view: the legend of dims, and the table with a row for each tensor.
 
 import { percent } from "../number";
 import { button, h, quiet, set } from "../dom";
@@ -6,7 +6,7 @@ import type { Chip, Fold, Row } from "./layout";
 
 const MOST_BARS = 48,
   MANY = 8,
-  APART = 4; // columns: of more the dims of a row stand together, or nothing else has room
+  APART = 4; // columns: with more, the dims of a row are packed together
 const ROLES: Record<string, string> = {
   thead: "rowgroup",
   tbody: "rowgroup",
@@ -78,7 +78,7 @@ const devices = (rows: Row[]): string[] => [...new Set(rows.flatMap((row) => row
 
 const dtypes = (rows: Row[]): string[] => [...new Set(rows.flatMap((row) => row.dtype || []))];
 
-/** If all tensors are on one device, it is given once; with many rows also a dtype that all share, which would take a column. */
+/** A common device is given once; with many rows also a common dtype, which would take a column. */
 export function saidOnce(rows: Row[]): HTMLElement[] {
   const [device, dtype] = [devices(rows), dtypes(rows)];
   const said = [
@@ -88,7 +88,7 @@ export function saidOnce(rows: Row[]): HTMLElement[] {
   return said.length ? [quiet(said.join(","))] : [];
 }
 
-/** The dims; if there are many, the chips in the rows suffice, and the description of each is folded. */
+/** The legend of dims; with many, the chips in the rows suffice, and the descriptions are folded. */
 export function legendOf(chips: Chip[]): HTMLElement {
   const list = h("ul.rfnb-dims-legend", { "aria-label": "dims" }, ...chips.map(legendItem)),
     alarm = chips.some(({ clash }) => clash);
@@ -111,14 +111,14 @@ export function valueTable({ title, rows: [top, ...rows] }: { title: string; row
   );
 }
 
-/** `seen`: the rows that are not folded away; `turn` opens or closes a fold. */
+/** `seen`: the visible rows; `turn` opens or closes a fold. */
 export function rowTable(
   all: Row[],
   columns: number,
   seen: { row: number; fold: Fold | null }[],
   open: Set<number>,
   turn: (fold: Fold) => void,
-  tight: boolean, // there is no room for a column for each dim
+  tight: boolean, // no space for a column for each dim
 ): HTMLElement {
   const rows = all;
   const any = (what: (row: Row) => unknown) => rows.some((row) => Boolean(what(row)));
@@ -161,7 +161,7 @@ export function rowTable(
     }
     if (row.heading) {
       const note = row.note ? [h("td.rfnb-quiet", { colspan: columns + 5 }, row.note)] : [];
-      if (!note.length) label.colSpan = columns + 6; // an empty cell is an empty line where rows are blocks
+      if (!note.length) label.colSpan = columns + 6; // an empty cell would be an empty line in rows shown as blocks
       return h("tr.rfnb-dims-heading", label, ...note);
     }
     const chips = row.cells.flatMap((cell) =>
@@ -187,7 +187,7 @@ export function rowTable(
     );
   });
   const table = h("table", { role: "table" }, h("thead", top), h("tbody", ...body));
-  // Where there is little room these are blocks, which are no parts of a table for a screen reader unless they say so.
+  // In narrow pages these are blocks, which screen readers treat as a table only with explicit roles.
   for (const element of table.querySelectorAll("thead, tbody, tr, th, td"))
     set(element, "role", ROLES[element.getAttribute("scope") ?? element.localName]!);
   return table;

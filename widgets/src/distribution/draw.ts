@@ -1,4 +1,4 @@
-// Puts a layout on a canvas: the bars, and at the left, where it does not scroll, the reference with its loss.
+// Draws a layout on a canvas: the bars, and at the left, in a column that does not scroll, the reference with its loss.
 
 import { DASH, hatch, outline, within, write } from "../canvas";
 import type { Table } from "../color";
@@ -23,7 +23,7 @@ export interface Picture {
 const BAR = 17,
   FULL = 5; // nats that fill the bar of a loss
 
-/** Colours of a part of the bar: not so pale that it ends in the paper. */
+/** The colours of a segment of the bar: dark enough to stand out from the paper. */
 export const shareOf = (prob: number): number => 0.15 + 0.75 * prob;
 
 export function draw(g: CanvasRenderingContext2D, sight: Sight, picture: Picture): void {
@@ -44,7 +44,7 @@ export function draw(g: CanvasRenderingContext2D, sight: Sight, picture: Picture
   put("probability", made.left);
 }
 
-/** What is at the left of a row: step, reference, right or wrong, loss. */
+/** The left of a row: step, reference, right or wrong, loss. */
 function drawStart(
   g: CanvasRenderingContext2D,
   { made, palette, cursor, linked }: Picture,
@@ -69,7 +69,7 @@ function drawStart(
   write(g, text, made.loss + 84, y, `11px ${palette.font}`, palette.muted, "right");
 }
 
-/** The parts of the labels; that of the reference has a frame, the rest is hatched. */
+/** The segments of the labels; the reference has a frame, the rest is hatched. */
 function drawBar(
   g: CanvasRenderingContext2D,
   sight: Sight,
@@ -107,7 +107,7 @@ function drawBar(
     hatch(g, x, top, end - x, BAR, palette.faint);
     if (cursor?.step === step && cursor.item === row.best.length) marked = [x, end - x];
   }
-  // On top of what is beside them.
+  // Above their neighbours.
   if (framed) outline(g, framed[0] - 0.5, top - 0.5, Math.max(2, framed[1]), BAR + 1, palette.ink, 1.5);
   if (marked)
     outline(g, marked[0] - 1.5, top - 1.5, Math.max(3, marked[1]) + 2, BAR + 3, palette.focus, focused ? 2.5 : 2);

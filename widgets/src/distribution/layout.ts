@@ -1,4 +1,4 @@
-// From a `distribution` spec to positions: a row per step, its probabilities as one bar of which each label has its part.
+// From a `distribution` spec to positions: a row for each step, whose probabilities are one bar with a segment for each label.
 
 import type { AnyHead, Frame } from "../frame";
 import type { Measure } from "../labels";
@@ -35,12 +35,12 @@ export interface Share {
 }
 export interface Row {
   name: string;
-  best: Share[]; // none: there are no numbers in this step
+  best: Share[]; // empty: this step has no numbers
   rest: number;
   entropy: number;
   reference: string | null;
   logProb: number; // of the reference
-  rank: number; // 1: the reference is the best label; 0: there is no reference
+  rank: number; // 1: the reference is the best label; 0: no reference
 }
 export interface Scene {
   seq: SeqEntry;
@@ -57,7 +57,7 @@ const KINDS: Record<string, string> = {
   logits: "logits",
 };
 
-/** What is wrong with a frame, as a sentence; null if it can be drawn. The same as in rfnb/viz/distribution/content.py. */
+/** The fault of a frame as a sentence; null if it can be drawn. The same as in rfnb/viz/distribution/content.py. */
 export function problem({ head, blocks }: Frame<Head>): string | null {
   const { seqs, tokens }: Partial<Head> = head;
   if (!Array.isArray(seqs) || !tokens || typeof tokens !== "object")
@@ -81,7 +81,7 @@ export function problem({ head, blocks }: Frame<Head>): string | null {
   return null;
 }
 
-/** What can be drawn of a probability: nothing of one that is no number. */
+/** The drawable part of a probability: 0 for NaN. */
 const share = (prob: number): number => Math.min(1, Math.max(0, prob || 0));
 
 /** The rows of one sequence. */
@@ -119,7 +119,7 @@ export function sceneOf({ head, blocks }: Frame<Head>, index: number): Scene {
   };
 }
 
-/** "4 of 5 right, 0.31 nats per label, perplexity 1.36"; "" where there is no reference. */
+/** "4 of 5 right, 0.31 nats per label, perplexity 1.36"; "" without a reference. */
 export function summary(head: Head, { right, known, loss }: SeqEntry): string {
   if (!head.reference) return "";
   if (!known) return "no reference";
@@ -128,13 +128,13 @@ export function summary(head: Head, { right, known, loss }: SeqEntry): string {
   return `${right} of ${known} right, ${three(loss)} nats per label, perplexity ${three(Math.exp(Math.min(loss, 700)))}`;
 }
 
-/** What the numbers were made of, and whether that was said or found. */
+/** The kind of the input numbers, and whether it was given or detected. */
 export const madeOf = ({ estimated_type: type, found }: Head): string =>
   `made of ${KINDS[type] ?? "scores"}${found ? " (as their sums tell)" : ""}`;
 
 export const ROW = 24;
 
-/** The columns: where each begins. The bar takes what is left. */
+/** The columns: the start of each. The bar takes the remaining width. */
 export interface Layout {
   left: number;
   top: number;
@@ -142,7 +142,7 @@ export interface Layout {
   height: number;
   reference: number;
   verdict: number;
-  loss: number; // 0: no room for it
+  loss: number; // 0: no space for it
   bar: number;
 }
 const LOSS = 92,
@@ -186,7 +186,7 @@ export function layout(
   };
 }
 
-/** A step, and which of its labels; behind the last one the rest. */
+/** A step and the index of its label; after the last one the rest. */
 export interface Position {
   step: number;
   item: number;
@@ -207,7 +207,7 @@ export function hit(made: Layout, scene: Scene, x: number, y: number): Position 
   return { step, item: Math.max(0, itemsOf(row) - 1) };
 }
 
-/** Where a key leads; null if it does not walk. "w": the next step whose best label is not the reference. */
+/** The place that a key leads to; null for other keys. "w": the next step whose best label is not the reference. */
 export function walk(scene: Scene, at: Position | null, key: string): Position | null {
   const { rows } = scene,
     last = rows.length - 1;
@@ -226,7 +226,7 @@ export function walk(scene: Scene, at: Position | null, key: string): Position |
   return { ...at, item: Math.max(0, Math.min(most, at.item + (key === "ArrowLeft" ? -1 : 1))) };
 }
 
-/** The next step with a wrong label, from the beginning again after the last one; null if there is none. */
+/** The next step with a wrong label, wrapping around; null if there is none. */
 export function nextWrong({ rows }: Scene, after: number): number | null {
   for (let n = 1; n <= rows.length; n++) {
     const step = (after + n + rows.length) % rows.length;

@@ -1,4 +1,4 @@
-// The distribution view in the page: a row per step, below it the best labels of the step under the cursor as bars.
+// The distribution view in the page: a row for each step, and below them the best labels of the step under the cursor as bars.
 
 import { css, sequential } from "../color";
 import type { Context, Render } from "../context";

@@ -1,4 +1,4 @@
-// The same numbers as a table: a row for each step.
+// The numbers of a distribution view as a table: a row for each step.
 
 import { table } from "../dom";
 import { shorten } from "../labels";
@@ -9,7 +9,7 @@ import type { Row, Scene } from "./layout";
 const MOST = 500, // steps
   BEST = 5; // labels of each
 
-/** The steps of a scene with their best labels, and the reference where there is one. */
+/** The steps of a scene with their best labels, and the reference if there is one. */
 export function stepsTable({ rows, reference, stepName, vocabName }: Scene): HTMLTableElement {
   const shown = rows.slice(0, MOST),
     best = Math.min(BEST, Math.max(0, ...shown.map((row) => row.best.length)));

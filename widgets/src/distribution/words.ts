@@ -1,11 +1,11 @@
-// What is under the cursor of a distribution, in words.
+// The description of what is under the cursor of a distribution.
 
 import { h, quiet } from "../dom";
 import { shorten } from "../labels";
 import { exact, short } from "../number";
 import type { Position, Row, Scene } from "./layout";
 
-/** The label under the cursor with its probability, and what the step is about. */
+/** The label under the cursor with its probability, and a description of the step. */
 export function words(scene: Scene, { step, item }: Position): (Node | string)[] {
   const row = scene.rows[step]!,
     at = [quiet(`${scene.stepName} `), h("b", shorten(row.name, 40)), ": "];

@@ -1,4 +1,4 @@
-// An array whose axes have names: the numbers of dims of a program, or "beam" for the hypotheses of a search.
+// An array with named axes: the numbers of dims of a program, or "beam" for the hypotheses of a search.
 
 export type Axis = number | "beam" | "single";
 export type Values = Float32Array | Int32Array;
@@ -7,11 +7,11 @@ export interface Named {
   dims: Axis[];
   shape: number[];
   values: Values;
-  sparse: Axis | null; // of what its values are labels
-  turn: number; // how many choices of the step it comes after, if it has hypotheses
+  sparse: Axis | null; // the axis that its values index
+  turn: number; // the number of choices in the step before it, if it has hypotheses
 }
 
-/** A whole number as it is; an error where 32 bits cannot hold it, and would hold another one. */
+/** An integer, unchanged; an error if it does not fit in 32 bits. */
 export function whole(value: number): number {
   if (Math.abs(value) > MOST)
     throw new Error("For this text the model has integers of more than 32 bits, which a page does not have.");
@@ -29,19 +29,19 @@ export const named = (dims: Axis[], shape: number[], values: Values, turn = 0, s
   turn,
 });
 
-/** The length of an axis; 1 where an array does not have it. */
+/** The length of an axis; 1 if an array lacks it. */
 export function lengthOf({ dims, shape }: Named, axis: Axis): number {
   const at = dims.indexOf(axis);
   return at < 0 ? 1 : shape[at]!;
 }
 
-/** The distance between two entries along an axis; 0 where an array does not have it. */
+/** The stride along an axis; 0 if an array lacks it. */
 export function strideOf({ dims, shape }: Named, axis: Axis): number {
   const at = dims.indexOf(axis);
   return at < 0 ? 0 : sizeOf(shape.slice(at + 1));
 }
 
-/** The axes of arrays together, in the order of the one that has most of them. */
+/** The union of the axes of arrays, in the order of the array with the most. */
 export function union(arrays: readonly Named[]): Axis[] {
   const [first, ...others] = [...arrays].sort((a, b) => b.dims.length - a.dims.length);
   const dims = [...(first?.dims ?? [])];
@@ -49,14 +49,14 @@ export function union(arrays: readonly Named[]): Axis[] {
   return dims;
 }
 
-/** The shape of axes, each as long as in the first array that has it. */
+/** The shape of axes, with sizes from the first array that has each. */
 export const shapeOf = (dims: readonly Axis[], arrays: readonly Named[]): number[] =>
   dims.map((axis) => {
     const of = arrays.find((array) => array.dims.includes(axis));
     return of ? lengthOf(of, axis) : 1;
   });
 
-/** Calls `at` with the places of each entry of `dims` in all arrays. */
+/** Calls `at` with the offsets of each entry of `dims` in all arrays. */
 export function each(
   dims: readonly Axis[],
   shape: readonly number[],
@@ -79,7 +79,7 @@ export function each(
   }
 }
 
-/** The same values with axes in this order; an axis that the array lacks is new, with the given size. */
+/** The same values with axes in this order; an axis that the array lacks is added with the given size. */
 export function ordered(array: Named, dims: Axis[], shape = shapeOf(dims, [array])): Named {
   if (dims.length === array.dims.length && dims.every((axis, at) => axis === array.dims[at])) return array;
   const long = dims.filter((_, at) => shape[at] !== 1),
@@ -95,7 +95,7 @@ export function ordered(array: Named, dims: Axis[], shape = shapeOf(dims, [array
 export const like = (values: Values, size: number): Values =>
   values instanceof Int32Array ? new Int32Array(size) : new Float32Array(size);
 
-/** Entries along an axis, one after the other. */
+/** Slices along an axis. */
 export function picked(array: Named, axis: Axis, entries: ArrayLike<number>): Named {
   const at = array.dims.indexOf(axis);
   if (at < 0) return array;
@@ -117,7 +117,7 @@ export function picked(array: Named, axis: Axis, entries: ArrayLike<number>): Na
 export const turnOf = (arrays: readonly Named[]): number =>
   arrays.reduce((turn, array) => Math.max(turn, array.turn), 0);
 
-/** A function of entries of two arrays; `isWhole`: it gives whole numbers. */
+/** An elementwise function of two arrays; `isWhole`: its results are integers. */
 export function combined(a: Named, b: Named, own: (a: number, b: number) => number, isWhole: boolean): Named {
   const arrays = [a, b],
     dims = union(arrays),
@@ -136,6 +136,6 @@ export function combined(a: Named, b: Named, own: (a: number, b: number) => numb
   return named(dims, shape, values, turnOf(arrays));
 }
 
-/** Whether axes are the last ones of others. */
+/** Whether axes are the last ones of another list. */
 const isEnd = (dims: readonly Axis[], of: readonly Axis[]): boolean =>
   dims.every((axis, at) => axis === of[of.length - dims.length + at]);

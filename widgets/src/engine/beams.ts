@@ -1,4 +1,4 @@
-// What a search of the engine decided, as the `beams` spec has one sequence: equal to rfnb/viz/beams/spec.py and tree.py.
+// The decisions of a search in the engine, as one sequence of a `beams` spec: the same as rfnb/viz/beams/spec.py and tree.py.
 
 import type { CutSpec, SeqSpec, State, StepSpec } from "../beams/tree";
 import { grow, pathOf, prefix } from "../beams/tree";
@@ -6,8 +6,8 @@ import type { Looped } from "./engine";
 import type { Decided } from "./search";
 import { bestOf } from "./search";
 
-const NEXT = 5, // best labels that are told of each hypothesis
-  CUTS = 8; // best candidates that are told of those that were cut
+const NEXT = 5, // number of best labels listed per hypothesis
+  CUTS = 8; // number of best pruned candidates listed
 
 export const rounded = (value: number, digits = 5): number => {
   const scale = 10 ** digits;
@@ -42,7 +42,7 @@ export function seqOf(looped: Looped, name: (label: number) => string, exponent:
   return { steps: told, best: path.map(({ step, slot }) => [step, slot]), result: prefix(path, join) };
 }
 
-/** What became of each hypothesis: `_states` of tree.py, where what is complete keeps its place as long as it is among the best. */
+/** The fate of each hypothesis: `_states` of tree.py; a complete one keeps its slot while it is among the best. */
 function statesOf(steps: readonly Decided[]): (State | null)[][] {
   const end = steps.length - 1,
     there = steps.map(({ scores }) => Array.from(scores, Number.isFinite)),
@@ -69,7 +69,7 @@ function statesOf(steps: readonly Decided[]): (State | null)[][] {
   return states;
 }
 
-/** The best cut candidates. */
+/** The best pruned candidates. */
 function cutsOf({ parents, labels, scores, total, width }: Decided, name: (label: number) => string): CutSpec[] {
   const kept = Array.from(scores),
     survived = kept.filter(Number.isFinite),

@@ -1,5 +1,5 @@
-// Changes by hand in a run of the engine: labels that are forced or banned, rows of attention, entries of a state. As in a kernel, where
-// rfnb/search/forced_labels.py, rfnb/control/attention_rows.py and rfnb/control/commands.py do them.
+// Edits in a run of the engine: forced and banned labels, rows of attention, entries of a state. In a kernel,
+// rfnb/search/forced_labels.py, rfnb/control/attention_rows.py and rfnb/control/commands.py apply them.
 
 import type { Command } from "../run";
 import type { Axis, Named } from "./array";
@@ -7,7 +7,7 @@ import { each } from "./array";
 import type { ProgramSpec } from "./program";
 import { bestOf } from "./search";
 
-/** Commands that are done before a step of a loop. */
+/** Commands to apply before a step of a loop. */
 export interface Change {
   path: string;
   step: number;
@@ -15,7 +15,7 @@ export interface Change {
 }
 type Entries = Record<string, number>;
 
-/** What the commands of a step decide of a choice over `total`, {hypotheses, labels}. */
+/** Applies the commands of a step to a choice over `total`, {hypotheses, labels}. */
 export class Decisions {
   private readonly forced: number[] = [];
 
@@ -47,7 +47,7 @@ export class Decisions {
     }
   }
 
-  /** The best places, with the forced ones replacing the last. */
+  /** The best positions, with forced ones replacing the last. */
   best(total: Float32Array, count: number): Int32Array {
     const kept = bestOf(total, count),
       places = [...kept.keys()].filter((slot) => !this.forced.includes(kept[slot]!));
@@ -56,7 +56,7 @@ export class Decisions {
   }
 }
 
-/** Whether an entry of an array is meant: by the names of dims, of which those that it does not have do not count. */
+/** Whether an entry of an array is selected by names of dims; names that the array lacks are ignored. */
 function meant(array: Named, entries: Entries, program: ProgramSpec): (entry: number) => boolean {
   const axes = array.dims.map((axis) => entries[nameOf(axis, program)] ?? -1),
     strides = array.shape.map((_, at) => array.shape.slice(at + 1).reduce((size, one) => size * one, 1));
@@ -123,7 +123,7 @@ export function withRows(weights: Named, command: Command, axis: Axis, program: 
   return { ...weights, values };
 }
 
-/** A change in words, as a kernel says it. */
+/** An edit in the words of a kernel. */
 export const wordsOf = (command: Command): string => {
   const { do: name, label, hypothesis, state, path } = command;
   if (name === "force" || name === "ban")

@@ -1,5 +1,5 @@
-// CTC prefix search, as rf.ctc_prefix_beam_search has it (rfnb/search/ctc_prefix.py): the label sequences whose alignments are together the
-// most probable. Hannun et al. 2014, algorithm 1.
+// CTC prefix search, the same as rf.ctc_prefix_beam_search (rfnb/search/ctc_prefix.py): the label sequences with the largest probability, summed
+// over their alignments. Hannun et al. 2014, algorithm 1.
 
 import type { Axis, Named } from "./array";
 import { lengthOf, named, ordered, shapeOf, sizeOf } from "./array";
@@ -57,7 +57,7 @@ export function prefixSearch(
   ];
 }
 
-/** Natural-log probabilities of logits, in float32 as the kernel has them. */
+/** Natural-log probabilities of logits, in float32 as in the kernel. */
 function normalize(row: Float64Array): void {
   const top = row.reduce((most, one) => Math.max(most, one), -Infinity),
     sum = top + Math.log(row.reduce((all, one) => all + Math.exp(one - top), 0));
@@ -79,7 +79,7 @@ function after(beam: Prefix[], row: Float64Array, blank: number, count: number):
   beam.forEach(({ labels }, slot) => {
     const parent = labels.length ? slots.get(labels.slice(0, -1).join()) : undefined;
     if (parent === undefined) return;
-    const place = parent * width + labels.at(-1)!; // the same labels by another way
+    const place = parent * width + labels.at(-1)!; // the same labels by another path
     stays[slot]![1] = plus(stays[slot]![1], scores[place]!);
     scores[place] = -Infinity;
   });

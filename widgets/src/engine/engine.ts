@@ -1,4 +1,4 @@
-// Runs a program for a text: what the kernel would compute, with nothing but this page.
+// Runs a program for a text: computes what the kernel would, with nothing but this page.
 
 import type { Axis, Named } from "./array";
 import { lengthOf, like, named, ordered, picked, sizeOf, strideOf } from "./array";
@@ -26,30 +26,30 @@ import { isLoop, unitsOf } from "./program";
 import type { Beams, Decided, Options } from "./search";
 import { Stop, choose, hypotheses, wayOf } from "./search";
 
-/** What a loop has come to. */
+/** The current state of a loop. */
 export interface Looped {
   name: string;
   steps: Decided[];
   beams: Beams | null;
-  /** The number of steps that were made, and that it may make. */
+  /** The number of steps made, and its limit. */
   made: number;
   most: number;
-  /** Of each output its values, step by step. */
+  /** The values of each output, step by step. */
   outputs: Named[][];
-  /** Of each output the value of the last step that each hypothesis has. */
+  /** By output, the value of the last step of each hypothesis. */
   lasts: Named[];
   states: Record<string, Named>[];
-  /** What was seen inside of the ops of each step. */
+  /** The values observed inside the ops of each step. */
   offers: Offers[];
 }
-/** By the number of an op, what was seen inside of it. */
+/** The values observed inside an op, by its number. */
 export type Offers = Record<number, Record<string, Named>>;
 export interface Result {
   loops: Looped[];
-  values: Named[]; // that the function gives
-  offers: Offers; // of what is in no loop
+  values: Named[]; // results of the function
+  offers: Offers; // of ops outside of loops
 }
-/** What a person gives besides the text. */
+/** Inputs besides the text. */
 export type Inputs = Record<string, number>;
 /** The best hypothesis first. */
 export interface Hypothesis {
@@ -63,7 +63,7 @@ export class Engine {
 
   readonly kernel: Kernel;
 
-  /** `plain`: without wasm. */
+  /** `plain`: do not use wasm. */
   constructor(
     readonly spec: ProgramSpec,
     weights: readonly (Float32Array | Int32Array)[],
@@ -75,7 +75,7 @@ export class Engine {
     );
   }
 
-  /** The names of ops that a program needs and that are not implemented. */
+  /** The names of ops in a program that are not implemented. */
   get missing(): string[] {
     const names = this.spec.blocks.flatMap((block) => (isLoop(block) ? block.ops : [block])).map(({ op }) => op);
     return [...new Set(names)].filter(
@@ -83,7 +83,7 @@ export class Engine {
     );
   }
 
-  /** The letters or words that the model knows. */
+  /** The letters or words of the model's vocabulary. */
   get letters(): string[] {
     const values = this.spec.blocks.map((block) => (isLoop(block) ? null : block.given["value"]));
     return [...values, ...this.spec.constants.map(({ value }) => value)].flatMap((value) =>
@@ -96,7 +96,7 @@ export class Engine {
     return unitsOf(text, this.spec.unit);
   }
 
-  /** Throws an Error with a sentence where it cannot be run for this text. */
+  /** Throws an Error with a sentence if the program cannot run for this text. */
   run(text: string, inputs: Inputs = {}, changes: readonly Change[] = [], hidden?: number): Result {
     const work = this.work(text, inputs, changes, hidden);
     for (;;) {
@@ -105,7 +105,7 @@ export class Engine {
     }
   }
 
-  /** The same in small pieces of work. `hidden`: a letter in whose place the mean row of its table is read. */
+  /** The same in small pieces of work. `hidden`: a letter whose table row is replaced by the mean row. */
   work(
     text: string,
     inputs: Inputs = {},
@@ -124,7 +124,7 @@ export class Engine {
   size(axis: Axis, length: number, inputs: Inputs = {}, found?: number): number {
     if (axis === "beam" || axis === "single") return found ?? 1;
     const { size, name } = this.spec.dims[axis]!;
-    if (found !== undefined) return found; // as an array has it
+    if (found !== undefined) return found; // as observed in an array
     if (size === null) throw new Error(`the dim ${name} has no size`);
     return sizeIn(size, length, inputs);
   }
@@ -151,10 +151,10 @@ class Run {
   private readonly values: Named[] = [];
   private readonly loops: Looped[] = [];
   private readonly offers: Offers = {};
-  private readonly made = new Map<number, Named>(); // constants that are of the text
-  private readonly found = new Map<Axis, number>(); // sizes that arrays have told
+  private readonly made = new Map<number, Named>(); // constants computed from the text
+  private readonly found = new Map<Axis, number>(); // sizes observed in arrays
   private step: StepRun | null = null;
-  private readonly letters = new Map<number, number>(); // which values are those of the text, and what stands before it in them
+  private readonly letters = new Map<number, number>(); // the values that hold the text, and the number of entries before it
 
   constructor(
     private readonly engine: Engine,
@@ -221,7 +221,7 @@ class Run {
     return run(call);
   }
 
-  /** Rows of a table, of which that of a letter is the mean of all. */
+  /** Rows of a table, with the row of a letter replaced by the mean of all. */
   private hiding({ given }: OpSpec, rows: Named): Named {
     const { source, indices } = given,
       read = Array.isArray(indices) ? this.letters.get(indices[1] as number) : undefined;
@@ -239,7 +239,7 @@ class Run {
     return { ...rows, values };
   }
 
-  /** What is offered inside of an op, as a person wants it in this step. */
+  /** A value observed inside an op, with the edits of this step. */
   private changed({ offers }: OpSpec, name: string, value: Named, given: Record<string, unknown>): Named {
     const [, path] = offers.find(([kind, , own]) => kind === "attention" && own === name) ?? [];
     let made = value;
@@ -279,7 +279,7 @@ class Run {
     return made;
   }
 
-  /** What a loop has collected, along the way that each hypothesis went. */
+  /** The collected outputs of a loop, along the path of each hypothesis. */
   private output(number: number, at: number): Named {
     const { outputs, steps, lasts, beams } = this.loops[number]!,
       { axis, outputs: specs, as } = this.engine.spec.blocks.filter(isLoop)[number]!,
@@ -293,7 +293,7 @@ class Run {
       along = (part: Named, step: number) => {
         if (!all.some(({ dims }) => dims.includes("beam"))) return part;
         const whole = part.dims.includes("beam") ? part : ordered(part, [...part.dims, "beam"], [...part.shape, 1]),
-          count = lengthOf(whole, "beam"); // before the first choice one, for all
+          count = lengthOf(whole, "beam"); // one for all, before the first choice
         return picked(
           whole,
           "beam",
@@ -303,7 +303,7 @@ class Run {
     return this.collected(stacked(parts.map(along), axis, along(all[0]!, 0)), as[at]!, ways.length);
   }
 
-  /** What a loop has collected in no step: nothing; for the last value the state that it would be. */
+  /** The outputs of a loop without steps: empty; for a last value the initial state. */
   private ofNoStep(
     { last, state }: LoopSpec["outputs"][0],
     axis: Axis,
@@ -320,7 +320,7 @@ class Run {
     return named(kind.dims, shape, kind.whole ? new Int32Array() : new Float32Array(), 0, kind.sparse);
   }
 
-  /** What steps gave, with axes as they are called after the loop. */
+  /** The values of steps, with the axis names used after the loop. */
   private collected(array: Named, kind: Kind, count = 1): Named {
     const there = (dims: readonly Axis[], others: readonly Axis[]) =>
         dims.filter((axis) => axis !== "beam" && !others.includes(axis)),
@@ -330,7 +330,7 @@ class Run {
     return this.whole(ordered(made, [...made.dims, "beam"], [...made.shape, count]), kind);
   }
 
-  /** With all axes that it has in the program: of the lengths that say what is there it may have more. */
+  /** With all axes that it has in the program; it may get more from the lengths. */
   private whole(array: Named, { dims, sparse, whole }: Kind): Named {
     const more = dims.filter((axis) => axis !== "beam" && !array.dims.includes(axis)),
       is = array.values instanceof Int32Array === whole;
@@ -340,7 +340,7 @@ class Run {
     return { ...rest, values: is ? values : whole ? Int32Array.from(values) : Float32Array.from(values), sparse };
   }
 
-  /** An array that the function makes; `result`: its number, if it is what an op gives. */
+  /** An array of the function; `result`: its number, if it is the result of an op. */
   private given(
     value: Letters | Literal | Sizes | Counted | number,
     { dims, sparse, whole }: Kind,
@@ -350,7 +350,7 @@ class Run {
     let values: number[];
     if (typeof value === "object" && "letters" in value) {
       const found = this.text.map((letter) => {
-        const label = value.letters[letter] ?? value.letters[letter.toLowerCase()]; // as the command reads capitals
+        const label = value.letters[letter] ?? value.letters[letter.toLowerCase()]; // capitals are accepted, as by the command
         if (label === undefined)
           throw new Error(
             `“${letter}” is none of the ${this.engine.spec.unit}s that the model knows: ${someOf(Object.keys(value.letters))}`,
@@ -433,7 +433,7 @@ class StepRun {
   constructor(
     private readonly looped: Looped,
     private readonly spec: LoopSpec,
-    private readonly valueOf: (ref: Ref) => Named, // also of what is outside of the step
+    private readonly valueOf: (ref: Ref) => Named, // also for values outside the step
     readonly commands: readonly Command[],
   ) {}
 
@@ -449,7 +449,7 @@ class StepRun {
     throw new Error(`there is no ${kind} in a step`);
   }
 
-  /** Gathers values from before the choice for the surviving hypotheses, if others are from after it. */
+  /** Gathers values from before the choice for the surviving hypotheses, if other operands are from after it. */
   together(given: Record<string, unknown>): Record<string, unknown> {
     const { turn } = this;
     if (!turn) return given;
@@ -465,7 +465,7 @@ class StepRun {
     return { ...picked(array, "beam", this.decided.parents), turn: this.turn };
   }
 
-  /** The number of hypotheses that go on. */
+  /** The number of surviving hypotheses. */
   choose(options: Record<string, unknown>, op: OpSpec, { dims }: ProgramSpec): number {
     const { looped, commands } = this,
       scores = options["scores"] as Named,
@@ -481,7 +481,7 @@ class StepRun {
     return decided.labels.length;
   }
 
-  /** The hypotheses after the step: which have ended, and for which the step counts. */
+  /** The hypotheses after the step: which ones have ended, and which ones are affected by the step. */
   private end(): [beams: Beams | null, idle: number[]] {
     const { looped, spec, decided } = this,
       old = looped.beams,
@@ -497,7 +497,7 @@ class StepRun {
     return [{ scores, ended, lengths, counts }, idle.flatMap((one, slot) => (one ? [slot] : []))];
   }
 
-  /** `after`: the axes of states that have grown, as they are called before the next step. */
+  /** `after`: the axes of grown states, as named before the next step. */
   finish(after: Map<Axis, Axis>): void {
     const { looped, spec, decided } = this,
       before = looped.states.at(-1)!,
@@ -525,9 +525,9 @@ class StepRun {
   }
 }
 
-/** Values after a step, where those of the `count` hypotheses for which it does not count keep the ones that they had. */
+/** Values after a step; hypotheses that it does not affect keep their previous ones. */
 function kept(next: Named, old: Named, idle: readonly number[], count: number): Named {
-  if (!idle.length || old.dims.some((axis) => !next.dims.includes(axis) && axis !== "beam")) return next; // it has grown: that has no place in the old one
+  if (!idle.length || old.dims.some((axis) => !next.dims.includes(axis) && axis !== "beam")) return next; // it has grown, and the old one has no such axis
   if (idle.length === count) return old;
   const made = next.dims.includes("beam") ? next : ordered(next, [...next.dims, "beam"], [...next.shape, count]),
     values = made.values.slice(),
@@ -550,7 +550,7 @@ const SOME = 60;
 const isArray = (value: unknown): value is Named =>
   typeof value === "object" && value !== null && "values" in value && "dims" in value;
 
-/** The hypotheses that a search ends with, best first; with their labels without what comes after their end. */
+/** The final hypotheses of a search, best first, with their labels up to their end. */
 export function hypothesesOf({ steps, beams }: Looped, end = 0): Hypothesis[] {
   if (!beams) return [];
   return Array.from(beams.scores, (score, slot) => {

@@ -1,5 +1,5 @@
-// The views of a page that runs its model: the heads that Python made for the first text (rfnb/viz/runnable/page.py), with what the engine has
-// computed for another one. A view cannot tell whether a kernel has made its frame.
+// The views of a page that runs its model: the heads that Python wrote for the first text (rfnb/viz/runnable/page.py), with the values that the
+// engine computed for another one. A view cannot tell whether its frame comes from a kernel.
 
 import type { SeqSpec } from "../beams/tree";
 import type { Axis, Named } from "./array";
@@ -12,22 +12,22 @@ import type { OpSpec, ProgramSpec } from "./program";
 import type { Decided } from "./search";
 import { isLoop, unitsOf } from "./program";
 
-/** Where the values of a map or a track are: inside of an op, or a state of a loop. */
+/** The location of the values of a map or track: inside an op, or in a state of a loop. */
 export interface Look {
-  loop: number | null; // null: of what is in no loop
+  loop: number | null; // null: outside of loops
   op?: number;
   name?: string;
   state?: string;
-  first?: boolean; // whether the state before the first step is one of those that are shown
+  first?: boolean; // whether the state before the first step is included
 }
 type Head = Record<string, any>;
 type Along = "text" | "search" | "numbers" | string[];
 export interface PartSpec {
   kind: string;
   head: Head;
-  loop?: number; // of a search
-  looks?: Look[]; // of each map or track
-  /** Of outputs: which of the values that the function gives, and its axes; what its classes are called. */
+  loop?: number; // the result of a search
+  looks?: Look[]; // for each map or track
+  /** For outputs: the index of the function's result, its axes, and the names of its classes. */
   result?: number;
   classes?: Axis;
   steps?: Axis | null;
@@ -45,7 +45,7 @@ export interface Plain {
   shape: number[];
   data: Float32Array;
 }
-/** A frame as it goes from a worker to its page. */
+/** A frame as sent from a worker to its page. */
 export interface PlainFrame {
   kind: string;
   head: Head;
@@ -59,11 +59,11 @@ export interface Searched {
   vocab: string[] | null;
   name(label: number): string;
   end: number; // the label that continues a complete hypothesis
-  ends: boolean; // whether something can be complete before the last step
-  exponent: number; // of the length, by which results are ranked
+  ends: boolean; // whether hypotheses can be complete before the last step
+  exponent: number; // of the length, for ranking results
   most: number; // steps
 }
-/** The best hypothesis of a search, and where it was in each step. */
+/** The best hypothesis of a search, and its slot in each step. */
 interface Best {
   labels: string[];
   after: number[];
@@ -78,12 +78,12 @@ export class Frames {
     return this.page.parts.map((part) => this.part(part, text, result));
   }
 
-  /** All views for a text, below the state of its run. `changes`: what was done by hand on the way. */
+  /** All views for a text, below the state of its run. `changes`: the edits. */
   of(text: string, result: Result, changes: readonly Change[] = [], control: Head | null = null): PlainFrame {
     return this.together(text, this.parts(text, result), changes, control);
   }
 
-  /** Views in one. */
+  /** Several views in one frame. */
   together(text: string, own: PlainFrame[], changes: readonly Change[], control: Head | null): PlainFrame {
     const head = control && { ...control, vocab: own.find(({ head }) => head["vocab"])?.head["vocab"], seqs: [] },
       parts = [...(head ? [{ kind: "control", head, blocks: {} }] : []), ...own],
@@ -148,7 +148,7 @@ export class Frames {
     };
   }
 
-  /** What attends in the steps of a loop: its path, and over how many positions. */
+  /** The attentions in the steps of a loop: their paths, and numbers of positions. */
   attendedIn(path: string, result: Result, step: number): [path: string, length: number][] {
     const loops = this.page.program.blocks.filter(isLoop),
       at = loops.findIndex((loop) => loop.path === path);
@@ -209,7 +209,7 @@ export class Frames {
       if (own.loop === null && along === null) table.shape = [1, table.data.length]; // of one query
       for (const value of table.data) if (value > most) most = value;
       shapes.push(table.shape);
-      const held = map["held"] && { ...map["held"], widths: table.shape[1] }; // of this text
+      const held = map["held"] && { ...map["held"], widths: table.shape[1] }; // for this text
       blocks[`map${number}`] = { ...table, shape: [1, ...table.shape] };
       if (best) blocks[`map${number}/slots`] = values.slots(cut);
       const slots = best ? { slots: `map${number}/slots` } : {};
@@ -296,7 +296,7 @@ export class Frames {
     return loop !== null && result.loops[loop]!.steps.length ? this.best(loop, result) : null;
   }
 
-  /** The dim of a name; `not`: another one that is called so, too. */
+  /** The dim with a name; `not`: another one with the same name. */
   private axis(name: string, not: Axis | null = null): Axis | null {
     const at = this.page.program.dims.findIndex((dim, at) => dim.name === name && at !== not);
     return at < 0 ? null : at;
@@ -307,7 +307,7 @@ export class Frames {
     return loop === null ? (blocks[op!] as OpSpec) : blocks.filter(isLoop)[loop]!.ops[op!]!;
   }
 
-  /** The axes of a row that units run over, as the name of their dim has them. */
+  /** The unit axes of a row, from the name of their dim. */
   private units(row: Named, track: Head, along: Axis | null): Axis[] {
     const open = row.dims.filter((axis) => axis !== "beam" && axis !== along && !this.isBatch(axis)),
       names = String(track["unit_dim"]?.name ?? "").split(" × ");
@@ -319,7 +319,7 @@ export class Frames {
     return typeof axis === "number" && this.page.program.dims[axis]!.kind === "batch";
   }
 
-  /** The entries that a map is of: those by which it is held, else by its number among the maps of the same weights. */
+  /** The entries of a map: those of its held place, else by its number among the maps of the same weights. */
   private fixed(part: PartSpec, number: number, row: Named, shown: (Axis | null)[]): Record<string, number> {
     const held = part.head["maps"][number]["held"]?.fixed as Record<string, number> | undefined;
     if (held) return held;
@@ -342,7 +342,7 @@ export class Frames {
   }
 }
 
-/** The labels of scores with their log probabilities, the best first; null if they are none. */
+/** The labels of scores with their log probabilities, best first; null if they are not probabilities. */
 function distributed(scores: ArrayLike<number>, kind: string): [label: number, log: number][] | null {
   const all = Array.from(scores, (value) => (kind === "probs" ? Math.log(value) : value)),
     top = all.reduce((most, value) => (Number.isNaN(value) || value > most ? value : most), -Infinity);
@@ -350,19 +350,19 @@ function distributed(scores: ArrayLike<number>, kind: string): [label: number, l
   const less = kind === "logits" ? top + Math.log(all.reduce((sum, value) => sum + Math.exp(value - top), 0)) : 0;
   return all.map((value, label): [number, number] => [label, value - less]).sort((a, b) => b[1] - a[1] || a[0] - b[0]);
 }
-const TOP = 20; // classes that a view has of each position
+const TOP = 20; // number of classes per position in a view
 
 const slotsOf = (best: Best | null): Head =>
   best ? { best: true, slots_of_best: { before: [best.before], after: [best.after] } } : {};
 
-/** Of a row the axes that are shown, and the entries of others. */
+/** The displayed axes of a row, and the entries of the other axes. */
 type Cut = (row: Named) => [axes: Axis[], fixed: Record<string, number>];
 interface Rows {
   of(cut: Cut, slots: number[] | null): Plain;
   slots(cut: Cut): Plain;
 }
 
-/** The values of a look, row by row: the steps of its loop, or the entries of an axis. `lacks`: what is where a row is shorter than others. */
+/** The values at a location, row by row: the steps of its loop, or the entries of an axis. `lacks`: the fill value for shorter rows. */
 function rowsOf(look: Look, { loops, offers }: Result, program: ProgramSpec, lacks: number): Rows {
   const { loop, op, name, state } = look,
     named = (axis: Axis) => (typeof axis === "number" ? program.dims[axis]!.name : axis);
@@ -392,9 +392,9 @@ function rowsOf(look: Look, { loops, offers }: Result, program: ProgramSpec, lac
     made = looped.made + Number(look.first ?? false),
     at = (step: number): Named =>
       state === undefined ? seen[step]![op!]![name!]! : states[step + Number(!look.first)]![state]!;
-  /** `null`: a row that there is not. */
+  /** `null`: a missing row. */
   const table = (rows: (Plain | null)[], shape: number[], cut: Cut): Plain => {
-    // Also of steps after the end of what is shown.
+    // Also for steps after the displayed end.
     const sizes = Array.from({ length: made }, (_, step) => cut(at(step))[0].map((axis) => lengthOf(at(step), axis))),
       most = (sizes[0] ?? [0]).map((_, axis) => Math.max(...sizes.map((size) => size[axis]!))),
       width = sizeOf(most),

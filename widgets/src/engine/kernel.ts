@@ -1,4 +1,4 @@
-// Rows times weights: the one thing that takes time. In wasm (kernel.wat), and in plain JavaScript where a page forbids that.
+// Matrix products, which take nearly all of the time: in wasm (kernel.wat), or in plain JavaScript where a page forbids wasm.
 
 import type { Axis, Named, Values } from "./array";
 import { combined, named, ordered, shapeOf, sizeOf } from "./array";
@@ -12,7 +12,7 @@ interface Exports {
   memory: WebAssembly.Memory;
   product(weights: number, x: number, y: number, rows: number, cols: number): void;
 }
-/** Weights in rows as they are multiplied; `at`: where they are in the memory of wasm. */
+/** Weights in rows, ready for multiplication; `at`: their offset in the memory of wasm. */
 interface Rows {
   values: Values;
   at: number | null;
@@ -20,10 +20,10 @@ interface Rows {
 
 export class Kernel {
   private readonly wasm: Exports | null;
-  private top = 0; // of the memory that is taken
+  private top = 0; // end of the used memory
   private readonly rows = new WeakMap<Values, Map<string, Rows>>();
 
-  /** `plain`: without wasm. */
+  /** `plain`: do not use wasm. */
   constructor(plain = false) {
     this.wasm = plain ? null : begun();
   }
@@ -39,7 +39,7 @@ export class Kernel {
     return bias && !isRow ? combined(made, bias, (a, b) => a + b, false) : made;
   }
 
-  /** Sums of products over axes, {in both, only in a, only in b}. `fixed`: b is one of the weights; `bias` is added to each row. */
+  /** Sums of products over axes, {shared, only in a, only in b}. `fixed`: b is one of the weights; `bias` is added to each row. */
   product(a: Named, b: Named, over: Axis[], fixed = false, bias: Named | null = null): Named {
     const arrays = [a, b],
       inBoth = a.dims.filter((axis) => b.dims.includes(axis) && !over.includes(axis)),
@@ -71,7 +71,7 @@ export class Kernel {
     return named(dims, shape, values, Math.max(a.turn, b.turn));
   }
 
-  /** Weights in another order of axes, made once. */
+  /** Weights with reordered axes, cached. */
   private rowsOf(weights: Named, order: Axis[], depth: number): Rows {
     const made = this.rows.get(weights.values) ?? new Map<string, Rows>(),
       key = order.join();
@@ -107,7 +107,7 @@ export class Kernel {
       to = this.take(cols),
       given = new Float32Array(memory.buffer, from, depth),
       made = new Float32Array(memory.buffer, to, cols);
-    this.top = before; // both are of this call
+    this.top = before; // both belong to this call
     for (let row = 0; row < rows; row++) {
       const result = out.subarray(row * cols, (row + 1) * cols);
       given.set(x.subarray(row * depth, (row + 1) * depth));
@@ -127,7 +127,7 @@ function begun(): Exports | null {
   }
 }
 
-/** Rows of a times rows of b, added to what is there; in four sums, which do not wait for each other. */
+/** Accumulates rows of a times rows of b, in four independent sums. */
 function multiply(a: Values, b: Values, out: Float32Array, [rows, cols, depth]: [number, number, number]): void {
   const fours = depth - (depth % 4);
   for (let row = 0; row < rows; row++) {

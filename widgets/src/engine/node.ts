@@ -1,4 +1,4 @@
-// The engine by itself: what tests and benches run in Node (tests/viz/runnable.mjs).
+// The engine without a page: tests and benches run it in Node (tests/viz/runnable.mjs).
 
 import type { Named } from "./array";
 import type { Inputs } from "./engine";
@@ -21,7 +21,7 @@ const plainly = ({ dims, shape, values }: Named) => ({ dims, shape, values: Arra
 
 const endOf = ({ ops }: LoopSpec) => (ops.find(({ op }) => op === "choice")?.given["end_label"] ?? 0) as number;
 
-/** What a program says for texts, as JSON has it. */
+/** The results of a program for texts, as JSON. */
 export function engine(spec: ProgramSpec, weights: (Float32Array | Int32Array)[], plain: boolean) {
   const made = new Engine(spec, weights, plain);
   return {
@@ -43,7 +43,7 @@ export function engine(spec: ProgramSpec, weights: (Float32Array | Int32Array)[]
   };
 }
 
-/** The views of a page for what is typed, as JSON has them. */
+/** The views of a page for typed texts, as JSON. */
 export function views(bytes: Uint8Array, asked: [text: string, inputs: Inputs][]) {
   const frame = unpack(bytes),
     page = frame.head as unknown as PageSpec & { weights: WeightSpec[] },
@@ -59,7 +59,7 @@ const plain = (blocks: PlainFrame["blocks"]) =>
     Object.entries(blocks).map(([name, { shape, data }]) => [name, { shape, data: Array.from(data, String) }]),
   );
 
-/** What the host of a page says to each of the messages, without what it draws. */
+/** The replies of a page's host to messages, without its drawings. */
 export const told = async (bytes: Uint8Array, messages: Message[]): Promise<Message[][]> =>
   (await drawn(bytes, messages)).map((all) => all.map((one) => (one.rfnb === "frame" ? { ...one, frame: null } : one)));
 

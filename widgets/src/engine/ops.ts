@@ -1,5 +1,5 @@
-// The ops that a page has, by the names of rfnb's ops. Each gets what it was given by the names of its parameters, and says no dims of its own:
-// those of results that are new are in the program.
+// The ops that a page supports, by the names of rfnb's ops. Each gets its arguments by parameter name, and introduces no dims: new dims of results
+// are part of the program.
 
 import type { Axis, Named } from "./array";
 import {
@@ -22,12 +22,12 @@ import type { Kernel } from "./kernel";
 import type { Kind } from "./program";
 
 export interface Call {
-  /** Arrays, axes, and lists or maps of them, by name of the parameter. */
+  /** Arrays, axes, and lists or maps of them, by parameter name. */
   given: Record<string, unknown>;
   as: Kind[];
-  /** The length of an axis now. */
+  /** The current length of an axis. */
   size(axis: Axis): number;
-  /** The product with one of the weights, or of two arrays. */
+  /** The product with a weight, or of two arrays. */
   kernel: Kernel;
   /** Records a value computed inside an op, by its name in a recording; returns the value to continue with. */
   offer(name: string, value: Named): Named;
@@ -39,7 +39,7 @@ const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
 /** By one exponential: Math.tanh takes three times as long. */
 const tanh = (x: number): number => 2 * sigmoid(2 * x) - 1;
 const softplus = (x: number): number => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)));
-// Abramowitz and Stegun 1964, 7.1.26 is too coarse; this is by the series and the continued fraction of erf.
+// Abramowitz and Stegun 1964, 7.1.26 is too coarse; this uses the series and the continued fraction of erf.
 function erf(x: number): number {
   const far = Math.abs(x);
   if (far > 6) return Math.sign(x);
@@ -56,7 +56,7 @@ function erf(x: number): number {
   for (let n = 60; n > 0; n--) fraction = n / 2 / (far + fraction);
   return Math.sign(x) * (1 - Math.exp(-far * far) / (Math.sqrt(Math.PI) * (far + fraction)));
 }
-/** To the nearest whole number, of two the even one. */
+/** Rounds to the nearest integer, ties to even. */
 function rounded(x: number): number {
   const down = Math.floor(x),
     far = x - down;
@@ -133,7 +133,7 @@ function elementwise(fn: (x: number) => number): Run {
   };
 }
 
-/** Lines along an axis: `make` gets the values of each and gives what stands in their place. */
+/** Maps lines along an axis: `make` gets the values of each line and returns their replacement. */
 function along(source: Named, axis: Axis, make: (line: Float64Array) => ArrayLike<number>): Named {
   const length = lengthOf(source, axis),
     stride = strideOf(source, axis),
@@ -148,7 +148,7 @@ function along(source: Named, axis: Axis, make: (line: Float64Array) => ArrayLik
   return { ...source, values };
 }
 
-/** Where the lines along an axis begin. */
+/** The offsets of the lines along an axis. */
 function begins(source: Named, axis: Axis): number[] {
   const at = source.dims.indexOf(axis),
     inner = sizeOf(source.shape.slice(at + 1)),
@@ -199,7 +199,7 @@ const REDUCE: Record<string, (line: Float64Array) => number> = {
   reduce_argmax: argmax,
 };
 
-/** Where the entries are, from the largest to the smallest; those that are no number first. */
+/** The positions of entries in descending order, NaN first. */
 function sorted(line: Float64Array): number[] {
   const rank = (at: number) => (Number.isNaN(line[at]!) ? Infinity : line[at]!);
   return Array.from(line, (_, at) => at).sort((a, b) => (rank(a) === rank(b) ? a - b : rank(b) - rank(a)));
@@ -210,7 +210,7 @@ function softmax(source: Named, axis: Axis, log: boolean): Named {
     const top = most(line);
     let total = 0;
     for (let at = 0; at < line.length; at++) total += Math.exp((line[at]! -= top));
-    const less = Math.log(total); // from what is left: a large maximum would swallow it
+    const less = Math.log(total); // of the rest only: a large maximum would absorb it
     for (let at = 0; at < line.length; at++) line[at] = log ? line[at]! - less : Math.exp(line[at]!) / total;
     return line;
   });
@@ -235,7 +235,7 @@ function attended(
 
 const GATES = ["input_gate", "forget_gate", "cell_input", "output_gate"];
 
-/** One step of an LSTM: h, c and the gates; `ahead`: what the input gives to these. */
+/** One step of an LSTM: h, c and the gates; `ahead`: the input's contribution to the gates. */
 function lstmStep(kernel: Kernel, ahead: Named, h: Named, c: Named, recurrent: Named): Named[] {
   const [gates, unit] = recurrent.dims as [Axis, Axis],
     back = kernel.product(h, recurrent, [unit], true),
@@ -292,7 +292,7 @@ const LSTM: Run = ({ given, kernel, offer }) => {
   return [over[0]!, out, cell];
 };
 
-/** Without an axis of length 1. */
+/** Drops an axis of length 1. */
 export function without(array: Named, axis: Axis): Named {
   const at = array.dims.indexOf(axis);
   return at < 0
@@ -304,7 +304,7 @@ export function without(array: Named, axis: Axis): Named {
       };
 }
 
-/** Arrays of the same axes along a new one; `first`: the like of them. */
+/** Stacks arrays with the same axes along a new one; `first`: a template. */
 export function stacked(parts: Named[], axis: Axis, first = parts[0]!): Named {
   const size = first.values.length,
     values = like(first.values, size * parts.length);
@@ -312,7 +312,7 @@ export function stacked(parts: Named[], axis: Axis, first = parts[0]!): Named {
   return named([axis, ...first.dims], [parts.length, ...first.shape], values, first.turn, first.sparse);
 }
 
-/** Arrays side by side, each along an axis of its own, along `out`. */
+/** Concatenates arrays, each along its own axis, to `out`. */
 function joined(pairs: [Named, Axis][], out: Axis): Named {
   const sources = pairs.map(([source]) => source),
     rest = union(pairs.map(([source, axis]) => without(source, axis))),
@@ -339,7 +339,7 @@ function filled(call: Call, value: number): Named[] {
   return [named(dims, shape, values.fill(value), 0, sparse)];
 }
 
-/** Where indices point to; null: nowhere, as there is nothing. */
+/** The targets of indices; null if the source is empty. */
 function placesIn({ values }: Named, length: number, given: Record<string, unknown>): ArrayLike<number> | null {
   if (given["clip_to_valid"]) return length ? values.map((index) => Math.min(Math.max(index, 0), length - 1)) : null;
   const found = typeof given["indices"] === "number" && values[0]! < 0 ? [values[0]! + length] : values,
@@ -435,7 +435,7 @@ export const OPS: Record<string, Run> = {
       offer,
     );
   },
-  /** Weights that something attends with. */
+  /** Attention weights, recorded and edited. */
   attended: ({ given, offer }) => [offer("weights", given["weights"] as Named)],
   LSTM,
   ctc_prefix_beam_search: ({ given, as, size }) => prefixSearch(given, as, size),
@@ -501,7 +501,7 @@ export const OPS: Record<string, Run> = {
       made = ordered(source, [...rest, ...dims]);
     return [{ ...made, dims: [...rest, out], shape: [...shapeOf(rest, [source]), sizeOf(shapeOf(dims, [source]))] }];
   },
-  /** The same array, whose axes have other names. */
+  /** The same array with other axis names. */
   named: ({ given }) => {
     const source = given["source"] as Named,
       [from, to] = [given["from"], given["to"]] as [Axis[], Axis[]];

@@ -1,4 +1,4 @@
-// What a program of rfnb/viz/runnable/program.py says.
+// The format of a program, as written by rfnb/viz/runnable/program.py.
 
 import type { Axis } from "./array";
 import type { StopSpec } from "./search";
@@ -9,7 +9,7 @@ export type Unit = "letter" | "word";
 export const unitsOf = (text: string, unit: Unit): string[] =>
   unit === "word" ? text.split(/\s+/).filter(Boolean) : [...text];
 
-/** A number, one that grows with the length of the text, or one that a person gives. */
+/** A number: constant, growing with the length of the text, or an input. */
 export type Size = number | { times: number; plus: number } | { input: string };
 export interface DimSpec {
   name: string;
@@ -34,15 +34,15 @@ export type Given =
   | Sizes
   | Counted
   | Size
-  | { number: string }; // that JSON does not have
-/** The labels of a text: one for each letter or word, between others. */
+  | { number: string }; // a number that JSON lacks
+/** The labels of a text: one for each letter or word, between constant ones. */
 export interface Letters {
   letters: Record<string, number>;
   before: number[];
   after: number[];
 }
 export interface Literal {
-  values: (number | string)[]; // a string: what JSON does not have as a number
+  values: (number | string)[]; // a string: a number that JSON lacks
   shape: number[];
 }
 /** Numbers of which some grow with the text. */
@@ -50,11 +50,11 @@ export interface Sizes {
   sizes: Size[];
   shape: number[];
 }
-/** Whole numbers from one on. */
+/** Consecutive integers. */
 export interface Counted {
   from: number;
 }
-/** What an array is: its axes, what its values are labels of, whether they are whole numbers. */
+/** The kind of an array: its axes, the axis that its values index, whether they are integers. */
 export interface Kind {
   dims: Axis[];
   sparse: Axis | null;
@@ -65,20 +65,20 @@ export interface OpSpec {
   given: Record<string, Given>;
   results: number[];
   as: Kind[];
-  offers: [kind: string, path: string, name: string][]; // what is seen inside of it
+  offers: [kind: string, path: string, name: string][]; // values observed inside it
 }
 export interface LoopSpec {
   loop: string;
   path: string; // in the model
   axis: Axis;
-  over: boolean; // whether it runs over the axis, else until it ends
+  over: boolean; // whether it runs over the axis, or until it ends
   most: Size | null;
   initial: Record<string, Ref>;
-  /** Axes of states that get longer: before the loop, before and after a step. */
+  /** The growing axes of states: before the loop, before and after a step. */
   grows: [initial: number, before: number, after: number][];
   ops: OpSpec[];
   next: Record<string, Ref>;
-  /** `last`: what is wanted is the last value only, or where no step counts, that of a state before the loop. */
+  /** `last`: only the last value is needed or, without steps, that of a state before the loop. */
   outputs: { value: Ref; last: boolean; state: string | null }[];
   as: Kind[]; // of these
   end: { value: Ref; included: boolean } | null;
@@ -86,12 +86,12 @@ export interface LoopSpec {
 }
 export interface ProgramSpec {
   format: number;
-  unit: Unit; // what a text is read by
+  unit: Unit; // the unit of the text
   dims: DimSpec[];
-  /** Weights, and what was made of the text. */
+  /** Weights, and values computed from the text. */
   constants: (Kind & { value?: Letters | Sizes | Counted })[];
   blocks: (OpSpec | LoopSpec)[];
-  result: Ref[]; // the arrays that the function gives
+  result: Ref[]; // the results of the function
 }
 
 export const isLoop = (block: OpSpec | LoopSpec): block is LoopSpec => "loop" in block;

@@ -1,4 +1,4 @@
-// One step of a search: which continuations survive. Equal to rf.choice with the same options (rfnb/search/choose.py).
+// One step of a search: which continuations survive. The same as rf.choice with the same options (rfnb/search/choose.py).
 
 import type { Axis, Named } from "./array";
 import { lengthOf, named, ordered, sizeOf } from "./array";
@@ -8,9 +8,9 @@ export interface Decided {
   parents: Int32Array;
   labels: Int32Array;
   scores: Float32Array;
-  /** All continuations that were ranked, {hypotheses, labels}, -Infinity: none. */
+  /** All ranked continuations, {hypotheses, labels}; -Infinity: not a continuation. */
   total: Float32Array;
-  /** Where there is a threshold, the least score that it lets pass, and `total` before it. */
+  /** With a threshold, the least passing score, and `total` before it. */
   threshold?: { least: number; total: Float32Array };
   /** Natural-log probabilities of the labels alone, {hypotheses, labels}. */
   logs: Float32Array;
@@ -34,12 +34,12 @@ export interface Options {
 
 /** When a search stops before its last step, as rfnb/search/early_stop.py has it. */
 export interface StopSpec {
-  best: number; // results that have to be there
+  best: number; // number of required results
   exponent: number; // of the length
   rule: "sure" | "likely" | "complete";
 }
 
-/** Of a search so far: for each hypothesis its score, whether it has ended, the steps until it did, and how many of them count. */
+/** A search so far: the score of each hypothesis, whether it has ended, its number of steps, and how many of them affected it. */
 export interface Beams {
   scores: Float32Array;
   ended: boolean[];
@@ -68,7 +68,7 @@ export function choose(
     exponent = options.length_normalization ? (options.length_normalization_exponent ?? 1) : null;
   for (let slot = 0; slot < count; slot++) {
     const ended = beams?.ended[slot] ?? false,
-      longer = ended && exponent !== null ? ((step + 1) / step) ** exponent : 1, // what has ended grows as the others get longer
+      longer = ended && exponent !== null ? ((step + 1) / step) ** exponent : 1, // scores of ended hypotheses grow relative to longer ones
       base = (beams?.scores[slot] ?? 0) * longer,
       before = base === -Infinity ? base : base * base_scale;
     const row = logs.subarray(slot * width, (slot + 1) * width);
@@ -92,7 +92,7 @@ export function choose(
   if (total.some(Number.isNaN))
     throw new Error("The model computes NaN for this text: its weights are damaged, or it divides by 0.");
   const kept = best(total, width, Math.min(options.beam_size, total.length)),
-    there = kept.map((at) => (total[at] === -Infinity ? 0 : at)); // where there are fewer, label 0 of the first
+    there = kept.map((at) => (total[at] === -Infinity ? 0 : at)); // missing ones are label 0 of the first hypothesis
   return {
     parents: there.map((at) => Math.floor(at / width)),
     labels: there.map((at) => at % width),
@@ -106,7 +106,7 @@ export function choose(
   };
 }
 
-/** Natural-log probabilities of what a model gives for the labels. */
+/** Natural-log probabilities from a model's scores of labels. */
 function toLogs(into: Float32Array, given: Float32Array | Int32Array, type = "log_prob"): void {
   let less = 0; // the log of the sum
   if (type === "logits") {
@@ -118,7 +118,7 @@ function toLogs(into: Float32Array, given: Float32Array | Int32Array, type = "lo
     into[at] = type === "prob" ? Math.log(Math.max(given[at]!, 1e-20)) : given[at]! - less;
 }
 
-/** The labels with which the hypothesis in a slot would have the same n labels twice. */
+/** The labels that would repeat an n-gram of the hypothesis in a slot. */
 function again(steps: readonly Decided[], slot: number, length: number): number[] {
   if (!length || steps.length < length) return [];
   const [labels] = wayOf(steps, slot),
@@ -129,7 +129,7 @@ function again(steps: readonly Decided[], slot: number, length: number): number[
   });
 }
 
-/** The places of the largest values, best first; of equal ones the first. */
+/** The positions of the largest values, best first; ties in order. */
 export function bestOf(values: ArrayLike<number>, count: number): Int32Array {
   const found = new Int32Array(count);
   let filled = 0;
@@ -146,7 +146,7 @@ export function bestOf(values: ArrayLike<number>, count: number): Int32Array {
   return found;
 }
 
-/** The labels of the hypothesis that is in a slot after a step, and where it was in each: first to last. */
+/** The labels of the hypothesis in a slot after a step, and its slots, first to last. */
 export function wayOf(
   steps: readonly Decided[],
   slot: number,
@@ -168,7 +168,7 @@ export const hypotheses = (values: Int32Array | Float32Array, dims: Axis[], turn
 /** Whether a search has its results. */
 export class Stop {
   private readonly found: number[] = [];
-  private largest = 0; // by how much a score has grown in a step, by rounding
+  private largest = 0; // the largest growth of a score in a step, by rounding
   private falls = true;
 
   constructor(
@@ -176,7 +176,7 @@ export class Stop {
     private readonly most: number, // steps
   ) {}
 
-  /** After a step. `before`: what had ended. */
+  /** Updates after a step. `before`: whether each had ended. */
   after({ scores, parents, labels, logs, width, ended }: Decided, before: Beams | null, length: number): boolean {
     const { best, exponent, rule } = this.spec;
     let going = -Infinity;
@@ -200,4 +200,4 @@ export class Stop {
     return this.falls && last >= (top > 0 ? Math.max(bound, top) : bound);
   }
 }
-const ROUNDING = 1e-6; // how far above 0 the logarithm of a rounded probability may be
+const ROUNDING = 1e-6; // tolerance for the logarithm of a rounded probability above 0

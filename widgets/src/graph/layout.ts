@@ -1,4 +1,4 @@
-// A graph whose places Python has found (rfnb/viz/parts/graph.py): the paths of its lines, which node is next to which, and where keys lead.
+// A graph whose positions Python computed (rfnb/viz/parts/graph.py): the paths of its edges, the neighbours of each node, and keyboard navigation.
 
 import type { AnyHead } from "../frame";
 import { line } from "../visible_text";
@@ -44,7 +44,7 @@ export interface Level {
   up: number | null;
   graph: Graph;
 }
-/** `graph` of a plan, null where it has too many ops for a picture; `levels` of a flow: the whole, then what is in its boxes. */
+/** `graph` of a plan, null with too many ops for a picture; `levels` of a flow: the whole, then the content of its boxes. */
 export interface GraphHead extends AnyHead {
   graph?: Graph | null;
   levels?: Level[];
@@ -63,7 +63,7 @@ export function trail(levels: Level[], level: number): number[] {
   return found;
 }
 
-/** What is wrong with a head, as a sentence; null if it can be drawn. */
+/** The fault of a head as a sentence; null if it can be drawn. */
 export function problem(head: GraphHead): string | null {
   const cannot = "This graph cannot be drawn:";
   if (head.graph === undefined && head.levels === undefined) return `${cannot} its picture is missing.`;
@@ -94,9 +94,9 @@ export function problem(head: GraphHead): string | null {
 }
 
 const LARGEST = 1.6,
-  TALLEST = 560; // pixels that a picture is not made higher than
+  TALLEST = 560; // maximal height of a picture in pixels
 
-/** How much larger than laid out a graph is drawn: as far as its room allows, never smaller. */
+/** The zoom of a graph: as large as its space allows, at least 1. */
 export const scaleOf = ({ width, height }: Graph, room: number): number =>
   Math.max(1, Math.min(LARGEST, room / Math.max(1, width), TALLEST / Math.max(1, height)));
 
@@ -115,7 +115,7 @@ export function pathOf({ path, form }: Pick<Edge, "path" | "form">, off = 0): st
   return d;
 }
 
-/** Where the marks of a line are: half of the way. */
+/** The position of a line's marks: halfway. */
 export function middleOf({ path, form }: Pick<Edge, "path" | "form">): Point {
   if (path.length % 2 || form === "lines") return path[path.length >> 1]!;
   if (form === "bezier") {
@@ -126,7 +126,7 @@ export function middleOf({ path, form }: Pick<Edge, "path" | "form">): Point {
   return [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
 }
 
-/** The node that a key leads to: down to the first that reads it, up to the first that it reads, left and right in reading order. */
+/** The node that a key leads to: down to its first reader, up to its first input, left and right in reading order. */
 export function walk({ nodes, edges }: Graph, from: string, key: string): string | null {
   const order = [...nodes].sort((a, b) => a.y - b.y || a.x - b.x).map(({ id }) => id),
     index = order.indexOf(from);

@@ -1,5 +1,5 @@
-// A graph in the page: boxes and lines as SVG in the colours of the theme. Pointing at a box marks what it reads and what reads it; one that
-// has more in it opens, and Escape goes back.
+// A graph in the page: boxes and edges as SVG in the colours of the theme. Pointing at a box highlights its inputs and readers; a box with
+// content opens on a click, and Escape leads back.
 
 import type { Render } from "../context";
 import { Cursor, onKeys } from "../cursor";
@@ -17,7 +17,7 @@ const STRAND = 5,
 class GraphView {
   private head!: GraphHead;
   private level = 0;
-  private still = false; // the pointer lies where it has opened something
+  private still = false; // the pointer rests where it opened something
   private readonly unwatch: () => void;
   private readonly levels = h("span.rfnb-graph-levels", { role: "group", "aria-label": "what is shown" });
   private readonly legend = h("ul.rfnb-graph-legend", { "aria-label": "dims" });
@@ -40,7 +40,7 @@ class GraphView {
     on(this.stage, "focusin", (event) => this.still || this.cursor.pin(nodeAt(event.target)));
     on(this.stage, "focusout", () => this.cursor.pin(null));
     on(this.stage, "click", ({ target, detail }) => {
-      this.still = detail > 0; // of a pointer: what it has opened is not greyed because it lies, or the focus goes, somewhere in it
+      this.still = detail > 0; // by a pointer: the opened content is not dimmed by the resting pointer or the focus
       this.open(nodeAt(target));
     });
     onKeys(this.stage, (event) => this.key(event));
@@ -69,14 +69,14 @@ class GraphView {
     (this.nodeOf(focus) ?? this.nodes()[0])?.focus();
   }
 
-  /** A box shows what is in it. */
+  /** Opens a box. */
   private open(id: string | null): boolean {
     const opens = this.graph?.nodes.find((other) => other.id === id)?.opens;
     if (opens !== undefined) this.show(opens);
     return opens !== undefined;
   }
 
-  /** Back to what this is a part of. */
+  /** Back to the enclosing level. */
   private close(level: number): void {
     const all = levelsOf(this.head),
       inner = trail(all, this.level).find((each) => all[each]!.up === level);
@@ -122,7 +122,7 @@ class GraphView {
     this.cursor.pin(null);
   }
 
-  /** A small picture is larger where there is room. */
+  /** Enlarges a small picture if there is space. */
   private fit(): void {
     const { graph } = this,
       picture = this.stage.querySelector("svg");
@@ -191,14 +191,14 @@ function boxOf(node: Node): SVGGElement {
     class: `rfnb-graph-node rfnb-graph-${shape}${wrong ? " rfnb-graph-wrong" : ""}`,
   });
   set(box, "role", shape === "fold" ? "button" : "img");
-  set(box, "aria-label", shape === "fold" ? `${lines.join(" ")}: ${words}` : words); // a button is called what is on it
+  set(box, "aria-label", shape === "fold" ? `${lines.join(" ")}: ${words}` : words); // the name of a button is its text
   const at = { x: x - width / 2, y: y - height / 2, width, height, rx: flat ? 4 : height / 2 };
   if (shape === "fold") box.append(svg("rect.rfnb-graph-behind", { ...at, x: at.x + 4, y: at.y + 4 }));
   box.append(svg("rect", at));
   const top = y + 4 - 7.5 * (lines.length - 1);
   lines.forEach((line, index) => {
     const text = svg("text", { x, y: top + 15 * index, class: index ? "rfnb-graph-more" : "" }, line);
-    // Fonts differ from page to page: what is wider here than where it was laid out is pressed into its box.
+    // Fonts differ between pages: text that is wider than at layout time is compressed into its box.
     if (line.length * (index ? 6.2 : 7.4) > width - 8) {
       set(text, "textLength", width - 10);
       set(text, "lengthAdjust", "spacingAndGlyphs");
@@ -234,7 +234,7 @@ function lineOf(edge: Edge): SVGGElement {
   return group;
 }
 
-/** What has too many ops for a picture, as a table. */
+/** A graph with too many ops for a picture, as a table. */
 function opsTable(head: GraphHead): HTMLElement[] {
   return (head.places ?? []).flatMap(({ name, meaning, ops }) => [
     h("p", `${name}: ${meaning}${ops.length ? "" : " (nothing)"}`),

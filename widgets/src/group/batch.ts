@@ -1,4 +1,4 @@
-// All sequences of a recording at a glance, each with its name and a small picture, to choose from.
+// The overview of all sequences of a recording, each with its name and a small picture, to choose from.
 
 import { prepare } from "../canvas";
 import { sequential } from "../color";
@@ -11,12 +11,12 @@ import { shorten } from "../labels";
 
 const SIZE = 56,
   MOST = 48,
-  MOST_CELLS = 1 << 22, // of a mean of all heads; of more the first head is shown
+  MOST_CELLS = 1 << 22, // for a mean of all heads; with more cells the first head is shown
   BUDGET = 8; // milliseconds of each frame
 
 export interface Sequence {
   label: string;
-  result: string; // of a search
+  result: string; // the result of a search
   wrong: boolean;
 }
 
@@ -51,7 +51,7 @@ export class Batch {
     });
   }
 
-  /** `parts`: the views that show the chosen sequence; the first of them that can be small is the picture. */
+  /** `parts`: the views of the chosen sequence; the first one with a small form provides the picture. */
   update(all: Sequence[], chosen: number, parts: Frame[], dark: boolean): void {
     this.dark = dark;
     const few = all.length < 2 ? [] : all.slice(0, MOST);

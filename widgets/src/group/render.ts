@@ -1,4 +1,4 @@
-// Several views below each other in one frame, e.g. all that a trace has. Those of the same sequences have one chooser, which stays in sight.
+// Several views in one frame, for instance all views of a trace. Views of the same sequences share one chooser, which stays visible.
 
 import { hypothesisOf } from "../beams/follow";
 import { placeOf } from "../beams/cursor";
@@ -18,7 +18,7 @@ import { visible } from "../visible_text";
 import type { Sequence } from "./batch";
 
 const MOST_HYPOTHESES = 16,
-  LISTED = 4; // views from which on their names stand on top
+  LISTED = 4; // number of views from which on their names are listed on top
 
 interface Entry {
   held?: object;
@@ -27,10 +27,10 @@ interface Entry {
 }
 interface PartHead extends AnyHead {
   key?: string;
-  held?: object; // which step a command names, in a held run
+  held?: object; // the step for commands, in a held run
   batch?: string;
   axis?: string;
-  folded?: boolean; // whether it is closed at first
+  folded?: boolean; // whether it is initially closed
   seqs?: { label?: string; result?: string; note?: string }[];
   maps?: Entry[];
   tracks?: Entry[];
@@ -38,14 +38,14 @@ interface PartHead extends AnyHead {
 type BeamsSeq = BeamsHead["seqs"][number];
 interface Head extends AnyHead {
   batch?: string;
-  ordered?: boolean; // whether the parts stand in the order of the frame, whenever they come
+  ordered?: boolean; // whether the parts are in the order of the frame, whenever they arrive
   parts?: { kind: string; head: PartHead }[];
 }
 interface Part {
   root: HTMLElement;
-  box: HTMLElement; // what it is in: itself, or what unfolds
+  box: HTMLElement; // its container: itself, or the foldable part
   shown: Rendered<AnyHead>;
-  at: { prefix: string; linked: boolean }; // as it is now
+  at: { prefix: string; linked: boolean }; // the current one
 }
 
 class GroupView implements Rendered<Head> {
@@ -65,11 +65,11 @@ class GroupView implements Rendered<Head> {
     h("label", "hypothesis ", this.hypothesisSelect),
   );
   private readonly contents = h("nav.rfnb-group-contents", { "aria-label": "views" });
-  private lived = false; // a recording that grows: what a reader has seen stays where and as it is
+  private lived = false; // a growing recording: displayed content stays unchanged and in place
   private readonly body = h("div.rfnb-group");
   private batch: Batch | null = null; // once there are sequences to choose from
   private readonly bus: Bus;
-  private readonly parts = new Map<string, Part>(); // by key: what a reader has seen stays where it is
+  private readonly parts = new Map<string, Part>(); // by key: displayed parts stay in place
   private linked: Frame<PartHead>[] = [];
   private all: Sequence[] = [];
   private hypotheses: Hypothesis[] = [];
@@ -118,7 +118,7 @@ class GroupView implements Rendered<Head> {
     globalThis.addEventListener?.("hashchange", this.follow);
   }
 
-  /** The part over whose steps the scrubber runs: the search, else the first over steps. */
+  /** The part whose steps the scrubber controls: the search, else the first one over steps. */
   private stepped(): Frame<PartHead> | undefined {
     const { frames } = this;
     return (
@@ -143,7 +143,7 @@ class GroupView implements Rendered<Head> {
     this.bus.point({ seq: this.seq, hypothesis: rank ? (this.ranked()[rank] ?? null) : null }, {});
   }
 
-  /** The label of each step, of the hypothesis that is shown. */
+  /** The label of each step of the displayed hypothesis. */
   private labels(): string[] {
     const part = this.stepped(),
       seq = part?.head.seqs?.[this.seq] as (BeamsSeq & { rows?: string[]; row_len?: number; len?: number }) | undefined;
@@ -156,7 +156,7 @@ class GroupView implements Rendered<Head> {
     return labels.slice(0, seq.row_len ?? seq.len ?? labels.length);
   }
 
-  /** Redraws the parts: on the stage some of them are hidden. */
+  /** Redraws the parts: presentation mode hides some of them. */
   private refresh(): void {
     this.frames.forEach((frame, index) => {
       const part = this.parts.get(keyOf(frame.kind, frame.head, index));
@@ -164,7 +164,7 @@ class GroupView implements Rendered<Head> {
     });
   }
 
-  /** Goes where the address of the page says: `#step=4&hyp=2`. */
+  /** Goes to the place in the address of the page: `#step=4&hyp=2`. */
   private readonly follow = (): void => {
     const { step, hyp, view, stage } = asked();
     if (hyp !== null) this.take(hyp - 1);
@@ -190,7 +190,7 @@ class GroupView implements Rendered<Head> {
     const keys = frames.map(({ kind, head }, index) => keyOf(kind, head, index));
     this.frames = frames;
     this.lived ||= !!head.live;
-    const grows = (this.lived || this.bus.order.size > 0) && !head.ordered; // or it is reopened when it has grown
+    const grows = (this.lived || this.bus.order.size > 0) && !head.ordered; // or it is reopened after it has grown
     for (const [key, { root, box, shown }] of this.parts)
       if (!keys.includes(key) || (!grows && (root !== box) !== !!frames[keys.indexOf(key)]!.head.folded)) {
         shown.destroy();
@@ -245,14 +245,14 @@ class GroupView implements Rendered<Head> {
       exact = prefixed(this.ctx.exact, () => at.prefix),
       box = folded ? h("details.rfnb-fold", h("summary", visible(title ?? key)), root) : root;
     if (key.startsWith("control "))
-      this.title.before(box); // buttons are above all that they hold
+      this.title.before(box); // buttons are above the content they control
     else this.body.append(box);
     const part = { root, box, at, shown: showIn(root, exact, () => at.linked, this.ctx.held) };
     this.parts.set(key, part);
     return part;
   }
 
-  /** The parts stand in the order of the frame; what is in its place is not touched, so that no focus is lost. */
+  /** Puts the parts in the order of the frame; parts already in place are not touched, so that no focus is lost. */
   private arrange(keys: string[]): void {
     let next: Element | null = null;
     for (const key of [...keys].reverse()) {
@@ -263,7 +263,7 @@ class GroupView implements Rendered<Head> {
     }
   }
 
-  /** The names of many views as links: a reader of the first may not know of the last. */
+  /** The names of many views as links, so that readers know of all of them. */
   private list(shut: boolean, names: [title: string, key: string][]): void {
     const shown = names.filter(([, key]) => !key.startsWith("control "));
     this.contents.hidden = shut || shown.length < LISTED; // the views of a run fit on a screen
@@ -284,7 +284,7 @@ class GroupView implements Rendered<Head> {
     );
   }
 
-  /** The choosers show what is chosen, here or in a view. */
+  /** Updates the choosers to the choice made here or in a view. */
   private choose(): void {
     const { seq, all } = this,
       { hypothesis } = this.bus.now;
@@ -302,7 +302,7 @@ class GroupView implements Rendered<Head> {
       of = (key: string) => hypothesisOf(tree!, placeOf(tree!, key)!, head!.join ?? " ", head!.loop_steps);
     this.hypotheses = others.map(of);
     const there = hypothesis && this.hypotheses.findIndex(({ place }) => place === hypothesis.place);
-    if (hypothesis && there! < 0) this.hypotheses.push(hypothesis); // one that is not in the list
+    if (hypothesis && there! < 0) this.hypotheses.push(hypothesis); // one outside the list
     const texts = this.hypotheses.map(({ text }, index) => `${index + 2}: ${shorten(text, 40)}`);
     setOptions(
       this.hypothesisSelect,
@@ -323,10 +323,10 @@ class GroupView implements Rendered<Head> {
   }
 }
 
-/** What a part is known by from frame to frame. */
+/** The key of a part across frames. */
 const keyOf = (kind: string, { key }: PartHead, index: number): string => `${kind} ${key ?? index}`;
 
-/** The name that all views give a sequence, else its number; what a search found for it; whether something is wrong with it. */
+/** The name of a sequence if all views agree, else its number; the result of its search; whether it has a fault. */
 function sequence(parts: Frame<PartHead>[], seq: number): Sequence {
   const entries = parts.map(({ head }) => head.seqs![seq]!),
     names = new Set(entries.flatMap(({ label }) => (label && !/^sequence \d+$/.test(label) ? [label] : [])));

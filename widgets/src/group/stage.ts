@@ -1,4 +1,4 @@
-// A recording or a run on the whole window, for a lecture: larger type, nothing scrolls, the steps as a scrubber, what comes next hidden.
+// Presentation mode: a recording or run in the whole window, with larger type, without scrolling, with a scrubber for the steps, later steps hidden.
 
 import type { Context } from "../context";
 import { button, h, on, set } from "../dom";
@@ -7,17 +7,17 @@ import { shorten } from "../labels";
 
 const LARGEST = 1.9, // times the usual size
   ALONE = 3.2, // of one view
-  LEAST = { states: 1.7, others: 0.9 }, // what does not fit then is cut off
+  LEAST = { states: 1.7, others: 0.9 }, // larger content is cut off
   BESIDE = 2, // views below the search
-  NARROW = 1000, // of a window in which views begin smaller
-  ONE = 600, // of one that has no room for two beside each other
-  WIDE = 1920, // pixels of the window for which the least sizes are; a smaller one is nearer
-  STILL = 3, // frames in which a view has to fit
+  NARROW = 1000, // width of a window in which views start smaller
+  ONE = 600, // width of a window with no space for two views side by side
+  WIDE = 1920, // width of the window that the least sizes are for; a smaller one is closer to its viewers
+  STILL = 3, // number of frames in which a view must fit
   PLAY = 900, // ms from a step to the next
-  HEAD_SHARE = 0.52; // of the height, for the search above the rest
+  HEAD_SHARE = 0.52; // fraction of the height for the search on top
 const KEYS = "← → steps · space plays · . hides the rest · 1–9 one view, 0 all · ↑ ↓ hypotheses · n notes · f leaves";
 
-/** A part of the group as the stage has it. */
+/** A part of the group in presentation mode. */
 export interface Played {
   kind: string;
   head: AnyHead & { axis?: string };
@@ -27,12 +27,12 @@ export interface Played {
 interface Show {
   parts(): Played[];
   axis(): string; // of the steps
-  labels(): string[]; // of each step, of the hypothesis that is shown
-  hypothesis(by: number | null): void; // the next one, or the one before; null: the best
-  refresh(): void; // the views are redrawn: the hidden ones have changed
+  labels(): string[]; // the label of each step of the displayed hypothesis
+  hypothesis(by: number | null): void; // next or previous; null: the best
+  refresh(): void; // redraws the views after the hidden steps have changed
 }
 
-/** What an address asks for: `#step=4&hyp=2`, with `&view=1` or `&stage`. */
+/** The place in an address: `#step=4&hyp=2`, with `&view=1` or `&stage`. */
 export function asked(
   hash = globalThis.location?.hash ?? "",
 ): Record<"step" | "hyp" | "view", number | null> & { stage: boolean } {
@@ -44,7 +44,7 @@ export function asked(
   return { step: number("step", 0), hyp: number("hyp", 1), view: number("view", 1), stage: given.has("stage") };
 }
 
-/** The frame of a view without what comes after a step of its axis: what an audience has not seen yet. */
+/** The frame of a view without the steps after one of its axis, which an audience has not seen yet. */
 export function upTo<H extends AnyHead>(frame: Frame<H>, last: number, axis: string): Frame<H> {
   const head = frame.head as AnyHead & { axis?: string; seqs?: Record<string, unknown>[] };
   if (!head.seqs || (head.axis ?? "") !== axis) return frame;
@@ -65,7 +65,7 @@ export function upTo<H extends AnyHead>(frame: Frame<H>, last: number, axis: str
   return { ...frame, head: { ...frame.head, seqs, live: true } };
 }
 
-/** The frame of a search without the candidates that were cut: beside other views their small type is not read from the last row. */
+/** The frame of a search without pruned candidates: beside other views their small type is unreadable from the last row. */
 export function withoutCuts<H extends AnyHead>(frame: Frame<H>): Frame<H> {
   const { seqs } = frame.head as AnyHead & { seqs?: { steps: Record<string, unknown>[] }[] };
   if (frame.kind !== "beams" || !seqs) return frame;
@@ -77,7 +77,7 @@ export class Stage {
   private readonly ticks = h("div.rfnb-stage-ticks", { role: "listbox", "aria-label": "steps" });
   private readonly said = h("span.rfnb-stage-said", { "aria-live": "polite" });
   private readonly notes = h("div.rfnb-stage-notes", { hidden: "" });
-  private readonly views = h("span"); // a button for each, of which one is shown alone
+  private readonly views = h("span"); // a button for each view, which shows it alone
   private readonly bar = h(
     "div.rfnb-stage-bar",
     this.ticks,
@@ -88,8 +88,8 @@ export class Stage {
   private pending = false; // views wait for their places
   private alone: number | null = null; // the view that is shown alone
   private hides = false;
-  private asks = false; // to hide: soon it does
-  private before: HTMLElement | null = null; // what had the focus
+  private asks = false; // hiding was requested, and follows soon
+  private before: HTMLElement | null = null; // the element that had the focus
   on = false;
 
   constructor(
@@ -101,7 +101,7 @@ export class Stage {
     globalThis.addEventListener?.("resize", this.fitSoon);
   }
 
-  /** What is shown of the frame of a view. */
+  /** The displayed part of a view's frame. */
   seen<H extends AnyHead>(frame: Frame<H>): Frame<H> {
     if (!this.on) return frame;
     const few = this.alone === null && this.played().length > 1 ? withoutCuts(frame) : frame;
@@ -140,7 +140,7 @@ export class Stage {
     this.hides = this.asks = false;
     el.classList.toggle("rfnb-on-stage", open);
     if (open) {
-      el.setAttribute("popover", "manual"); // above all of the host, whatever that clips or moves
+      el.setAttribute("popover", "manual"); // above everything of the host, which may clip or move its content
       el.append(this.notes, this.bar);
       this.before = document.activeElement as HTMLElement | null;
       el.tabIndex = -1;
@@ -163,7 +163,7 @@ export class Stage {
     this.update();
   }
 
-  /** The views have changed, or what is pointed at. */
+  /** The views or the selection have changed. */
   update(): void {
     if (!this.on) return;
     const labels = this.show.labels(),
@@ -203,7 +203,7 @@ export class Stage {
     this.el.focus({ preventScroll: true });
   }
 
-  /** Points at a step; one after the last of a run that waits is made. */
+  /** Selects a step; the one after the last of a paused run is executed. */
   go(step: number): void {
     const { run } = this.ctx;
     if (step >= this.count && run?.state.state === "paused") void run.do({ do: "step" });
@@ -255,7 +255,7 @@ export class Stage {
     event.stopPropagation();
   }
 
-  /** Hides what comes next once all views have their sizes, which they keep: they are those with all of it. */
+  /** Hides later steps once all views have the sizes of their full content, which they keep. */
   private askToHide(hides: boolean): void {
     this.asks = hides;
     if (hides) this.whenFitted(() => this.asks && !this.hides && this.hide(true));
@@ -264,7 +264,7 @@ export class Stage {
 
   private hide(hides: boolean): void {
     this.hides = hides;
-    if (hides) this.show.hypothesis(null); // another one would tell what is to come
+    if (hides) this.show.hypothesis(null); // another one would reveal later steps
     this.show.refresh();
     this.update();
   }
@@ -284,7 +284,7 @@ export class Stage {
     else this.play(this.timer === undefined);
   }
 
-  /** The presenter's notes: the text of the notebook before the cell. In a window of its own, which an audience does not see, if there may be one. */
+  /** The presenter's notes: the text of the notebook before the cell. In a separate window, hidden from the audience, if the browser allows it. */
   private note(): void {
     const text = textBefore(this.el) || "There is no text before this cell.";
     const other = globalThis.open?.("", "rfnb-notes", "width=700,height=500");
@@ -305,7 +305,7 @@ export class Stage {
     this.fitting = requestAnimationFrame(() => this.place());
   };
 
-  /** Gives each view its place, and the largest type with which it fits there. */
+  /** Gives each view its area, and the largest type with which it fits. */
   private place(): void {
     this.pending = false;
     const all = this.played(),
@@ -320,7 +320,7 @@ export class Stage {
       [head, ...rest] = shown as [Played, ...Played[]],
       wide = rest.length && head.kind === "beams",
       axis = this.show.axis(),
-      own = (one: Played) => Number((one.head.axis ?? "") !== axis), // what runs over the same steps comes first
+      own = (one: Played) => Number((one.head.axis ?? "") !== axis), // views over the same steps come first
       row = [...(wide ? rest : shown)].sort((a, b) => own(a) - own(b)).slice(0, innerWidth < ONE ? 1 : BESIDE);
     for (const { box } of shown) box.hidden ||= !row.some((one) => one.box === box) && !(wide && box === head.box);
     const tall = wide ? height * HEAD_SHARE : 0;
@@ -330,7 +330,7 @@ export class Stage {
     );
   }
 
-  /** Puts a view into a place, with the largest of some sizes at which all of it is in sight. */
+  /** Puts a view into an area, with the largest of some sizes at which it is completely visible. */
   private fit({ box, root, kind }: Played, left: number, top: number, width: number, height: number): void {
     const put = (zoom: number) =>
       Object.assign(box.style, {
@@ -343,7 +343,7 @@ export class Stage {
     const room = [left, top, width, height].join(),
       key = [room, root.dataset["step"], root.dataset["seq"]].join(),
       there = box.dataset["fits"] ?? "";
-    if (there === key || (this.hides && there.startsWith(`${room},`))) return; // nothing jumps when more is revealed
+    if (there === key || (this.hides && there.startsWith(`${room},`))) return; // so that nothing jumps when more is revealed
     box.dataset["fits"] = key;
     delete box.dataset["fitted"];
     const least = (kind === "states" ? LEAST.states : LEAST.others) * Math.min(1, innerWidth / WIDE);
@@ -351,15 +351,15 @@ export class Stage {
     put(zoom);
     const shrink = (tries: number, still = 0): void => {
       requestAnimationFrame(() => {
-        if (!this.on || box.dataset["fits"] !== key) return; // a later fit has begun
+        if (!this.on || box.dataset["fits"] !== key) return; // a later fit has started
         const over = Math.max(box.scrollHeight / Math.max(1, height / zoom), this.overflow(root)),
           fits = over <= 1.0005 || zoom <= least;
         if (!tries || (fits && still === STILL)) {
-          // As large as before in its own pixels, a pane does not draw again by itself, and would be blurred.
+          // A pane with an unchanged size in its own pixels does not redraw by itself, and would be blurred.
           for (const pane of root.querySelectorAll(".rfnb-pane")) pane.dispatchEvent(new Event("scroll"));
           return void (box.dataset["fitted"] = "true");
         }
-        if (fits) return shrink(tries, still + 1); // the view may draw again
+        if (fits) return shrink(tries, still + 1); // the view may redraw
         zoom = Math.max(least, zoom / Math.min(1.35, Math.sqrt(over) * 1.01));
         put(zoom);
         requestAnimationFrame(() => shrink(tries - 1));
@@ -368,7 +368,7 @@ export class Stage {
     requestAnimationFrame(() => shrink(12));
   }
 
-  /** How much larger the picture of a view is than its pane: what would be scrolled to. */
+  /** The excess of a view's picture over its pane: the part that needs scrolling. */
   private overflow(root: HTMLElement): number {
     const pane = root.querySelector<HTMLElement>(".rfnb-pane");
     return pane?.clientWidth ? Math.max(pane.scrollWidth / pane.clientWidth, pane.scrollHeight / pane.clientHeight) : 1;
@@ -381,7 +381,7 @@ export class Stage {
   }
 }
 
-/** The text of a notebook before the cell that something is in. */
+/** The text of a notebook before the cell of an element. */
 export function textBefore(element: Element): string {
   let cell: Element | null = element.closest(".jp-Cell, .cell");
   for (cell = cell?.previousElementSibling ?? null; cell; cell = cell.previousElementSibling)

@@ -1,4 +1,4 @@
-// The runs of a page: what was typed, and what was changed by hand, as a tree; what comes of a change, in words. What a kernel says of the same:
+// The runs of a page, the typed one and its edited branches, as a tree; and the result of an edit in words. The counterparts in a kernel:
 // rfnb/control/ghosts.py, rfnb/viz/control/spec.py.
 
 import type { SeqSpec } from "../beams/tree";
@@ -8,14 +8,14 @@ import type { Result } from "../engine/engine";
 import type { Command, Entry, Lane, Result as Outcome } from "../run";
 
 const EQUAL = 0.005; // nats
-const OTHER = "other values"; // of a function that gives no labels
+const OTHER = "other values"; // for functions without labels
 
 export interface Branch {
   number: number;
   name: string;
   parent: Branch | null;
-  change: Change | null; // with which it begins
-  changes: Change[]; // all on its way
+  change: Change | null; // the edit at its start
+  changes: Change[]; // all edits on its path
   result: Result;
   seq: SeqSpec | null;
 }
@@ -35,7 +35,7 @@ const isSame = (a: Result, b: Result): boolean =>
     return values.length === other.length && values.every((value, index) => Object.is(value, other[index]));
   });
 
-/** The outcome of a change, beside the one without it. */
+/** The result of an edit, compared with the one without it. */
 export function verdict(name: string, before: Ran, after: Ran, lane: Lane | null): Outcome {
   const old = outcomeOf(before.seq),
     { labels, score } = outcomeOf(after.seq),
@@ -51,18 +51,18 @@ export function verdict(name: string, before: Ran, after: Ran, lane: Lane | null
         ? "as likely"
         : `${Math.abs(difference).toFixed(2)} nats ${difference > 0 ? "better" : "worse"}`,
     );
-  const fell = lane?.fell ? ` ${lane.labels[0]} was pruned at step ${lane.fell[0]}.` : "";
-  return { labels, score, difference, same, words: `With ${name}: ${said.join(", ")}.${fell}` };
+  const pruned = lane?.fell ? ` ${lane.labels[0]} was pruned at step ${lane.fell[0]}.` : "";
+  return { labels, score, difference, same, words: `With ${name}: ${said.join(", ")}.${pruned}` };
 }
 
-/** The way of the best hypothesis from a step on; of a label that the beam was to decide about, up to where it falls. */
+/** The path of the best hypothesis from a step on; for a label that competes within the beam, up to its pruning. */
 export function laneOf(seq: SeqSpec | null, first: number, then: readonly Command[]): Lane | null {
   if (!seq?.steps[first]) return null;
   const { nodes, nbest } = grow(seq),
     [command] = then,
     asked = then.length === 1 && command!.do === "force" && !command!["only"] ? command! : null;
   let end = nbest[0] ?? null,
-    fell: Lane["fell"] = null;
+    pruning: Lane["fell"] = null;
   if (asked) {
     const { ids, tokens } = seq.steps[first],
       { label, hypothesis } = asked;
@@ -72,13 +72,13 @@ export function laneOf(seq: SeqSpec | null, first: number, then: readonly Comman
         (ids?.[node.slot] === label || tokens[node.slot] === label) &&
         (node.parent?.slot ?? 0) === (hypothesis ?? 0),
     );
-    for (let row = first; slots.length && !fell; row++) {
+    for (let row = first; slots.length && !pruning; row++) {
       const top = slots.reduce((best, node) => (node!.score > best!.score ? node : best))!;
-      if (row === nodes.length - 1) break; // it stays
+      if (row === nodes.length - 1) break; // it survives
       const next = nodes[row + 1]!.filter((node) => node && slots.includes(node.parent));
       if (!next.length) {
         end = top;
-        fell = [row + 1, null];
+        pruning = [row + 1, null];
       }
       slots = next;
     }
@@ -93,11 +93,11 @@ export function laneOf(seq: SeqSpec | null, first: number, then: readonly Comman
     labels: path.map(({ token }) => token),
     scores: path.map(({ score }) => score),
     ended: end!.state === "ended" || end!.state === "carried",
-    fell,
+    fell: pruning,
   };
 }
 
-/** A run of the tree as the rail has it. */
+/** A run of the tree as shown in the rail. */
 export function entryOf(branch: Branch): Entry {
   const { number, name, parent, change, result, seq } = branch,
     steps = result.loops.at(-1)?.made ?? 0,

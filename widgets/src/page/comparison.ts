@@ -1,5 +1,4 @@
-// Two runs of a page beside each other: of both searches one tree, of attention and states A − B. Equal to rfnb/viz/branches/sides.py and
-// rfnb/viz/branches/sides.py.
+// Two runs of a page side by side: one tree of both searches, and A − B of attention and states. The same as rfnb/viz/branches/sides.py.
 
 import type { CutSpec, SeqSpec, State, StepSpec } from "../beams/tree";
 import type { Plain, PlainFrame } from "../engine/frames";
@@ -7,12 +6,12 @@ import { significant } from "../number";
 
 type Head = Record<string, any>;
 const KINDS = ["beams", "attention", "states"],
-  OPEN = 2; // views that are unfolded
+  OPEN = 2; // unfolded views
 const SAME: (keyof StepSpec)[] = ["tokens", "parents", "ended", "scores"],
-  STATES: State[] = ["dead", "dropped", "carried", "alive", "ended"]; // what is in both arms leads to the better end of the two
+  STATES: State[] = ["dead", "dropped", "carried", "alive", "ended"]; // a node in both arms has the better of the two fates
 const OF_A_SLOT = ["slots", "before", "notes", "remark", "sums", "held", "mask"];
 
-/** The views of both, what is the same in both last. */
+/** The views of both runs, identical ones last. */
 export function besides(a: PlainFrame[], b: PlainFrame[], names: [string, string]): PlainFrame[] {
   const made = a.flatMap((one) => {
     const other = b.find(({ kind, head }) => kind === one.kind && head["key"] === one.head["key"]);
@@ -46,7 +45,7 @@ function searches(a: PlainFrame, b: PlainFrame, names: [string, string]): PlainF
   };
 }
 
-/** A trunk up to the step in which they part, then the slots of A and after them those of B. */
+/** A trunk up to the step in which they diverge, then the slots of A, followed by those of B. */
 export function merged(a: SeqSpec, b: SeqSpec, names: [string, string]): SeqSpec & Head {
   const longest = Math.max(a.steps.length, b.steps.length);
   let at = 0;
@@ -83,7 +82,7 @@ const trunk = (a: StepSpec, b: StepSpec): StepSpec => ({
   ),
 });
 
-/** `apart`: whether the step before has two arms, too. */
+/** `apart`: whether the previous step has two arms, too. */
 function arms(a: StepSpec, b: StepSpec, split: number, apart: boolean): StepSpec {
   const before = apart ? split : 0;
   const filled = <T>(own: T[], other: T[], fill: T): T[] => [
@@ -91,7 +90,7 @@ function arms(a: StepSpec, b: StepSpec, split: number, apart: boolean): StepSpec
     ...Array.from({ length: split - own.length }, () => fill),
     ...other,
   ];
-  const tags = apart ? [{}, {}] : [{ arm: "A" }, { arm: "B" }]; // before they part, both hang under the same
+  const tags = apart ? [{}, {}] : [{ arm: "A" }, { arm: "B" }]; // before they diverge, both have the same parent
   const cuts = [a.cuts ?? [], (b.cuts ?? []).map((cut) => ({ ...cut, parent: cut.parent + before }))].map((side, arm) =>
     side.map((cut): CutSpec => ({ ...cut, ...tags[arm] })),
   );
@@ -116,7 +115,7 @@ function arms(a: StepSpec, b: StepSpec, split: number, apart: boolean): StepSpec
   };
 }
 
-/** The best labels by slot of the step before; those of all slots are those of each of its arm. */
+/** The best labels by slot of the previous step; labels for all slots apply to each slot of their arm. */
 function following({ next = {} }: StepSpec, before: number, slots: number | null): NonNullable<StepSpec["next"]> {
   const { all } = next;
   if (all && slots !== null) return Object.fromEntries(Array.from({ length: slots }, (_, at) => [at + before, all]));
@@ -168,7 +167,7 @@ function minus(a: PlainFrame, b: PlainFrame): PlainFrame | null {
   return { kind: a.kind, head: { ...kept, title, seqs: [seq], [list]: entries, ...said }, blocks };
 }
 
-/** a − b of the rows and columns that both have; NaN elsewhere. */
+/** a − b for common rows and columns; NaN elsewhere. */
 function difference([a, b]: [Plain, Plain], rows: number, cols: number): Plain {
   const shape = a.shape.map((size, axis) => Math.max(size, b.shape[axis]!)),
     [, height, width] = shape as [number, number, number],

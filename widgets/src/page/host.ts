@@ -1,5 +1,5 @@
-// What a kernel is for a live view, in the page itself: it runs the program for what is typed and tells the views, by the same messages. It is in a
-// worker where the browser allows one, else in the page; there it works in short pieces, so that the page never hangs.
+// The counterpart of a kernel in the page: runs the program for the typed text and updates the views, with the same messages. It is in a
+// worker where the browser allows one; in the page it works in short pieces, so that the page stays responsive.
 
 import type { Change } from "../engine/changes";
 import type { Inputs, Result } from "../engine/engine";
@@ -21,7 +21,7 @@ import { told as whyTold, whyNot } from "./why_not";
 const PIECE = 12, // ms of work at once
   MOST = 200; // runs of a tree
 
-/** What is typed into the fields of a page. */
+/** The input in the fields of a page. */
 export interface Typed {
   text: string;
   inputs: Inputs;
@@ -37,14 +37,14 @@ interface Asked extends Command {
 export class Host {
   private engine: Engine | null = null;
   private frames: Frames | null = null;
-  private newest = 0; // the number of what was typed last
+  private newest = 0; // the number of the latest input
   private count = 0; // of runs
   private serial = 0;
   private typed: Typed = { text: "", inputs: {} };
-  private branches: Branch[] = []; // the first is what was typed
+  private branches: Branch[] = []; // the first one is the typed run
   private shown: Branch | null = null;
-  private beside: Branch | null = null; // another one, with which it is compared
-  private why: Why | null = null; // what was asked about the one that is shown
+  private beside: Branch | null = null; // the branch to compare with
+  private why: Why | null = null; // the answer for the displayed one
   private readonly gone = new Set<unknown>(); // ghosts that are no longer shown
   private work = Promise.resolve(); // one thing after another
   private running = Promise.resolve();
@@ -63,12 +63,12 @@ export class Host {
     }
   }
 
-  /** Until all that was asked so far is done. */
+  /** Resolves when all requests so far are done. */
   get idle(): Promise<unknown> {
     return Promise.all([this.running, this.work]).then(() => this.asking);
   }
 
-  /** `first`: kinds of views, in whose order they stand; others are folded. */
+  /** `first`: the kinds of views in order; others are folded. */
   private load(bytes: Uint8Array, first?: string[]): void {
     const frame = unpack(bytes),
       page = frame.head as unknown as PageSpec & { weights: WeightSpec[] };
@@ -89,7 +89,7 @@ export class Host {
     if (!this.engine || !this.frames) return;
     try {
       const result = await this.worked({ text, inputs }, [], () => own !== this.newest);
-      if (!result) return; // something newer was typed
+      if (!result) return; // there is newer input
       this.typed = { text, inputs };
       this.branches = [];
       this.beside = this.why = null;
@@ -150,7 +150,7 @@ export class Host {
     };
   }
 
-  /** Does what a view asks, by the commands of rfnb/control/commands.py; a sentence where a page cannot. */
+  /** Executes a command of rfnb/control/commands.py; a sentence if a page cannot. */
   private obey(message: Message): void {
     const { id, do: name, run } = message,
       answer = (said: string | null) => this.say({ rfnb: "did", id, said });
@@ -184,7 +184,7 @@ export class Host {
     this.show(this.shown!);
   }
 
-  /** Finds why a run did not say what was expected; what is newly asked or typed ends it. */
+  /** Finds why a run missed the expected result; a new question or input cancels it. */
   private async ask(shown: Branch, expected: string): Promise<void> {
     const search = this.frames!.search(shown.result),
       typed = this.typed;
@@ -227,7 +227,7 @@ export class Host {
     }
   }
 
-  /** What was found to give what was expected is made, as a branch. */
+  /** Makes a repair that was found, as a branch. */
   private async repair(from: Branch, number: number): Promise<void> {
     const { words, changes } = this.why?.repairs[number] ?? { words: "", changes: [] };
     if (!changes.length) throw new Error("This is an option of the search, set in its call.");
@@ -247,7 +247,7 @@ export class Host {
     return found;
   }
 
-  /** The outcome of a change. */
+  /** The result of an edit. */
   private async ghost(from: Branch, asked: Asked, id: unknown, answer: (said: null) => void): Promise<void> {
     const { step, path, then, name = "" } = asked;
     if (this.gone.delete(id)) return answer(null);
@@ -259,12 +259,12 @@ export class Host {
     this.say({ rfnb: "ghost", of: id, name, over: true, refused: null, lane: lane && { ...lane, seq: 0 }, ...told });
   }
 
-  /** A change is made, in a branch. */
+  /** Makes an edit, in a branch. */
   private async keep(from: Branch, { step, path, then, name }: Asked): Promise<void> {
     await this.make(from, [{ path, step, then }], name ?? `from step ${step}`);
   }
 
-  /** A branch that begins with changes, the earliest first. */
+  /** A branch that begins with edits, earliest first. */
   private async make(from: Branch, own: Change[], name: string): Promise<void> {
     if (this.branches.length >= MOST) throw new Error(`A page has at most ${MOST} branches: remove some.`);
     const all = [...before(from, own[0]!), ...own],
@@ -273,7 +273,7 @@ export class Host {
     this.show(from); // beside which it stands in the rail
   }
 
-  /** The same changes from another step on: all that a branch begins with keep their distance. */
+  /** The same edits from another step on: they keep their distances. */
   private async move(number: unknown, step: number): Promise<void> {
     const { parent, change, changes, name } = this.numbered(number);
     if (!parent || !change) throw new Error("This run has no change at its start.");
@@ -295,7 +295,7 @@ export class Host {
     return (await this.worked(this.typed, [...before(from, change), change], () => false))!;
   }
 
-  /** The result; null where it is not wanted any more. */
+  /** The result; null if it is not needed any more. */
   private async worked(
     { text, inputs }: Typed,
     changes: Change[],
@@ -314,7 +314,7 @@ export class Host {
     }
   }
 
-  /** How many steps it took, and whether the search came to an end. */
+  /** The number of steps, and whether the search is complete. */
   private words({ loops }: Result): string {
     const search = loops.find(({ steps }) => steps.length);
     if (!search) return "";
@@ -335,6 +335,6 @@ const NOT_HERE: Record<string, string> = {
   branch: "A run in a page finishes at once: change something in a view to make a branch.",
 };
 
-/** The changes on the way to another one: those of later steps are not made any more. */
+/** The edits on the path to another one, without those of later steps. */
 const before = ({ changes }: Branch, { path, step }: Change): Change[] =>
   changes.filter((change) => change.path !== path || change.step <= step);

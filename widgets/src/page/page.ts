@@ -1,4 +1,4 @@
-// A page that runs its model (rfnb/viz/runnable/page.py): fields for what is typed, and below them the views, which follow. The same script is the
+// A page that runs its model (rfnb/viz/runnable/page.py): input fields, and below them the views, which follow. The same script is also the
 // worker that computes.
 
 import { h, on, set } from "../dom";
@@ -22,17 +22,17 @@ interface About {
   fields: Field[];
   title: string;
   sum: number; // Adler's, of the bytes of the program
-  fixed: string; // what else the function was given
-  said: string; // of its weights
+  fixed: string; // further arguments of the function
+  said: string; // about its weights
   first?: string[]; // the kinds of views that are open, in this order; others are folded
 }
-/** What several pages beside each other have in files of their own (rfnb/site/lesson_pages.py): the code of this script, and programs in base 85. */
+/** The files that several pages in a folder share (rfnb/site/lesson_pages.py): the code of this script, and programs in base 85. */
 interface Shared {
   rfnbPage?: () => void;
   rfnbPrograms?: Record<string, string>;
 }
 const shared = globalThis as Shared;
-const PATIENCE = 3000; // ms until a worker that says nothing is none
+const PATIENCE = 3000; // ms until a silent worker counts as missing
 
 /** The host, in a worker where there can be one. */
 function hosted(code: string, heard: (message: Message) => void): (message: Message) => void {
@@ -41,7 +41,7 @@ function hosted(code: string, heard: (message: Message) => void): (message: Mess
     return (message: Message) => host.hear(message);
   };
   let send: ((message: Message) => void) | null = null,
-    first: Message[] = []; // what a worker was told that may yet turn out to be none
+    first: Message[] = []; // messages to a worker that may turn out to be missing
   const local = () => {
     if (send) return;
     send = here();
@@ -75,7 +75,7 @@ export class Page {
   private readonly place = h("div.rfnb-page-views");
   private readonly send: (message: Message) => void;
   private view: Mounted | null = null;
-  private waits = false; // whether the host works on what was typed
+  private waits = false; // whether the host is processing input
   private again = false;
   private begun = 0;
   private step: number | null = null; // at which the page opens
@@ -125,7 +125,7 @@ export class Page {
     return typed;
   }
 
-  /** What a link says: #word=parachute&step=4. */
+  /** The content of a link: #word=parachute&step=4. */
   private follow(): boolean {
     const given = new URLSearchParams(location.hash.slice(1)),
       step = given.get("step");
@@ -140,7 +140,7 @@ export class Page {
     return any;
   }
 
-  /** The newest counts: while the host works, what is typed waits. */
+  /** Sends the newest input; it waits while the host is busy. */
   private type(): void {
     if (this.waits) {
       this.again = true;
@@ -201,7 +201,7 @@ export class Page {
   }
 }
 
-/** Shows what is in the page; what cannot be read is a sentence in it. */
+/** Shows the content of the page; unreadable data becomes a sentence. */
 function start(main: HTMLElement, code: string): void {
   main.querySelector(".rfnb-page-still")?.remove();
   const held = main.querySelector<HTMLElement>(".rfnb-program");

@@ -1,8 +1,8 @@
-// What the element of a page holds: bytes in base 85, and their sum.
+// The content of a page's data element: bytes in base 85, and their checksum.
 
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;.=/?@^_`{|}~"; // of b85encode, without & < >
 
-/** The bytes of a text of five digits for four bytes each. */
+/** Decodes a text with five digits for every four bytes. */
 export function bytesOf(text: string): Uint8Array {
   const digits = new Uint8Array(128).fill(255);
   [...DIGITS].forEach((digit, value) => (digits[digit.charCodeAt(0)] = value));
@@ -20,7 +20,7 @@ export function bytesOf(text: string): Uint8Array {
   return bytes;
 }
 
-/** Adler's sum, as zlib has it. */
+/** The Adler checksum, as in zlib. */
 export function sumOf(bytes: Uint8Array): number {
   let [one, two] = [1, 0];
   for (let at = 0; at < bytes.length;) {

@@ -1,4 +1,4 @@
-// The weights of a page, as rfnb/viz/runnable/page.py has coded them: whole, in 16 bits, or in 8 bits with a scale for each row.
+// The weights of a page, as coded by rfnb/viz/runnable/weights.py: in 32 or 16 bits, or in 8 bits with a scale for each row.
 
 import type { Frame } from "../frame";
 
@@ -23,7 +23,7 @@ export function weightsOf({ blocks }: Frame, specs: readonly WeightSpec[]): (Flo
   });
 }
 
-/** Numbers of whose bytes the first are stored together, then the second, ... */
+/** Numbers stored as byte planes: all first bytes, then all second bytes, ... */
 function together(planes: ArrayLike<number>, width: number): ArrayBuffer {
   const bytes = new Uint8Array(planes.length),
     count = planes.length / width;
@@ -32,7 +32,7 @@ function together(planes: ArrayLike<number>, width: number): ArrayBuffer {
   return bytes.buffer;
 }
 
-/** The value of each number of 16 bits (IEEE 754, binary16). */
+/** The value of each 16-bit number (IEEE 754, binary16). */
 function halfValues(): Float32Array {
   return Float32Array.from({ length: 65536 }, (_, code) => {
     const sign = code & 0x8000 ? -1 : 1,

@@ -1,5 +1,5 @@
-// Why a search in a page did not say what was expected, and what would give it, found by running the program again: rfnb/control/why_not.py. What
-// the margin is due to is found by hiding one letter at a time, as a page has no gradients.
+// Why a search in a page missed the expected result, and what would produce it, found by running the program again: rfnb/control/why_not.py. The
+// cause of a margin is found by hiding one letter at a time, since a page has no gradients.
 
 import type { Node, SeqSpec } from "../beams/tree";
 import { grow, pathOf } from "../beams/tree";
@@ -9,7 +9,7 @@ import type { Searched } from "../engine/frames";
 import type { Decided } from "../engine/search";
 import { minus } from "../number";
 
-const MOST = 64; // positions of an attention, letters that are hidden
+const MOST = 64; // positions of an attention, hidden letters
 const CAUSES = 6;
 
 export interface Repair {
@@ -23,12 +23,12 @@ export interface Why {
   causes: string;
   repairs: Repair[];
 }
-/** What a question needs of a run. `again`: the search with further changes and without a letter; null: they cannot be made. */
+/** The parts of a run that a question needs. `again`: the search with further edits and without a letter; null if impossible. */
 export interface Asking {
   search: Searched;
   result: Result;
   letters: string[];
-  /** The paths of what attends in its loop, and over how many positions in a step. */
+  /** The paths of the attentions in its loop, and their numbers of positions in a step. */
   attention(step: number): [path: string, length: number][];
   again(changes: Change[], hidden?: number): Promise<Searched | null>;
 }
@@ -38,7 +38,7 @@ interface Way {
   scores: number[];
 }
 
-/** The answer as far as it is known, time after time. */
+/** The partial answers, one after another. */
 export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<Why> {
   const { search, again } = asking,
     { name, exponent } = search,
@@ -66,7 +66,7 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
   };
   const scoreOf = async (ids: number[], hidden?: number): Promise<number | null> =>
     (await followed(ids, hidden))?.[ids.length - 1]!.scores[0] ?? null;
-  /** Which label of what cannot be forced a limit forbids, after those before it; null: the model gives it 0. */
+  /** The label that a limit forbids, in a sequence that cannot be forced; null: the model gives it probability 0. */
   const forbiddenAt = async (): Promise<number | null> => {
     for (let count = tokens.length - 1; count > 0; count--) {
       const step = (await followed(tokens.slice(0, count)))?.[count];
@@ -76,8 +76,8 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
   };
   const isShort = tokens.length > search.most,
     score = isShort ? null : await scoreOf(tokens),
-    fell = whereItFell(tokens, search),
-    blocked = fell?.loss === "blocked",
+    pruning = findPruning(tokens, search),
+    blocked = pruning?.loss === "blocked",
     forbidden = score !== null || isShort || blocked ? null : await forbiddenAt();
   const kind =
     score === null
@@ -103,20 +103,20 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
       impossible: `The model gives ${wanted} the probability 0`,
     }[kind];
   why.text = `${means}. It ${
-    !fell
+    !pruning
       ? "was in the beam until the end"
       : blocked
-        ? `was forbidden at step ${fell.step}`
-        : `was pruned at step ${fell.step}${
-            fell.score === -Infinity
+        ? `was forbidden at step ${pruning.step}`
+        : `was pruned at step ${pruning.step}${
+            pruning.score === -Infinity
               ? ""
-              : ` on rank ${fell.rank}${fell.margin < 0 ? `, ${(-fell.margin).toFixed(2)} nats behind the last hypothesis kept` : ""}`
+              : ` on rank ${pruning.rank}${pruning.margin < 0 ? `, ${(-pruning.margin).toFixed(2)} nats behind the last hypothesis kept` : ""}`
           }`
   }.`;
   yield { ...why };
-  if (fell?.loss === "below") {
-    const behind = Math.max(...search.steps[fell.step]!.scores) - fell.score,
-      words = `threshold=${(Math.ceil(100 * behind) / 100).toFixed(2)} keeps it in step ${fell.step}`;
+  if (pruning?.loss === "below") {
+    const behind = Math.max(...search.steps[pruning.step]!.scores) - pruning.score,
+      words = `threshold=${(Math.ceil(100 * behind) / 100).toFixed(2)} keeps it in step ${pruning.step}`;
     why.repairs.push({ words, changes: [] });
   }
   if (kind === "too long") {
@@ -147,15 +147,15 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
       yield { ...why };
     }
   if (kind === "model error") why.repairs.push(...exponents(tokens, score!, search.seq));
-  if (fell?.loss === "rank" && fell.margin <= 0 && fell.score !== -Infinity)
-    why.repairs.push({ words: `beam_size=${fell.rank} keeps it in step ${fell.step}`, changes: [] });
+  if (pruning?.loss === "rank" && pruning.margin <= 0 && pruning.score !== -Infinity)
+    why.repairs.push({ words: `beam_size=${pruning.rank} keeps it in step ${pruning.step}`, changes: [] });
   yield { ...why };
   if (score === null) return;
   const parts: [string, number][] = [];
   for (const [at, letter] of asking.letters.slice(0, MOST).entries()) {
     const own = await scoreOf(tokens, at),
       other = await scoreOf(found.ids, at);
-    if (own === null || other === null) return; // what is hidden is no letter of a table
+    if (own === null || other === null) return; // the hidden unit is not a row of a table
     parts.push([letter, score - foundScore - (own - other)]);
   }
   const most = [...parts].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, CAUSES);
@@ -196,7 +196,7 @@ function bestOf(seq: SeqSpec): Way | null {
   return { ...way, scores: [...way.scores.slice(0, -1), best.score] };
 }
 
-/** The label that ends what is complete. */
+/** The end label. */
 function endOf({ steps, end }: Searched): number {
   for (const [at, { labels, parents, scores, ended }] of steps.entries()) {
     const slot = ended.findIndex(
@@ -207,7 +207,7 @@ function endOf({ steps, end }: Searched): number {
   return end;
 }
 
-/** The numbers of the labels that were expected, with the end. */
+/** The indices of the expected labels, including the end. */
 function idsOf(expected: string, search: Searched): number[] {
   const { vocab, steps, ends, most } = search,
     end = ends ? endOf(search) : -1,
@@ -225,16 +225,16 @@ function idsOf(expected: string, search: Searched): number[] {
   return ids;
 }
 
-interface Fell {
+interface Pruning {
   step: number;
   rank: number; // among all candidates, from 1
-  margin: number; // its score minus that of the worst that was kept
+  margin: number; // its score minus that of the worst kept one
   score: number;
   loss: Loss;
 }
-type Loss = "rank" | "below" | "blocked"; // cut by its rank, below the threshold, forbidden by a limit
+type Loss = "rank" | "below" | "blocked"; // pruned by rank, below the threshold, or forbidden by a limit
 
-/** Why a label that did not survive is lost, in a slot. */
+/** The reason why a label in a slot did not survive. */
 function lossOf({ total, threshold, logs, width }: Decided, label: number, slot = 0): Loss {
   const place = slot * width + label;
   if (total[place] !== -Infinity || !Number.isFinite(logs[place])) return "rank";
@@ -243,8 +243,8 @@ function lossOf({ total, threshold, logs, width }: Decided, label: number, slot 
     : "blocked";
 }
 
-/** The candidate that was what was expected in the step where that fell; null: it never did. */
-function whereItFell(tokens: readonly number[], { steps, end }: Searched): Fell | null {
+/** Finds the step in which the expected sequence was pruned, and its candidate there; null if it survived. */
+function findPruning(tokens: readonly number[], { steps, end }: Searched): Pruning | null {
   let slot = 0;
   for (const [step, decided] of steps.entries()) {
     const { parents, labels, scores, width, ended } = decided,
@@ -272,7 +272,7 @@ function whereItFell(tokens: readonly number[], { steps, end }: Searched): Fell 
   return null;
 }
 
-/** A length exponent with which it is the best of all that is known. */
+/** A length exponent with which it is the best known hypothesis. */
 function exponents(tokens: readonly number[], score: number, seq: SeqSpec): Repair[] {
   const others = grow(seq)
     .nodes.flat()
@@ -287,7 +287,7 @@ function exponents(tokens: readonly number[], score: number, seq: SeqSpec): Repa
   return [];
 }
 
-/** The answer as a page shows it. */
+/** The answer in the form of a page. */
 export const told = ({ repairs, text, causes, ...why }: Why) => ({
   ...why,
   text: minus(text),

@@ -1,23 +1,23 @@
-// A question that is answered in the view: what is wrong with an answer. Pure; the mirror image of rfnb/teaching/judgement.py, tested with the same file.
+// A question that is answered in the view: the faults of an answer. Pure; the mirror image of rfnb/teaching/judgement.py, tested with the same file.
 
 import type { AnyHead, Frame } from "../frame";
 import { fixed } from "../number";
 
 export type Board = number[][]; // by row and column: 1 where something is drawn
-/** What is answered at once: a grid, or one step of a search. */
+/** The unit of an answer: a grid, or one step of a search. */
 export interface Step {
   rows: string[]; // labels
   names: string[]; // of rows, in sentences
   solution: Board;
   says: string[][]; // the message for a wrong cell
   right: string; // the message if none is wrong
-  known: [board: Board, message: string][]; // usual mistakes
-  // Of a step of a search: texts of cells, before and after it is answered; which are as good as the last that stays; how many stay.
+  known: [board: Board, message: string][]; // common mistakes
+  // For a step of a search: texts of cells, before and after the answer; the ties with the last survivor; the number of survivors.
   texts?: string[][];
   after?: string[][];
   ties?: Board;
   size?: number;
-  most?: number[]; // of an alignment: what a drawing has in common with each row of weights at most; 0: nothing is asked
+  most?: number[]; // for an alignment: the maximal overlap of a drawing with each row of weights; 0: the row does not count
 }
 export interface QuestionHead extends AnyHead {
   form: "mask" | "alignment" | "beam";
@@ -26,20 +26,20 @@ export interface QuestionHead extends AnyHead {
   cols: string[];
   col_names: string[];
   steps: Step[];
-  answer: Board[]; // of the steps that are answered
-  missed?: (Board | null)[]; // by step: the first answer that was wrong; older frames have none
+  answer: Board[]; // for the answered steps
+  missed?: (Board | null)[]; // by step: the first wrong answer; older frames lack it
   revealed: boolean;
-  first?: number; // of a search: the number of its first step here
-  forward?: boolean; // whether columns of an alignment only go forward
-  enough?: number; // the agreement from which on it passes
+  first?: number; // for a search: the number of its first step here
+  forward?: boolean; // whether the columns of an alignment are monotonic
+  enough?: number; // the overlap required to pass
 }
 export interface Judged {
   passed: boolean;
   message: string;
   marks: Board; // 0 nothing, 1 right, 2 wrong, 3 missed
   notes: string[]; // by row
-  whole: boolean; // whether the board is a whole answer
-  told: boolean; // whether sums, ranks and weights may be seen: of what is right, and from the second miss on
+  whole: boolean; // whether the board is a complete answer
+  told: boolean; // whether sums, ranks and weights are shown: for a right answer, and from the second wrong one on
 }
 
 const SOME = 3; // wrong cells that are named
@@ -47,7 +47,7 @@ const SUM = "What counts is the sum: the score of a hypothesis, and the log prob
 
 export const emptyBoard = ({ solution }: Step): Board => solution.map((row) => row.map(() => 0));
 
-/** Of a first miss it says how to find the mistake, and does not tell the answer. */
+/** After the first wrong answer it tells how to find the mistake, without revealing the answer. */
 export function judge({ head, blocks }: Frame<QuestionHead>, at: number, board: Board, first = false): Judged {
   const step = head.steps[at]!,
     { names, solution, says, right, known, ties, size, most } = step;
@@ -128,13 +128,13 @@ export function judge({ head, blocks }: Frame<QuestionHead>, at: number, board: 
 export const weightAt = (head: QuestionHead, blocks: Frame["blocks"], r: number, c: number): number =>
   blocks["weights"]!.value(r * head.cols.length + c);
 
-/** What a drawn row, spread evenly over its cells, has in common with a row of weights. */
+/** The overlap of a drawn row, spread evenly over its cells, with a row of weights. */
 function common(drawn: number[], weight: (c: number) => number): number {
   const count = drawn.filter(Boolean).length;
   return drawn.reduce((sum, is, c) => sum + (is ? Math.min(1 / count, weight(c)) : 0), 0);
 }
 
-/** What a frame lacks, in a sentence. */
+/** The fault of a frame as a sentence. */
 export function problem({ head, blocks }: Frame<QuestionHead>): string | null {
   const all = Array.isArray,
     { cols, steps, form } = head,

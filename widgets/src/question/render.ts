@@ -1,5 +1,5 @@
-// A question that is answered in the view, by pointer and by keys: a grid of cells to draw in or to pick, what is wrong with the answer, and
-// of a search the next step. Judged here, at once; a kernel judges too, and keeps the answer.
+// A question that is answered in the view, by pointer or keys: a grid of cells to draw in or to pick, feedback on the answer, and the next step
+// of a search. The page judges at once; a kernel judges too, and stores the answer.
 
 import type { Context, Render, Rendered } from "../context";
 import { onKeys } from "../cursor";
@@ -13,7 +13,7 @@ import { emptyBoard, judge, problem, weightAt } from "./layout";
 
 const GLYPHS = ["", "✓", "✕", "○"],
   MARKS = ["", "right", "wrong", "missed"];
-const TILTED = 2, // letters of a column's label from which on it stands
+const TILTED = 2, // letters from which on a column's label is upright
   DENSE = 40; // columns from which on cells are small
 const MOVES: Record<string, [number, number]> = {
   ArrowUp: [-1, 0],
@@ -32,14 +32,14 @@ class Question implements Rendered<QuestionHead> {
   private readonly shell: Shell;
   private frame!: Frame<QuestionHead>;
   private known = ""; // the answer of the last frame
-  private sent = ""; // the answer that was given here last
+  private sent = ""; // the last answer given here
   private boards: Board[] = [];
-  private missed: (Board | null)[] = []; // by step, as in the head
+  private missed: (Board | null)[] = []; // by step, like in the head
   private judged: Judged | null = null;
   private at = 0;
   private row = 0;
   private col = 0;
-  private paint: number | null = null; // what is drawn while a button is held down
+  private paint: number | null = null; // the value drawn while a button is held down
 
   constructor(
     private readonly el: HTMLElement,
@@ -51,7 +51,7 @@ class Question implements Rendered<QuestionHead> {
     on(this.grid, "pointerdown", (event) => {
       const place = placeOf(event.target);
       if (!place || event.button) return;
-      (event.target as Element).releasePointerCapture?.(event.pointerId); // of a finger, so that it reaches other cells
+      (event.target as Element).releasePointerCapture?.(event.pointerId); // so that a finger reaches other cells
       [this.row, this.col] = place;
       this.paint = 1 - this.board[this.row]![this.col]!;
       this.draw(this.paint);
@@ -63,7 +63,7 @@ class Question implements Rendered<QuestionHead> {
     });
     on(this.grid, "click", (event) => {
       const place = placeOf(event.target);
-      if (!place || event.detail) return; // a pointer has drawn already: this is a screen reader
+      if (!place || event.detail) return; // pointers have drawn already: this click comes from a screen reader
       [this.row, this.col] = place;
       this.draw(1 - this.board[this.row]![this.col]!);
     });
@@ -82,7 +82,7 @@ class Question implements Rendered<QuestionHead> {
     for (const [at, board] of (Array.isArray(missed) ? missed : []).entries()) this.missed[at] ??= board;
     if (known === this.known) return;
     this.known = known;
-    if (!revealed && JSON.stringify(answer) === this.sent) return; // it was given here, and more may have been drawn since
+    if (!revealed && JSON.stringify(answer) === this.sent) return; // it was given here, and the drawing may have continued since
     const given = this.isShown ? steps.map(({ solution }) => solution) : answer.slice(0, steps.length);
     this.boards = given.map((board, at) =>
       emptyBoard(steps[at]!).map((row, r) => row.map((_, c) => +!!board?.[r]?.[c])),
@@ -99,7 +99,7 @@ class Question implements Rendered<QuestionHead> {
     return this.head.steps[this.at]!;
   }
 
-  /** Whether what is shown is no answer. */
+  /** Whether the board is not an answer. */
   private get isShown(): boolean {
     return this.head.revealed && !this.head.answer.length;
   }
@@ -112,7 +112,7 @@ class Question implements Rendered<QuestionHead> {
     return this.grid.querySelector(`[data-at="${row},${col}"]`);
   }
 
-  /** Draws in the cell of the cursor, and on the way to another one: a pointer that is fast leaves out cells. */
+  /** Draws in the cell of the cursor, and on the way to another one: fast pointers skip cells. */
   private draw(value: number, [toRow, toCol] = [this.row, this.col]): void {
     const { row, col } = this,
       count = Math.max(Math.abs(toRow - row), Math.abs(toCol - col)),
@@ -127,7 +127,7 @@ class Question implements Rendered<QuestionHead> {
   }
 
   private change(make: (board: Board) => Board): void {
-    this.boards = [...this.boards.slice(0, this.at), make(this.board)]; // later steps came of another choice
+    this.boards = [...this.boards.slice(0, this.at), make(this.board)]; // later steps depended on another choice
     if (this.judged) this.show();
     else this.fill();
   }
@@ -179,7 +179,7 @@ class Question implements Rendered<QuestionHead> {
     return made;
   }
 
-  /** Makes the grid: of another step, or with what is wrong. */
+  /** Builds the grid: for another step, or with feedback. */
   private show(judged = false): void {
     const { cols, steps, asked } = this.head,
       { rows, names, size, solution } = this.step,
@@ -223,7 +223,7 @@ class Question implements Rendered<QuestionHead> {
     if (had) this.cellAt(this.row, this.col)?.focus();
   }
 
-  /** What is drawn, and the cursor. */
+  /** Updates the cells and the cursor. */
   private fill(): void {
     const { head, judged, board } = this,
       { names, texts, after } = this.step,

@@ -1,4 +1,4 @@
-// A range of steps and a threshold: which units are on in all of it, and where else they are. The mirror image of rfnb/viz/states/orders.py.
+// A range of steps and a threshold: the units that are on in the whole range, and where else they are on. The mirror image of rfnb/viz/states/orders.py.
 
 import { times } from "../list";
 import type { Block } from "../block";
@@ -13,13 +13,13 @@ export interface Brush {
   stop: number;
   threshold: number;
 }
-/** What a brush has found. */
+/** The result of a brush. */
 export interface Found {
-  here: number[]; // units on in all steps of the range
-  only: number[]; // those of them that are on in no other step of the sequence
-  places: Place[]; // other stretches of steps in which all of them are on
-  share: Float32Array; // by [seq, step]: how many of them are on
-  about: boolean; // whether values in the page are not those of the kernel
+  here: number[]; // units that are on in all steps of the range
+  only: number[]; // those that are on in no other step of the sequence
+  places: Place[]; // other ranges of steps in which all of them are on
+  share: Float32Array; // by [seq, step]: the fraction of them that is on
+  about: boolean; // whether the values in the page are approximate
 }
 export interface Place {
   seq: number;
@@ -33,7 +33,7 @@ const onFor = (threshold: number): ((value: number) => boolean) => {
   return limit >= 0 ? (value) => value >= limit : (value) => value <= limit;
 };
 
-/** Asks the kernel where values here are not exact; without one what is found is about right, and says so. */
+/** Uses exact values from the kernel; without one the result is approximate, and says so. */
 export async function find(block: Block, name: string, seqs: SeqEntry[], brush: Brush, of: ExactOf): Promise<Found> {
   const [, steps = 0, units = 0] = block.shape;
   let counts: ArrayLike<number> | null = null,
@@ -58,7 +58,7 @@ export async function find(block: Block, name: string, seqs: SeqEntry[], brush: 
 const chosen = (counts: ArrayLike<number>, units: number, { start, stop }: Brush): number[] =>
   times(units, (unit) => unit).filter((unit) => counts[unit] === stop - start);
 
-/** By unit in how many steps of the range it is on, then in how many others of the sequence. */
+/** By unit, the number of steps of the range in which it is on, then of other steps of the sequence. */
 export function countsOf(block: Block, seqs: SeqEntry[], { seq, start, stop, threshold }: Brush): Float32Array {
   const units = block.shape[2]!,
     on = onFor(threshold),
@@ -70,7 +70,7 @@ export function countsOf(block: Block, seqs: SeqEntry[], { seq, start, stop, thr
   return counts;
 }
 
-/** By [seq, step] the share of some units that is on; NaN after ends, and if there are none. */
+/** By [seq, step], the fraction of some units that is on; NaN after ends, and without units. */
 export function shareOf(block: Block, seqs: SeqEntry[], { threshold }: Brush, some: number[]): Float32Array {
   const steps = block.shape[1]!,
     on = onFor(threshold),
@@ -83,7 +83,7 @@ export function shareOf(block: Block, seqs: SeqEntry[], { threshold }: Brush, so
   return share;
 }
 
-/** The stretches of steps in which all are on, other than the range itself; those of other sequences first. */
+/** The ranges of steps in which all are on, except for the chosen one; those of other sequences first. */
 function placesOf(share: Float32Array, seqs: SeqEntry[], steps: number, brush: Brush): Place[] {
   const places: Place[] = [];
   seqs.forEach(({ len }, seq) => {

@@ -1,4 +1,4 @@
-// A value that is dragged inside of its strip, or all of a state by its norm: what the run would say with it stands beside the pointer.
+// Dragging a value inside its strip, or a whole state by its norm: the result that the run would give appears beside the pointer.
 
 import { outline, write } from "../canvas";
 import type { Table } from "../color";
@@ -20,9 +20,9 @@ import type { Scene, Track } from "./scene";
 import { rowOfUnit, topOf } from "./scene";
 
 const FULL = 160, // pixels from one end of the range of a track to the other
-  NOTHING = 0.02, // of the range: nearer to 0 it is 0
-  TALL = 40, // of what stands beside the pointer
-  MOST = 60; // letters of it
+  NOTHING = 0.02, // fraction of the range: closer to 0 it snaps to 0
+  TALL = 40, // height of the text beside the pointer
+  MOST = 60; // letters of the text
 
 interface Given {
   held: HeldTrack;
@@ -33,13 +33,13 @@ interface Given {
   slots: { before: number[]; after: number[] } | null;
 }
 
-/** Whether what a step has made is changed by hand: there is a step to change it before, and it is known which hypothesis it is of. */
+/** Whether the result of a step can be edited: there is a step after it, and its hypothesis is known. */
 export function isMovable(held: HeldTrack, step: number, slots: Given["slots"]): boolean {
   const { place, slot } = changedAt(held, step, slots);
   return !!place && isOfOne(held, step, slot);
 }
 
-/** Takes a value of a state; `changed` is called when there is another picture. */
+/** Grips a value of a state; `changed` is called when the picture changes. */
 export class Drag {
   told: Told | null = null;
   private now: { at: Position; value: number; said: string } | null = null;
@@ -74,7 +74,7 @@ export class Drag {
               ? scaled(value, down, FULL / (track.high || 1))
               : moved(track, value, down, FULL)
             : track.gate
-              ? moved(track, value, down, tall) // its line is the mean opening: all are opened as far
+              ? moved(track, value, down, tall) // its line is the mean opening: all gates are moved by the same amount
               : scaled(value, down, Math.max(1, tall - 5) / topOf(track)),
         said = unit < 0 ? made.said : `${track.unitName} ${unit} ${made.said}`;
       this.now = { at, value: made.value, said: `${short} ${said}` };
@@ -93,7 +93,7 @@ export class Drag {
     this.trial.stop();
   }
 
-  /** The value as it is dragged, and above it what the run would say. */
+  /** The dragged value, and above it the result that the run would give. */
   draw(g: CanvasRenderingContext2D, sight: Sight, scene: Scene, made: Layout, colors: Table, palette: Palette): void {
     if (!this.now) return;
     const { at, value, said } = this.now,
@@ -167,7 +167,7 @@ interface Made {
   set: Record<string, unknown>;
 }
 
-/** A value within the range of its track, at 0 where it is near to it; `full` pixels are all of that. */
+/** A value within the range of its track, which snaps to 0; `full` pixels are the whole range. */
 function moved({ low, high }: Track, value: number, down: number, full: number): Made {
   const span = high - low,
     to = Math.max(low, Math.min(high, value - (down / full) * span)),
@@ -175,7 +175,7 @@ function moved({ low, high }: Track, value: number, down: number, full: number):
   return { value: kept, said: `= ${short(kept)}`, set: { value: kept } };
 }
 
-/** All of a state, by a factor: its norm is where the pointer is, of which so many pixels are 1. */
+/** A scaled state, by the factor that moves its norm to the pointer; the argument gives the pixels per unit. */
 function scaled(norm: number, down: number, pixels: number): Made {
   const to = Math.max(0, norm - down / pixels),
     amount = norm > 0 ? significant(to / norm, 2) : 0;

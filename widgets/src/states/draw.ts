@@ -1,4 +1,4 @@
-// Puts a layout on a canvas: strips as images, lines below them, step labels frozen on top.
+// Draws a layout on a canvas: strips as images, lines below them, step labels fixed on top.
 
 import { DASH, dots, hatch, image, outline, within, write } from "../canvas";
 import { drawColumns, LINE } from "../axis";
@@ -23,7 +23,7 @@ export interface Pin {
 }
 export interface Picture {
   scene: Scene;
-  hands: Set<number>; // the steps before which something was changed by hand
+  editedSteps: Set<number>; // steps with an edit before them
   made: Layout;
   palette: Palette;
   colors: Table;
@@ -75,14 +75,14 @@ export function draw(g: CanvasRenderingContext2D, sight: Sight, picture: Picture
   write(g, `${scene.stepName} →`, made.left, LINE / 2 + 1, `11px ${palette.font}`, palette.muted);
 }
 
-/** Draws so far to the right. */
+/** Draws at an offset to the right. */
 function aside(g: CanvasRenderingContext2D, x: number, put: () => void): void {
   g.translate(x, 0);
   put();
   g.translate(-x, 0);
 }
 
-/** The steps that are in sight. */
+/** The visible steps. */
 const seen = ({ made, scene }: Picture, sight: Sight): [first: number, end: number] => [
   Math.max(0, Math.floor(sight.left / made.cell) - 1),
   Math.min(scene.steps, Math.ceil((sight.left + sight.width - made.left) / made.cell) + 1),
@@ -116,7 +116,7 @@ function drawPin(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, to
   put(short(track.low), y(track.low));
 }
 
-/** A line through numbers; gaps where they are none. */
+/** A line through numbers, with gaps at NaN. */
 function stroke(
   g: CanvasRenderingContext2D,
   color: string,
@@ -219,7 +219,7 @@ function drawAxis(g: CanvasRenderingContext2D, placed: Placed, track: Track, lef
   put("0", placed.norm + placed.normHeight - 3);
 }
 
-/** Left of a strip: the longer, the more there is to a unit: dead 2, unchanged 3, saturated 5, NaN or infinity 6 pixels. */
+/** Bars at the left of a strip, by finding: dead 2, unchanged 3, saturated 5, NaN or infinity 6 pixels. */
 function drawUnitFlags(
   g: CanvasRenderingContext2D,
   placed: Placed,
@@ -238,12 +238,12 @@ function drawUnitFlags(
   }
 }
 
-/** Above a strip: a cross or triangle for NaN and infinity, "!" for what moves after the end, a bar for saturated, a line for unchanged. */
+/** Marks above a strip: a cross or triangle for NaN and infinity, "!" for changes after the end, a bar for saturated, a line for unchanged. */
 function drawLane(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, placed: Placed, track: Track): void {
   const { made, palette } = picture,
     [first, end] = seen(picture, sight),
     wide = Math.max(1, made.cell - (made.cell > 4 ? 2 : 0));
-  for (const step of picture.hands)
+  for (const step of picture.editedSteps)
     if (step >= first && step < end)
       write(g, MARK, step * made.cell, placed.strip - 4, `8px ${palette.font}`, palette.focus, "center");
   for (let step = first; step < end; step++) {
@@ -263,7 +263,7 @@ function drawLane(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, p
   }
 }
 
-/** What lies after the end is hatched; a step that moves there is not, but framed. */
+/** Hatches steps after the end; a step that changes there is framed instead. */
 function drawAfter(g: CanvasRenderingContext2D, { scene, made, palette }: Picture, placed: Placed, track: Track): void {
   for (let step = scene.len; step < scene.steps;) {
     const moves = track.stepFlags(step) & AFTER_END;
@@ -276,11 +276,11 @@ function drawAfter(g: CanvasRenderingContext2D, { scene, made, palette }: Pictur
   }
 }
 
-/** Whether cells are large both ways. */
+/** Whether cells are large in both directions. */
 export const isRoomy = ({ cell }: Layout, { height }: Placed, { rows }: Track): boolean =>
   cell >= 9 && height / Math.max(1, rows) >= 7;
 
-/** Steps without values yet are dotted; where cells are large both ways, a thin line is between them, and a dash in what is below 0. */
+/** Dots for steps without values yet; large cells have thin separators, and a dash in negative ones. */
 function gaps(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, placed: Placed, track: Track): void {
   const { scene, made, palette } = picture,
     [first, seenEnd] = seen(picture, sight),
@@ -291,7 +291,7 @@ function gaps(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, place
     for (let step = Math.max(1, first); step < end; step++)
       g.fillRect(step * made.cell - 0.5, placed.strip, 1, placed.height);
     for (let row = 1; row < track.rows; row++) g.fillRect(0, placed.strip + row * unit - 0.5, scene.len * made.cell, 1);
-    // Both sides of the middle are equally dark: hues alone would tell them apart.
+    // Both sides of the middle are equally dark: only hues would distinguish them.
     const wide = Math.min(8, made.cell * 0.4),
       middle = (track.high + track.low) / 2;
     for (let row = 0; row < track.rows; row++)
@@ -307,7 +307,7 @@ function gaps(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, place
       dots(g, step * made.cell, placed.strip, made.cell, placed.height, palette.muted, made.cell);
 }
 
-/** The norm or mean opening of each step, and thinner its change. */
+/** The norm or mean opening of each step, and its change as a thinner line. */
 function drawLine(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, placed: Placed, track: Track): void {
   const { scene, made, palette } = picture,
     top = topOf(track),
@@ -328,7 +328,7 @@ function drawLine(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, p
   }
 }
 
-/** The range that is brushed, and beside it the units that are on in all of it. */
+/** The brushed range, and beside it the units that are on in the whole range. */
 function drawBrush(
   g: CanvasRenderingContext2D,
   { scene, made, palette, brush }: Picture,

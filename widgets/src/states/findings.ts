@@ -1,4 +1,4 @@
-// Units and steps that stand out, below the picture: a line per track, which opens to what there is to pin and to go to.
+// Units and steps that stand out, below the picture: a line for each track, which opens to units to pin and steps to visit.
 
 import { times } from "../list";
 import { button, h, quiet } from "../dom";
@@ -7,13 +7,13 @@ import { FLAGS, flagsOf, flagWords } from "./scene";
 
 const MOST = 24; // units at first
 
-/** What a click does. */
+/** The actions of clicks. */
 export interface Acts {
   pin(track: number, unit: number): void;
   go(track: number, step: number): void;
 }
 
-/** Buttons that pin units; where there are many, one more that shows all of them. */
+/** Buttons that pin units; with many, one more button shows all. */
 export function unitButtons(name: string, units: number[], unitName: string, pin: (unit: number) => void): HTMLElement {
   const pinOf = (unit: number) => button(String(unit), () => pin(unit), { "aria-label": `pin ${unitName} ${unit}` });
   const line = h("p.rfnb-states-units", quiet(`${name}: `), ...units.slice(0, MOST).map(pinOf));
@@ -33,7 +33,7 @@ export function unitButtons(name: string, units: number[], unitName: string, pin
   return line;
 }
 
-/** A list per track with something to say, in one if there are several; open as it was before. */
+/** A list for each track with findings, in one fold if there are several; open if it was before. */
 export function flagged(scene: Scene, box: HTMLElement, acts: Acts): void {
   const open = new Set(
     [...box.querySelectorAll("details")].flatMap(({ open, dataset }) => (open ? [dataset["of"]] : [])),
@@ -67,7 +67,7 @@ function listsOf(scene: Scene, of: Track, track: number, acts: Acts): HTMLElemen
   });
 }
 
-/** Buttons that go to stretches of steps: "2–5". */
+/** Buttons that go to ranges of steps: "2–5". */
 function stepButtons(name: string, steps: number[], go: (step: number) => void): HTMLElement {
   const stretches: [first: number, last: number][] = [];
   for (const step of steps) {

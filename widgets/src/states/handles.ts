@@ -1,7 +1,7 @@
-// What may be done by hand with a state: set, scaled, made noisy, taken from another step; before the step that follows the one it is shown at.
+// The edits that a person can make to a state: set it, scale it, add noise, or copy it from another step; before the step after the displayed one.
 
 import { button, h, select, setOptions } from "../dom";
-import type { Hands, HeldCells, Place } from "../handles";
+import type { EditPanel, HeldCells, Place } from "../handles";
 import { entriesOf, isOfOne, placeOf } from "../handles";
 import { line } from "../visible_text";
 import type { Command } from "../run";
@@ -11,17 +11,17 @@ import type { Track } from "./scene";
 
 export interface HeldTrack extends HeldCells {
   state?: string; // its path
-  gate?: string; // of what the recorded model makes in a step, such as a gate: its place there
-  norm?: boolean; // whether a value is the norm of what is there: that is only scaled
+  gate?: string; // the place of a value computed within a step, such as a gate
+  norm?: boolean; // whether a value is a norm, which can only be scaled
 }
 type Scope = (row: number, seq: number | null, slot: number | null) => Record<string, unknown>;
-type Slots = { before: number[]; after: number[] } | null; // of the hypothesis that is shown
-/** The step before which a value is changed, and the slot that it is in: a state is there after the step of its row, a gate is made in it. */
+type Slots = { before: number[]; after: number[] } | null; // of the displayed hypothesis
+/** The step before which a value is edited, and its slot: a state exists after the step of its row, a gate is computed in it. */
 export function changedAt(held: HeldTrack, step: number, slots: Slots): { place: Place | null; slot: number | null } {
   const side = held.gate === undefined ? "after" : "before";
   return { place: placeOf(held, step, side === "after" ? 1 : 0), slot: slots?.[side][step] ?? null };
 }
-/** The command that puts a number there, or (`more`) does what else is done with states; what a model computes is scaled at its place. */
+/** The command that sets a number, or (`more`) another edit of a state; values computed by a model are scaled at their place. */
 export const putting = (held: HeldTrack, entries: Record<string, unknown>, more: Record<string, unknown>): Command =>
   held.gate === undefined
     ? { do: "set", state: held.state, entries, ...more }
@@ -29,32 +29,32 @@ export const putting = (held: HeldTrack, entries: Record<string, unknown>, more:
 /** Replaces the action of a click; false: not expected any more. */
 export type Taker = (from: Position) => boolean;
 interface Offered {
-  hands: Hands;
+  edits: EditPanel;
   held: HeldTrack | undefined;
   cannot: string | undefined;
   track: Track;
   seq: number;
   slots: Slots;
   len: number;
-  brush: Brush | null; // of this track
+  brush: Brush | null; // on this track
   found: Found | null;
-  paste: (take: Taker | null) => void; // the next click gives a place
+  paste: (take: Taker | null) => void; // takes the place of the next click
 }
 
-let draws = 0; // of noise: each is another one
+let draws = 0; // of noise: each draw is different
 
-/** Offers what may be done with the state at a place. */
+/** Offers the edits of the state at a place. */
 export function offer(given: Offered, at: Position | null): void {
-  const { hands, held, cannot, track, seq, slots, len, brush, found, paste } = given;
+  const { edits, held, cannot, track, seq, slots, len, brush, found, paste } = given;
   if (!held || !at || at.step >= len) {
-    hands.offer("", "", []);
-    if (cannot && at) hands.apply(cannot);
+    edits.offer("", "", []);
+    if (cannot && at) edits.apply(cannot);
     return;
   }
   const { unit, step } = at,
     { place, slot } = changedAt(held, step, slots),
     isGate = held.gate !== undefined,
-    [outer, ...inner] = (held.units ?? []).map(([name]) => name), // of a matrix the head, keys and values
+    [outer, ...inner] = (held.units ?? []).map(([name]) => name), // for a matrix: head, keys and values
     here = brush && found?.here.length && !inner.length ? found.here : null;
   const key = JSON.stringify([track.label, at, seq, slot, here]),
     one = inner.length
@@ -108,18 +108,18 @@ export function offer(given: Offered, at: Position | null): void {
         paste(wait ? taken : null);
       });
     const taken = ({ step: other }: Position): boolean => {
-      if (!from.isConnected) return false; // another place is offered now, and a change would be made there
+      if (!from.isConnected) return false; // the panel is for another place now, and would edit that one
       from.textContent = usual;
       const there = slots ? (slots.after[other] ?? null) : null,
         paste = () => set({ how: "paste", from: placeOf(held, other, 1), of: entries(other, seq, there) });
-      hands.apply(isOfOne(held, other, there) ? paste() : "The hypothesis that is shown has no such step.");
+      edits.apply(isOfOne(held, other, there) ? paste() : "The hypothesis that is shown has no such step.");
       return true;
     };
-    const act = (text: string, make: (value: number) => Record<string, unknown>) => hands.act(text, valued(make));
+    const act = (text: string, make: (value: number) => Record<string, unknown>) => edits.act(text, valued(make));
     return [
       scope,
       of,
-      hands.act("Zero", () => set({ value: 0 })),
+      edits.act("Zero", () => set({ value: 0 })),
       number,
       ...(held.norm ? [] : [act("Set", (value) => ({ value }))]),
       act("Scale", (amount) => ({ how: "scale", amount })),
@@ -127,5 +127,5 @@ export function offer(given: Offered, at: Position | null): void {
     ];
   };
   const what = `${track.label}${unit < 0 ? "" : `, ${one},`} ${isGate ? "in" : "after"} step ${step}`;
-  hands.offer(key, `${what}:`, isOfOne(held, step, slot) ? [{ place, make }] : []);
+  edits.offer(key, `${what}:`, isOfOne(held, step, slot) ? [{ place, make }] : []);
 }

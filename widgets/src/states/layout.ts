@@ -1,5 +1,5 @@
-// From a scene to positions: pinned units, then per track a strip of units by steps and a line below, all over the same axis of steps.
-// If there are few steps, tracks are side by side, each with the axis above it.
+// From a scene to positions: pinned units, then for each track a strip of units by steps and a line below, all over the same axis of steps.
+// With few steps, tracks are side by side, each with the axis above it.
 
 import { times } from "../list";
 import type { Columns } from "../axis";
@@ -9,7 +9,7 @@ import type { Scene } from "./scene";
 import { rowOfUnit, unitIn } from "./scene";
 
 export interface Placed {
-  x: number; // how far to the right its column is
+  x: number; // x of its column
   title: number;
   strip: number;
   height: number;
@@ -22,11 +22,11 @@ export interface Layout extends Columns {
   width: number;
   height: number;
   tracks: Placed[];
-  pins: [x: number, top: number][]; // of the lines of pinned units
-  columns: number[]; // how far to the right each is
+  pins: [x: number, top: number][]; // positions of the lines of pinned units
+  columns: number[]; // x of each
 }
 
-/** What the person chose of the picture. */
+/** The display options. */
 export interface Look {
   width: number;
   zoom: number;
@@ -67,15 +67,15 @@ export function layout(scene: Scene, { width, zoom, tall, measure, folded, pins 
     xs = times(count, (column) => column * wide);
   const below = (index: number) => made.top + Math.floor(index / count) * (PIN + 6);
   const tops = Array.from({ length: pins }, (_, pin): [number, number] => [xs[pin % count]!, below(pin)]);
-  let at = below(pins + count - 1), // of the row of tracks
-    next = at, // of the row after it
+  let at = below(pins + count - 1), // top of the row of tracks
+    next = at, // top of the next row
     column = 0;
   const tracks = scene.tracks.map(({ rows: units, slim }, track): Placed => {
     if (folded(track) || column === count) [at, column] = [next, 0];
     const x = xs[column]!;
     if (folded(track)) {
       next = at + TITLE + 4;
-      column = count; // what follows is below it
+      column = count; // the next one is below it
       return { x, title: at, strip: at + TITLE, height: 0, norm: at + TITLE, normHeight: 0, folded: true };
     }
     const unit = Math.min(14, Math.max(1, Math.floor(STRIP_MOST / Math.max(1, units))));
@@ -122,7 +122,7 @@ export function hit(made: Layout, scene: Scene, x: number, y: number): Position 
 
 /** The track whose title is at a point. */
 export function titleAt({ tracks, columns }: Layout, x: number, y: number): number | null {
-  const end = columns[1] ?? Infinity; // of the first column: how wide they are
+  const end = columns[1] ?? Infinity; // end of the first column: the width of all
   const track = tracks.findIndex(
     (of) => y >= of.title && y < of.title + TITLE && (of.folded || (x >= of.x && x < of.x + end)),
   );
@@ -131,7 +131,7 @@ export function titleAt({ tracks, columns }: Layout, x: number, y: number): numb
 
 const KEYS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"];
 
-/** Where a key leads; null if it does not walk. Up from the first row is the line of the track before. `far`: to a corner. */
+/** The place that a key leads to; null for other keys. Above the first row is the line of the previous track. `far`: to a corner. */
 export function walk(
   scene: Scene,
   at: Position | null,

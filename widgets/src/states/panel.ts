@@ -1,4 +1,4 @@
-// What a brush has found, below the picture: units to pin, and places to go to.
+// The findings of a brush, below the picture: units to pin, and places to visit.
 
 import { button, h, quiet } from "../dom";
 import { shorten } from "../labels";

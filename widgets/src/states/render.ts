@@ -1,4 +1,4 @@
-// The states view in the page: the strips under one axis of steps, what is under the cursor, and what the person asks of the units.
+// The states view in the page: the strips over one axis of steps, the values under the cursor, and the chosen and pinned units.
 
 import { diverging } from "../color";
 import type { Context, Render } from "../context";
@@ -50,23 +50,23 @@ const CHANGE: OrderEntry = {
   label: `${CHANGING} that change most`,
   number: "change from step to step, on average",
 };
-const OPEN = 6, // tracks that are not folded at first
+const OPEN = 6, // tracks that are initially open
   MOST_PINS = 4,
-  MOST_HEIGHT = 16000; // a canvas can be no taller
+  MOST_HEIGHT = 16000; // the maximal height of a canvas
 
 class StatesView extends PanedView<Head, Position, Layout> {
   private scene!: Scene;
   private strips: (HTMLCanvasElement | null)[] | null = null;
-  private readonly fold = new Map<string, boolean>(); // by label: whether the person has opened or closed it
+  private readonly fold = new Map<string, boolean>(); // by label: whether the person opened or closed it
   private tall = 1;
-  private order: string | null = null; // the name of one; "": as numbered; null: not chosen
+  private order: string | null = null; // the name of an order; "": by number; null: not chosen
   private orders: OrderEntry[] = [];
-  private unsorted = false; // the kernel that could sort has not answered
+  private unsorted = false; // the kernel that sorts has not answered
   private pinned: { label: string; unit: number }[] = [];
   private pins: Pin[] = [];
   private brush: Brush | null = null;
   private found: Found | null = null;
-  private share: number; // of the threshold between 0 and the end of the range of the track
+  private share: number; // of the threshold: a fraction of the range of the track
   private readonly drag: Drag;
 
   private readonly orderSelect = select("order of units", (index) => this.sortBy(index));
@@ -105,7 +105,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     this.drag = new Drag(
       ctx,
       () => this.dragged(),
-      (change) => this.hands.keep(change),
+      (change) => this.edits.keep(change),
     );
     this.stage.before(this.tracksBox);
     this.stage.after(this.tableBox, this.panel);
@@ -113,7 +113,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const units = h("span.rfnb-zoom", { title: "height of the rows" }, this.fewer, this.more);
     this.tools.append(units, this.orderSelect, this.pinButton, this.tableButton, this.thresholdBox);
     const { element } = this.pane;
-    // The pane's own listener moves the cursor before `ownKey` hears of it.
+    // The pane's own listener moves the cursor before `ownKey` is called.
     on(element, "keydown", () => (this.before = this.cursor.pinned?.step ?? 0), true);
     onKeys(element, (event) => this.ownKey(event));
     on(element, "pointerdown", (event) => this.brushing(event));
@@ -186,7 +186,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     ];
   }
 
-  /** The track in the chosen order, if the page has it or the kernel has said it; else it is asked. */
+  /** The track in the chosen order, if the page has it or the kernel has sent it; otherwise requests it. */
   private sorted(track: Track, len: number): Track {
     if (!this.order) return track;
     if (this.order === CHANGE.name) return changing(track, len);
@@ -238,7 +238,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     this.tracksBox.hidden = tracks.length < 2;
   }
 
-  private taker: Taker | null = null; // what the next click is for
+  private taker: Taker | null = null; // handles the next click
 
   protected override clicked(place: Position): void {
     const { taker } = this;
@@ -247,12 +247,12 @@ class StatesView extends PanedView<Head, Position, Layout> {
   }
 
   protected offer(at: Position | null): void {
-    const { hands, seq, slots, scene, brush, found, frame } = this,
+    const { edits, seq, slots, scene, brush, found, frame } = this,
       track = scene.tracks[at?.track ?? 0]!,
       of = at && frame.head.tracks[at.track];
     offer(
       {
-        hands,
+        edits,
         held: of?.held,
         cannot: of?.cannot,
         track,
@@ -267,7 +267,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     );
   }
 
-  /** Whether something is dragged here. */
+  /** Whether something can be dragged here. */
   private get draggable(): boolean {
     const { slots, scene, frame, ctx } = this;
     return (
@@ -337,7 +337,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
   protected layout(width: number): Layout {
     const { scene, zoom, tall, measure, folded, pins } = this;
     this.strips = null;
-    const share = this.el.closest(".rfnb-on-stage") ? 0.5 : 1; // in large type, where nothing scrolls: a strip and its line
+    const share = this.el.closest(".rfnb-on-stage") ? 0.5 : 1; // in presentation mode, without scrolling: a strip and its line
     return layout(scene, { width, zoom, tall: tall * share, measure, folded, pins: pins.length });
   }
 
@@ -350,7 +350,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const { strips } = this;
     draw(g, sight, {
       scene,
-      hands: marked(this.frame.head.hands),
+      editedSteps: marked(this.frame.head.hands),
       made,
       palette,
       colors,
@@ -414,7 +414,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     };
   }
 
-  /** Keys beside those that walk and zoom. */
+  /** Keys other than those for navigation and zoom. */
   private ownKey(event: KeyboardEvent): boolean {
     if (event.ctrlKey || !this.drawable) return false;
     const { pinned } = this.cursor;
@@ -472,9 +472,9 @@ class StatesView extends PanedView<Head, Position, Layout> {
   }
 
   // -- a range of steps ------------------------------------------------------------------------------------------------------
-  private anchor = 0; // where the range was begun
-  private before = 0; // the step of the cursor before a key
-  private extending = false; // whether the last key made the range longer
+  private anchor = 0; // start of the range
+  private before = 0; // the cursor's step before a key
+  private extending = false; // whether the last key extended the range
 
   private extend({ track, step }: Position): void {
     const { brush } = this;
@@ -504,7 +504,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     this.el.dataset["brush"] = this.brush ? `${this.brush.start}-${this.brush.stop - 1}` : "";
   }
 
-  /** Recomputes: the range, the threshold or the values have changed. */
+  /** Recomputes after a change of range, threshold or values. */
   private rebrush(): void {
     const track = this.brush && this.scene.tracks[this.brush.track];
     if (!this.brush || !track || this.brush.stop > this.scene.len) return this.unbrush();
@@ -527,7 +527,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     });
   }
 
-  /** Shows a place that was found, with the range on it. */
+  /** Shows a place of the result, with the range on it. */
   private showPlace(track: number, { seq, start, stop }: Place): void {
     this.choose(seq);
     this.range(track, start, stop - 1);
@@ -550,7 +550,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     };
     const start = down.button === 0 && down.pointerType !== "touch" && this.drawable ? at(down) : null;
     if (!start) return;
-    let given = false; // to what else is dragged
+    let given = false; // whether another drag takes it
     const move = (event: PointerEvent) => {
       given ||= this.drag.on;
       if (given || this.pane.holds) return;

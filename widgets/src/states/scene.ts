@@ -1,4 +1,4 @@
-// From a `states` spec to what is drawn of one sequence: per track the values, their lines, what stands out, and the order of the units.
+// From a `states` spec to the drawn content of one sequence: for each track the values, their lines, findings, and the order of the units.
 
 import { times } from "../list";
 import type { Block } from "../block";
@@ -15,10 +15,10 @@ export interface TrackEntry {
   block: string;
   gate?: boolean; // openings from 0 to 1
   range?: [low: number, high: number];
-  notes?: Record<string, string>; // what is wrong, by sequence
-  says?: Record<string, string>; // what stands out
-  held?: HeldTrack; // of a run that is held
-  cannot?: string; // why no hand changes it there
+  notes?: Record<string, string>; // faults, by sequence
+  says?: Record<string, string>; // findings
+  held?: HeldTrack; // of a held run
+  cannot?: string; // why it cannot be edited there
 }
 export interface SeqEntry {
   label: string;
@@ -28,7 +28,7 @@ export interface SeqEntry {
 export interface OrderEntry {
   name: string;
   label: string;
-  number: string; // what the number of a unit in this order is
+  number: string; // the meaning of a unit's number in this order
 }
 export interface Head extends AnyHead {
   best?: boolean;
@@ -44,26 +44,26 @@ export interface Track {
   note: string;
   says: string;
   label: string;
-  title: string; // the label without what it shares with those of all other tracks
+  title: string; // the label without the parts common to all tracks
   unitName: string;
   units: number;
-  rows: number; // units that are drawn
-  slim: boolean; // its line is drawn, and no unit
+  rows: number; // number of drawn units
+  slim: boolean; // only its line is drawn
   gate: boolean;
   low: number;
   high: number;
   value(step: number, unit: number): number;
   line: Float64Array; // by step the norm, or the mean opening
-  change: Float64Array; // by step, how far it is from the one before
+  change: Float64Array; // by step, the distance from the previous one
   missing: boolean[]; // by step: whether all values are NaN
   stepFlags(step: number): number;
   unitFlags(unit: number): number;
-  about: boolean; // whether values are rounded, or several share one
+  about: boolean; // whether values are rounded or shared
   lineAbout: boolean;
   changeAbout: boolean;
   block: string;
-  order: Int32Array | null; // the units from top to bottom; null: as they are numbered
-  numbers: Float32Array | null; // by unit, what it was sorted by
+  order: Int32Array | null; // the units from top to bottom; null: by number
+  numbers: Float32Array | null; // by unit, its sort key
 }
 export interface Scene {
   seq: string;
@@ -81,7 +81,7 @@ export const NAN = 1,
   UNCHANGED = 16,
   AFTER_END = 32;
 
-/** Flags, and what they are called. */
+/** The names of flags. */
 export const FLAGS: [bit: number, word: string][] = [
   [NAN, "NaN"],
   [INFINITY, "infinity"],
@@ -105,7 +105,7 @@ export function flagsOf({ units, unitFlags, stepFlags }: Track, steps: number): 
   return bits;
 }
 
-/** What is wrong with a frame, as a sentence; null if it can be drawn. */
+/** The fault of a frame as a sentence; null if it can be drawn. */
 export function problem(frame: Frame<Head>): string | null {
   const { tracks, seqs }: Partial<Head> = frame.head;
   if (!Array.isArray(tracks) || !Array.isArray(seqs)) return "This states view has no list of tracks and of sequences.";
@@ -118,7 +118,7 @@ export function problem(frame: Frame<Head>): string | null {
   return null;
 }
 
-/** Labels without the parts that all of several begin with: "h" of "decoder.lstm.h". */
+/** Labels without their common leading parts: "h" of "decoder.lstm.h". */
 export function withoutPrefix(labels: string[]): string[] {
   const parts = labels.map((label) => label.split(".")),
     most = labels.length > 1 ? Math.min(...parts.map(({ length }) => length - 1)) : 0;
@@ -186,7 +186,7 @@ function trackOf({ blocks, head }: Frame<Head>, entry: TrackEntry, title: string
   };
 }
 
-/** The row of a block [seq, step] up to the end; NaN where it has none. */
+/** The row of a block [seq, step] up to the end; NaN for missing values. */
 function row(block: Block, seq: number, len: number): Float64Array {
   const own = block.shape[1] ?? 0;
   return Float64Array.from({ length: len }, (_, step) => (step < own ? block.value(seq * own + step) : NaN));
@@ -210,13 +210,13 @@ function linesOf(value: Track["value"], len: number, units: number, gate: boolea
   return { line, change };
 }
 
-/** Whether no unit of a step has a value yet; ends at the first that has. */
+/** Whether no unit of a step has a value yet. */
 function nothingAt(value: Track["value"], step: number, units: number): boolean {
   for (let unit = 0; unit < units; unit++) if (!Number.isNaN(value(step, unit))) return false;
   return units > 0;
 }
 
-/** The largest magnitude in all sequences on both sides of 0; what lies after their ends has no part in it. */
+/** The largest magnitude in all sequences, ignoring steps after their ends. */
 function around({ shape, at }: Block, seqs: SeqEntry[]): [number, number] {
   const [, steps = 0, units = 0] = shape;
   let most = 0;
@@ -235,11 +235,11 @@ function around({ shape, at }: Block, seqs: SeqEntry[]): [number, number] {
 export const unitIn = ({ order }: Track, row: number): number => order?.[row] ?? row;
 export const rowOfUnit = ({ order }: Track, unit: number): number => (order && unit >= 0 ? order.indexOf(unit) : unit);
 
-/** Whether a unit has a row in the picture; its line has. */
+/** Whether a unit has a row in the picture; the line always has one. */
 export const isDrawn = (track: Track, unit: number): boolean =>
   unit < 0 || (unit < track.units && rowOfUnit(track, unit) >= 0);
 
-/** The track in an order: `pairs` are the units and their numbers, from top to bottom. */
+/** The track in an order: `pairs` are the units and their sort keys, from top to bottom. */
 export function ordered(track: Track, pairs: ArrayLike<number> | null): Track {
   const { units } = track;
   if (!pairs || pairs.length !== 2 * units) return { ...track, order: null, numbers: null };
@@ -250,7 +250,7 @@ export function ordered(track: Track, pairs: ArrayLike<number> | null): Track {
   return { ...track, order, numbers, rows: units };
 }
 
-/** The tracks drawn only as a line at first: those with many units that a step computes, such as gates, beside the resulting state. */
+/** The tracks initially drawn only as a line: those with many units computed within a step, such as gates, beside the resulting state. */
 export function asides(tracks: Track[]): boolean[] {
   const made = tracks.map(({ label }) => /(gate|cell_input)$/i.test(label));
   return tracks.map(({ units }, at) => made[at]! && units > MOST_ROWS && made.includes(false));
@@ -259,11 +259,11 @@ export function asides(tracks: Track[]): boolean[] {
 /** The track without its units. */
 export const slimmed = (track: Track): Track => ({ ...track, slim: true, rows: 0, order: new Int32Array(0) });
 
-export const MOST_ROWS = 48, // units that are seen at one glance
+export const MOST_ROWS = 48, // number of units visible at once
   CHANGING = 24;
 
-/** The track with the units alone that change most over the steps, first those that are soonest farthest from their mean; as it is where it
- * has few. */
+/** The track with only the units that change most over the steps, ordered by the step of their largest distance from the mean; unchanged if it
+ * has few units. */
 export function changing(track: Track, len: number): Track {
   const { units, value } = track;
   if (units <= MOST_ROWS || len < 2) return track;
@@ -285,16 +285,16 @@ export function changing(track: Track, len: number): Track {
   return { ...track, order, numbers, rows: order.length };
 }
 
-/** The largest number of a line: the top of its scale. */
+/** The largest value of a line: the top of its scale. */
 export const topOf = ({ gate, line, change }: Track): number =>
   gate ? 1 : [...line, ...change].reduce((most, norm) => (norm > most && norm !== Infinity ? norm : most), 0) || 1;
 
 /** The name of a track's line. */
 export const lineName = ({ gate }: Track): string => (gate ? "mean opening" : "norm");
 
-/** How many steps of a track are drawn: with those after the end where something is wrong. */
+/** The number of drawn steps of a track: includes steps after the end if there is a fault. */
 export const drawnOf = (scene: Scene, track: Track): number => (track.note ? scene.steps : scene.len);
 
-/** What is wrong with the tracks of each sequence, in sentences. */
+/** The faults of the tracks of each sequence, as sentences. */
 export const faults = ({ seqs, tracks }: Head): string[] =>
   seqs.map((_, seq) => tracks.flatMap(({ label, notes }) => (notes?.[seq] ? `${label} ${notes[seq]}.` : [])).join(" "));

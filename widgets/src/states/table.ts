@@ -1,4 +1,4 @@
-// The same numbers as tables: one per open track, steps by units in the order of the picture.
+// The numbers of a states view as tables: one for each open track, steps by units in the order of the picture.
 
 import { table as tableOf } from "../dom";
 import { shorten } from "../labels";
@@ -10,13 +10,13 @@ import { flagWords, lineName, unitIn } from "./scene";
 const MOST_STEPS = 200,
   MOST_UNITS = 64;
 
-/** How many steps and units a table has. */
+/** The numbers of steps and units of a table. */
 export const tableSize = (scene: Scene, track: Track): [steps: number, units: number] => [
   Math.min(scene.len, MOST_STEPS),
   Math.min(track.units, MOST_UNITS),
 ];
 
-/** A table of a track; `exactly` are the values [step, unit] of its first steps, where the page has others. */
+/** A table of a track; `exactly` are the exact values [step, unit] of its first steps. */
 export function table(scene: Scene, track: Track, exactly: Float32Array | null): HTMLElement {
   const [steps, units] = tableSize(scene, track),
     about = track.about && !exactly;

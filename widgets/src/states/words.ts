@@ -1,4 +1,4 @@
-// What is under the cursor of a states view, in words.
+// The description of what is under the cursor of a states view.
 
 import { h, quiet } from "../dom";
 import { shorten } from "../labels";
@@ -13,7 +13,7 @@ export function valueAt(scene: Scene, { track, unit, step }: Position, row?: Flo
   return unit < 0 ? (of.line[step] ?? NaN) : (row?.[unit] ?? of.value(step, unit));
 }
 
-/** The value under the cursor, exactly, with its step, what its unit and its step are, and the line of the step. */
+/** The exact value under the cursor, with its step, the findings of its unit and step, and the line at the step. */
 export function words(
   scene: Scene,
   at: Position,
@@ -48,7 +48,7 @@ export function words(
 
 const warned = (words: string): Node[] => (words ? [h("span.rfnb-wrong", ` ! ${words}`)] : []);
 
-/** What is to be said beside the value. */
+/** Remarks beside the value. */
 function beside(track: Track, { unit, step }: Position, number: string | null): string {
   const asText = (value: number, about: boolean) => (about ? `about ${rough(value)}` : short(value)),
     ofLine = (value: number) => asText(value, track.lineAbout);

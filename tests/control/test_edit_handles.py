@@ -19,13 +19,13 @@ from rfnb.control.commands import obey
 from rfnb.models import load_g2p, pronounce
 from rfnb.trace.editing import BESIDE
 from rfnb.viz import trace_page
-from rfnb.viz.control.run_view import hands_of
+from rfnb.viz.control.run_view import edit_handles_of
 from rfnb.viz.group import spec as group
 
 
 def views(run):
     """The parts of the view of a held run by kind."""
-    parts = group.parts_of(trace_page.spec(run.trace, hands=hands_of(run)))
+    parts = group.parts_of(trace_page.spec(run.trace, handles=edit_handles_of(run)))
     return {kind: [part for part in parts if part.kind == kind] for kind in ("beams", "attention", "states")}
 
 
@@ -343,7 +343,7 @@ def test_what_was_changed_is_said_at_the_row_of_its_step():
 
 
 def test_a_page_finds_the_same_steps_and_entries():
-    """The file is read by `widgets/tests/hands.test.ts`; that `place` and `entries` are right is tested above."""
+    """The file is read by `widgets/tests/handles.test.ts`; that `place` and `entries` are right is tested above."""
     cells = []
     for function in (search(batches=2), sums("for"), nested):
         run = rf.run(function)
@@ -362,7 +362,7 @@ def test_a_page_finds_the_same_steps_and_entries():
                     "place": place(held, row, after=after), "entries": entries(held, row, seq, unit, slot),
                 })  # fmt: skip
     assert len(cells) == 16
-    assert_stored("hands.json", cells)
+    assert_stored("edit_handles.json", cells)
 
 
 def test_without_a_run_nothing_of_this_is_in_a_view():

@@ -46,7 +46,7 @@ print(json.dumps({"labels": labels.copy_transpose([batch, beam, time]).numpy()[0
 """
 
 
-FAULTS = """async () => (await axe.run(".rfnb-hands", {resultTypes: ["violations"]})).violations
+FAULTS = """async () => (await axe.run(".rfnb-edits", {resultTypes: ["violations"]})).violations
     .filter(({impact}) => impact !== "minor").map(({id, nodes}) => `${id}: ${nodes[0].html.slice(0, 200)}`)"""
 
 
@@ -123,7 +123,7 @@ def test_a_search_is_paused_stepped_forced_by_clicks_and_run_on(lab, plain):
     decision = Decision("force", plain.labels.index(label), hypothesis, only=True)
     assert_found(found, plain_search(WORD, BEAM, most=MOST, decisions={step: [decision]}, plain=plain))
     assert found["branches"] == 1
-    expect(page.view("beams").locator(".rfnb-hands")).to_contain_text(f"◆ step {step}: ")
+    expect(page.view("beams").locator(".rfnb-edits")).to_contain_text(f"◆ step {step}: ")
     assert lab.errors == []
 
 
@@ -138,7 +138,7 @@ def test_a_row_of_attention_is_drawn_by_the_pointer(lab, plain):
     for key in ["Home", *["ArrowDown"] * (begun + 1)]:
         lab.page.keyboard.press(key)
     expect(view).to_have_attribute("data-row", str(begun))
-    hands = view.locator(".rfnb-hands")
+    hands = view.locator(".rfnb-edits")
     choice = hands.get_by_label("the step that is changed")
     assert choice.locator("option").all_inner_texts() == [
         f"in the next step, {begun + 1}",
@@ -156,7 +156,7 @@ def test_a_row_of_attention_is_drawn_by_the_pointer(lab, plain):
         lab.page.evaluate(AXE.read_text(encoding="utf-8"))
         assert lab.page.evaluate(FAULTS) == []
     hands.get_by_role("button", name="Apply").click()
-    pending = hands.locator(".rfnb-hands-pending")
+    pending = hands.locator(".rfnb-edits-pending")
     expect(pending).to_contain_text(f"In the next step, {begun + 1}: attention")
     page.click("Resume")
     found = page.done()
@@ -192,11 +192,11 @@ def test_a_state_is_set_to_zero_by_a_click(lab, plain):
     track = view.get_attribute("data-track")
     name = track.rpartition(".")[2]
     assert name in ("h", "c")
-    hands = view.locator(".rfnb-hands")
+    hands = view.locator(".rfnb-edits")
     expect(hands).to_contain_text(f"after step {begun}: in the next step, {begun + 1}")
     hands.get_by_label("units", exact=True).select_option(label="all units")
     hands.get_by_role("button", name="Zero").click()
-    expect(hands.locator(".rfnb-hands-pending")).to_contain_text(f"In the next step, {begun + 1}: state")
+    expect(hands.locator(".rfnb-edits-pending")).to_contain_text(f"In the next step, {begun + 1}: state")
     page.click("Resume")
     found = page.done()
 
