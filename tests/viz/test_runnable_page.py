@@ -337,5 +337,5 @@ def test_what_cannot_be_a_page_is_refused(spell, tmp_path, capsys):
 
 
 def test_weights_that_are_no_numbers_are_refused():
-    with pytest.raises(ValueError, match="a weight is not a number"):
+    with pytest.raises(ValueError, match="a weight is not finite"):
         CodedWeights.of([np.float32([[1.0, float("nan")]])], "float16")
