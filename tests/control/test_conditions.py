@@ -5,8 +5,8 @@ import pytest
 from asserting import ragged, randn
 from control.held_models import BATCH, FEAT, TIME, X, sums
 from control.stops import PATIENCE, steps_with, stops
-from control.test_forced import BATCH as SEARCH_BATCH
-from control.test_forced import BEAM, END, LOG_PROBS, STEPS, search
+from control.test_forced_labels import BATCH as SEARCH_BATCH
+from control.test_forced_labels import BEAM, END, LOG_PROBS, STEPS, search
 
 import rfnb as rf
 from rfnb import Dim
@@ -134,7 +134,7 @@ def test_the_sequences_of_an_axis_end_at_their_lengths(face):
 
 
 def test_hypotheses_that_leave_the_beam_have_ended():
-    from control.test_forced import VOCAB
+    from control.test_forced_labels import VOCAB
 
     before = Dim(6, name="before")
     table = rf.convert_to_tensor(LOG_PROBS[:, 0], dims=[SEARCH_BATCH, before, VOCAB])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from control.noisy_models import KINDS, noisy, same
-from control.test_forced import search
+from control.test_forced_labels import search
 from control.watched_threads import result_of, stands
 from devices.programs import BATCH, MODEL, PROGRAMS, TIME, frames
 from simulated import NAME, watched

@@ -32,6 +32,6 @@ exempt(
     "needs a search around it; tests/search/",
     "beam_search beams_of choice decide decide_keep_beam get_beam_scores get_src_beams hf_search_options nbest split_batch_beam",
 )
-exempt("says what a search may take; tests/search/test_allowed.py", "Constraint Lexicon RequiredPhrases")
+exempt("says what a search may take; tests/search/test_label_rules.py", "Constraint Lexicon RequiredPhrases")
 exempt("changes or runs a model of others; tests/interop/seen/", "attribute edit logit_lens patch_sweep")
 exempt("gradients: torch only", "gradient set_requires_gradient stop_gradient_scope")

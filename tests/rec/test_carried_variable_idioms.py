@@ -608,10 +608,11 @@ def test_the_message_says_where_the_next_step_differs():
         holder.first = False
     line = test_the_message_says_where_the_next_step_differs.__code__.co_firstlineno
     assert str(error.value) == (
-        f'Loop "l", recorded step: holder.first, assigned in test_carried_idioms.py:{line + 9}, is carried by Python.\n'
+        f'Loop "l", recorded step: holder.first, assigned in test_carried_variable_idioms.py:{line + 9}, is carried by Python.\n'
         "  before  True\n"
         "  after   False\n"
-        f"  step 1  exp is called, test_carried_idioms.py:{line + 8}, in place of tanh, test_carried_idioms.py:{line + 6}\n"
+        f"  step 1  exp is called, test_carried_variable_idioms.py:{line + 8}, "
+        f"in place of tanh, test_carried_variable_idioms.py:{line + 6}\n"
         "The body of `with loop:` runs once, so every step would get the value from before the loop.\n"
         "A value that a step passes to the next one is a state of the loop:\n"
         "    loop.state.first = rf.constant(True, dims=[])      # before the loop\n"

@@ -55,7 +55,7 @@ def test_for_warns_of_a_forgotten_state():
     line = line_of(forgotten_in_for, "h = h +")
     assert (caught[0].filename, caught[0].lineno, len(caught)) == (__file__, line, 1)
     assert str(caught[0].message) == (
-        f'Loop "loop": h, assigned in test_carried.py:{line}, is carried by Python.\n'
+        f'Loop "loop": h, assigned in test_carried_variables.py:{line}, is carried by Python.\n'
         "  before        [batch=2] float32\n"
         "  after step 0  [batch=2] float32\n"
         "It keeps changing after a sequence has ended, and does not follow the hypotheses of a search; `with loop:` refuses it.\n"
@@ -69,7 +69,8 @@ def test_with_refuses_a_forgotten_state():
     with pytest.raises(RecordingError) as error:
         forgotten_in_with()
     assert str(error.value) == (
-        f'Loop "loop", recorded step: h, assigned in test_carried.py:{line_of(forgotten_in_with, "h = h +")}, is carried by Python.\n'
+        'Loop "loop", recorded step: h, assigned in '
+        f"test_carried_variables.py:{line_of(forgotten_in_with, 'h = h +')}, is carried by Python.\n"
         "  before  [batch=2] float32\n"
         "  after   [batch=2] float32\n"
         "The body of `with loop:` runs once, so every step would get the value from before the loop.\n"
@@ -227,7 +228,7 @@ def test_what_is_changed_in_place_is_shown_without_its_values():
         'Loop "loop", recorded step: kept is changed in place.\n'
         "  before  list of 0\n"
         "  after   list of 1\n"
-        f"  step 1  mul gets other arguments, test_carried.py:{line}\n"
+        f"  step 1  mul gets other arguments, test_carried_variables.py:{line}\n"
         "The body of `with loop:` runs once, so every step would get the value from before the loop.\n"
         "Collect values with loop.stack(...), and draw random numbers with rf.random_...; or let Python run every step:\n"
         "    for _ in loop:"
@@ -258,7 +259,9 @@ def test_an_attribute_assigned_in_the_body_is_named_with_its_line():
             model.h = model.h + loop.unstack(x)
             loop.stack(model.h)
 
-    with pytest.raises(RecordingError, match=f"model.h, assigned in test_carried.py:{line_of(run, 'model.h = ')}, is"):
+    with pytest.raises(
+        RecordingError, match=f"model.h, assigned in test_carried_variables.py:{line_of(run, 'model.h = ')}, is"
+    ):
         run()
 
 
