@@ -6,6 +6,7 @@ nothing else; so both are scripts.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,7 +75,8 @@ PAGES = {
     "11_transformer": RunningPage(
         "hedgehog", {"beam_size": 1}, ("attention", "beams"),
         "Type a word of the letters a to p; the model writes it backwards. Which head of layer 0 looks one letter back? What "
-        "does layer 1 look at while it writes? Drag its weights. Try nine letters and more: it was trained with three to eight.",
+        "does layer 1 look at while it writes? (Its columns are the letters, >, then what it has written.) Drag its weights. Try nine "
+        "letters and more: it was trained with three to eight.",
         "backwards",
     ),
     "14_linear_attention": RunningPage(
@@ -99,16 +101,16 @@ def _programs() -> dict[
             lambda word, beam_size: search(model, [word], beam_size=beam_size), "parachute", {"beam_size": (5, (1, 12, 1))},
             {"model": model},
         ),
-        "ctc": (lambda word: lessons.hear(word), "17024", {}, {"path": ["labels", "trellis"]}),
+        "ctc": (lambda number: lessons.hear(number), "17024", {}, {"path": ["labels", "trellis"]}),
         "walks": (
-            lambda word, blank: lessons.align_tune(word, blank=blank), "CEG", {"blank": (1.5, (-2.0, 6.0, 0.25))}, {},
+            lambda tune, blank: lessons.align_tune(tune, blank=blank), "CEG", {"blank": (1.5, (-2.0, 6.0, 0.25))}, {},
         ),
         "backwards": (
             lambda word, beam_size: lessons.write_backwards(word, beam_size=beam_size), "hedgehog", {"beam_size": (1, (1, 8, 1))},
             {"model": lessons.writer()},
         ),
         "memory": (
-            lambda word, keep, write: lessons.remember(word, keep=keep, write=write), "banana",
+            lambda letters, keep, write: lessons.remember(letters, keep=keep, write=write), "banana",
             {"keep": (1.0, (0.0, 1.0, 0.05)), "write": (1.0, (0.0, 1.0, 0.05))}, {},
         ),
     }  # fmt: skip
@@ -130,15 +132,16 @@ def write_pages(folder: Path) -> None:
     (folder / "rfnb-page.js").write_text(f"globalThis.rfnbPage=()=>{{{code}\n}};rfnbPage();\n", encoding="utf-8")
     card = Path(g2p.__file__).with_suffix(".md").read_text(encoding="utf-8")
     for model, (fn, text, numbers, options) in _programs().items():
+        typed = next(iter(inspect.signature(fn).parameters))
         fn(text, **{name: value for name, (value, _) in numbers.items()})  # what is cached is made before it is noted
-        made, about, _ = page_of(fn, ("word", text), numbers, {}, record=options)
+        made, about, _ = page_of(fn, (typed, text), numbers, {}, record=options)
         program, total = in_text(made)
         (folder / f"{model}.js").write_text(f'globalThis.rfnbPrograms={{"{model}":"{program}"}};\n', encoding="utf-8")
         about["said"] = about["said"].replace("the first text", f"“{text}”")
         for name, page in PAGES.items():
             if page.model != model:
                 continue
-            values = {"word": page.word, **page.numbers}
+            values = {typed: page.word, **page.numbers}
             with record(**options, kinds=(*page.first, "tokens")) as trace:
                 fn(**values)
             fields = [{**each, "value": values[each["name"]]} for each in about["fields"]]
@@ -154,7 +157,7 @@ def write_pages(folder: Path) -> None:
 def title_of(name: str) -> str:
     """The title of the page of a lesson: "Lesson 7, search: the model in the page"."""
     number, words = name.split("_", 1)
-    return f"Lesson {int(number)}, {words.replace('_', ' ')}: the model in the page"
+    return f"Lesson {int(number)}, {words.replace('_', ' ').replace('ctc', 'CTC')}: the model in the page"
 
 
 def told_of(name: str) -> str:

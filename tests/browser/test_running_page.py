@@ -146,6 +146,11 @@ def test_what_cannot_be_read_is_a_sentence_and_the_rest_stays(opened):
         page.locator("input[name=word]").fill(text)
         expect(page.locator(".rfnb-page-failed")).to_contain_text(words)
         assert len(best(page)) == 5
+    for number in ("20", "2.5", ""):
+        page.locator("input[name=beam_size]").fill(number)
+        expect(page.locator(".rfnb-page-failed")).to_contain_text("beam_size is a whole number from 1 to 12.")
+        assert len(best(page)) == 5
+    page.locator("input[name=beam_size]").fill("5")
     page.locator("input[name=word]").fill("QUEUE")  # read as the command reads it
     shows(page, "QUEUE")
     assert best(page)[0][2].strip() == str(pronounce(load_g2p(), "QUEUE", beam_size=5)[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from viz.runnable import run_in_node, views_in_node
+from viz.runnable import run_in_node, told_in_node, views_in_node
 
 import rfnb as rf
 from rfnb.models import dates, lessons
@@ -247,3 +247,31 @@ def test_the_views_of_a_page_have_the_values_that_python_draws(name, tmp_path):
                     for step, ended in enumerate(over[: got.shape[1]]):
                         got[0, step, np.flatnonzero(ended)] = here[0, step, np.flatnonzero(ended)] = 0
                     np.testing.assert_allclose(got, here, atol=1e-4)
+
+
+def test_of_two_loops_with_one_path_the_second_is_changed_and_both_outputs_are_compared(tmp_path):
+    table = rf.convert_to_tensor(np.eye(8, dtype="float32") + 0.1, dims=[letter, letter.copy(match_priority=1)])
+
+    def twice(text):
+        _, time, ids = read(text)
+        x = rf.gather(table, indices=ids, axis=letter.copy(match_priority=1))
+        for _ in range(2):
+            loop = rf.Loop(axis=time, name="loop")
+            loop.state.h = rf.zeros([dim for dim in x.dims if dim is not time])
+            for _ in loop:
+                loop.state.h = rf.tanh(loop.state.h * 0.5 + loop.unstack(x))
+                x_next = loop.stack(loop.state.h)
+            x = x_next * 2.0
+        return rf.log_softmax(x, axis=letter)
+
+    page, *_ = page_of(twice, ("text", "abcd"), {}, {})
+    then = [{"do": "set", "state": "h", "how": "zero"}]
+    ask = {"rfnb": "do", "id": 1, "path": "loop", "nth": 1, "step": 2, "then": then, "name": "x"}
+    asked = [{"rfnb": "typed", "text": "abcd", "inputs": {}}, {**ask, "do": "ghost"}, {**ask, "do": "edit"},
+             {"rfnb": "do", "id": 2, "do": "compare", "number": 2}]  # fmt: skip
+    _, ghost, _, compared = told_in_node(page, asked, tmp_path, frames=True)
+    assert ghost[-1]["words"].startswith("With x: values change by up to ")
+    titles = [part["head"]["title"] for part in compared[0]["frame"]["head"]["parts"]]
+    assert titles[1:] == [
+        "Output, A: abcd", "Output, B: x", "States: loop, run 2 of 2, A − B", "States: loop, run 1 of 2: the same in A and B",
+    ]  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from viz.runnable import run_in_node, views_in_node
+from viz.runnable import run_in_node, told_in_node, views_in_node
 
 import rfnb as rf
 from rfnb.core.errors import parts_of as parts_of_error
@@ -703,6 +703,14 @@ def test_what_is_no_distribution_is_not_shown_as_one(name):
     with pytest.raises(ValueError, match="would show nothing") as refused:
         page_of(NO_OUTPUT[name], ("text", "abcd"), {}, {}, weights="float32")
     assert "probabilities" in parts_of_error(refused.value)[2]
+
+
+def test_a_text_longer_than_all_in_which_a_loop_of_python_was_seen_is_said(tmp_path):
+    page = page_of(CALLS["a loop by hand"], ("text", "abcd"), {}, {}, record={"model": MODELS["a loop by hand"]})[0]
+    asked = [{"rfnb": "typed", "text": text, "inputs": {}} for text in ("abcdhgfe", "abcdhgf")]
+    (longer,), (typed,) = told_in_node(page, asked, tmp_path)
+    assert "longer than any text that the page was made from (7 letters)" in longer["said"]
+    assert typed["said"] == ""
 
 
 # -- letters, lengths, refusals --------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ function search(
   }
   const name = (label: number) => VOCAB[label]!;
   const seq = seqOf(looped, name, 0, " ");
-  return { seq, path: "search", steps, vocab: VOCAB, name, end: 0, ends: !endless, exponent: 0, most };
+  return { seq, path: "search", nth: 0, steps, vocab: VOCAB, name, end: 0, ends: !endless, exponent: 0, most };
 }
 
 async function ask(given: Given, expected: string): Promise<Why> {
@@ -95,7 +95,7 @@ describe("why a page did not say it", () => {
     [
       "a threshold",
       { first: [0, 0.96, 0.04, 0], threshold: 2 },
-      "b c",
+      "bc", // a label for each letter
       "is not known: it was pruned before its score was complete. It was pruned at step 0 on rank 2, 3.18 nats behind",
       ["threshold=3.18 keeps it in step 0"],
     ],

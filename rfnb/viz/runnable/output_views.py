@@ -41,7 +41,8 @@ def outputs_of(
         sizes = [None if isinstance(dim, str) else program.spec["dims"][dim]["size"] for dim in dims]
         if not leaf.dtype.startswith("float") or "beam" in dims or not dims:
             continue
-        axis = leaf.dims.index(leaf.feature_dim) if leaf.feature_dim in leaf.dims else len(dims) - 1
+        known = [at for at, each in enumerate(sizes) if isinstance(each, int) and each > 1]
+        axis = leaf.dims.index(leaf.feature_dim) if leaf.feature_dim in leaf.dims else max(known, default=0)
         size = sizes[axis]
         along = [at for at, each in enumerate(sizes) if at != axis and each != 1]
         if not isinstance(size, int) or size < 2 or len(along) > 1:
@@ -50,8 +51,8 @@ def outputs_of(
         units = units_of(text, program.spec["unit"])
         array = array.reshape(array.shape[-1 - len(along) :])
         is_text = bool(along) and dims[along[0]] in of_text and len(array) == len(units)
-        known = [list(vocab) for vocab in (leaf.dims[axis].vocab, *vocabularies) if vocab is not None]
-        labels = next(([str(each) for each in vocab] for vocab in known if len(vocab) == size), None)
+        vocabs = [list(vocab) for vocab in (leaf.dims[axis].vocab, *vocabularies) if vocab is not None]
+        labels = next(([str(each) for each in vocab] for vocab in vocabs if len(vocab) == size), None)
         names = [
             *([program.spec["unit"] if is_text else "step"] if along else []),
             "class" if labels is None else "label",

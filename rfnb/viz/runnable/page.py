@@ -231,7 +231,7 @@ def page_of(
     about = {
         "fields": fields,
         "fixed": ", ".join(f"{each} = {value!r:.40}" for each, value in fixed.items() if isinstance(value, _PLAIN)),
-        "said": coded.words + lost,
+        "said": coded.words + lost if coded.values else "",
     }
     head = {"title": title, "live": False, "text": first, "program": program.spec, "parts": parts}
     shown = group_spec([*(spec for spec, _ in outputs), *there]) if outputs else recorded
@@ -374,7 +374,9 @@ def _look(
         if any(look["op"] in seen for look in found if look["loop"] is None):
             same = [look for look in found if _has_map(seen.get(look["op"]), block)]
             return own if own in same else next(iter(same), None)
-    known = kind == "attention" or number or len(found) == 1  # of a state the name may be that of another one
+    of = [block["path"] for block in program.spec["blocks"] if "loop" in block]
+    names = {(of[look["loop"]], look["state"]) if "state" in look else look["op"] for look in found}
+    known = kind == "attention" or number or len(names) == 1  # of a state the name may be that of another one
     return own if known else None
 
 

@@ -23,7 +23,7 @@ from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.viz.axes import Axis
 from rfnb.viz.runnable.call_notes import LoopNote, Notes, OpNote, StepNote, kind_of_value, noted
 from rfnb.viz.runnable.op_lowering import BY_SIZE, DECIDES
-from rfnb.viz.runnable.python_loops import rolled
+from rfnb.viz.runnable.python_loops import FOUND, rolled
 
 _FORMAT = 1
 
@@ -106,6 +106,8 @@ class PageProgram:
             made = found
         ids = {id(value) for _, value in constants.values()}
         made = replace(made, shared=[value for value in made.tensors if id(value) in ids])
+        if any(block.get("loop") == FOUND for block in made.spec["blocks"]):
+            made.spec["longest"] = max(len(each._replace(by=made.spec["unit"]).units) for each in texts)
         for number, block in enumerate(made.spec["blocks"]):
             value = block.get("given", {}).get("value")
             if (

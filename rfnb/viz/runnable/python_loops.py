@@ -26,6 +26,7 @@ from rfnb.core.tree import values_in
 from rfnb.viz.runnable.call_notes import LoopNote, Notes, OpNote, Ref, StepNote
 from rfnb.viz.runnable.op_lowering import TWO
 
+FOUND = "over the text"  # the name of a loop that is found
 _MORE = (0, -1, 1, -2)  # turns, beside the number of letters
 _LONGEST = 400  # ops of a turn
 _ATTEMPTS = 60
@@ -312,7 +313,7 @@ class _TurnBody:
     def loop(self) -> LoopNote:
         """The loop with one step, which has all."""
         step = StepNote()
-        loop = LoopNote("over the text", self._call.axis(len(self._turns)), True, None)
+        loop = LoopNote(FOUND, self._call.axis(len(self._turns)), True, None)
         ops = []
         for at, op in enumerate(self._turns[-1]):
             every = [turn[at] for turn in self._turns]

@@ -10,6 +10,7 @@ import { bestOf } from "./search";
 /** Commands to apply before a step of a loop. */
 export interface Change {
   path: string;
+  nth?: number; // which of the loops with this path; the first
   step: number;
   then: Command[];
 }

@@ -22,7 +22,7 @@ import type {
   Size,
   Sizes,
 } from "./program";
-import { isLoop, unitsOf } from "./program";
+import { isLoop, nthOf, unitsOf } from "./program";
 import type { Beams, Decided, Options } from "./search";
 import { Stop, choose, hypotheses, wayOf } from "./search";
 
@@ -383,11 +383,13 @@ class Run {
         states: [states],
         offers: [],
       };
-    this.loops.push(looped);
+    const own = nthOf(this.engine.spec, this.loops.push(looped) - 1);
     const stop = spec.stop && new Stop(spec.stop, most);
     let stopped = false;
     while (looped.made < most && !stopped && !looped.beams?.ended.every(Boolean)) {
-      const here = this.changes.filter(({ path, step }) => path === spec.path && step === looped.made),
+      const here = this.changes.filter(
+          ({ path, nth = 0, step }) => path === spec.path && nth === own && step === looped.made,
+        ),
         commands = here.flatMap(({ then }) => then);
       for (const command of commands)
         if (command.do === "set") {

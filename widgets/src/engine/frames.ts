@@ -10,7 +10,7 @@ import { wordsOf } from "./changes";
 import type { Looped, Result } from "./engine";
 import type { OpSpec, ProgramSpec } from "./program";
 import type { Decided } from "./search";
-import { isLoop, unitsOf } from "./program";
+import { isLoop, nthOf, unitsOf } from "./program";
 
 /** The location of the values of a map or track: inside an op, or in a state of a loop. */
 export interface Look {
@@ -55,6 +55,7 @@ export interface PlainFrame {
 export interface Searched {
   seq: SeqSpec;
   path: string; // of its loop
+  nth: number; // of those with this path
   steps: Decided[];
   vocab: string[] | null;
   name(label: number): string;
@@ -128,6 +129,7 @@ export class Frames {
     return {
       seq: this.seq(part.loop!, part.head, result),
       path: loop.path,
+      nth: nthOf(this.page.program, part.loop!),
       steps,
       vocab,
       name: (label) => vocab?.[label] ?? String(label),

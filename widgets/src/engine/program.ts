@@ -87,6 +87,7 @@ export interface LoopSpec {
 export interface ProgramSpec {
   format: number;
   unit: Unit; // the unit of the text
+  longest?: number; // the length of the longest text for which the turns of a Python loop are known
   dims: DimSpec[];
   /** Weights, and values computed from the text. */
   constants: (Kind & { value?: Letters | Sizes | Counted })[];
@@ -94,4 +95,9 @@ export interface ProgramSpec {
   result: Ref[]; // the results of the function
 }
 
+/** Which of the loops with its path a loop is. */
+export function nthOf({ blocks }: ProgramSpec, at: number): number {
+  const loops = blocks.filter(isLoop);
+  return loops.slice(0, at).filter(({ path }) => path === loops[at]!.path).length;
+}
 export const isLoop = (block: OpSpec | LoopSpec): block is LoopSpec => "loop" in block;

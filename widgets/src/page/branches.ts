@@ -5,10 +5,10 @@ import type { SeqSpec } from "../beams/tree";
 import { grow, pathOf, tokensOf } from "../beams/tree";
 import type { Change } from "../engine/changes";
 import type { Result } from "../engine/engine";
+import { short } from "../number";
 import type { Command, Entry, Lane, Result as Outcome } from "../run";
 
 const EQUAL = 0.005; // nats
-const OTHER = "other values"; // for functions without labels
 
 export interface Branch {
   number: number;
@@ -28,12 +28,19 @@ function outcomeOf(seq: SeqSpec | null): { labels: string[]; score: number | nul
 
 type Ran = Pick<Branch, "seq" | "result">;
 
-/** Whether a function without labels returns the same values. */
-const isSame = (a: Result, b: Result): boolean =>
-  a.values.every(({ values }, at) => {
+/** How far the values are apart that a function without labels returns, in words. */
+function apart(a: Result, b: Result): string {
+  let most = 0;
+  for (const [at, { values }] of a.values.entries()) {
     const other = b.values[at]!.values;
-    return values.length === other.length && values.every((value, index) => Object.is(value, other[index]));
-  });
+    if (values.length !== other.length) return "other values";
+    values.forEach((value, index) => {
+      if (!Object.is(value, other[index])) most = Math.max(most, Math.abs(value - other[index]!)); // NaN stays
+    });
+  }
+  return most === 0 ? SAME : Number.isFinite(most) ? `values change by up to ${short(most)}` : "other values";
+}
+const SAME = "the same values";
 
 /** The result of an edit, compared with the one without it. */
 export function verdict(name: string, before: Ran, after: Ran, lane: Lane | null): Outcome {
@@ -41,8 +48,9 @@ export function verdict(name: string, before: Ran, after: Ran, lane: Lane | null
     { labels, score } = outcomeOf(after.seq),
     difference = score === null || old.score === null ? null : Math.round((score - old.score) * 1e5) / 1e5,
     some = labels.length + old.labels.length,
-    same = some ? labels.join("\0") === old.labels.join("\0") : isSame(before.result, after.result),
-    said = [labels.join(" ") || (some ? "no labels" : same ? "the same values" : OTHER)];
+    values = some ? "no labels" : apart(before.result, after.result),
+    same = some ? labels.join("\0") === old.labels.join("\0") : values === SAME,
+    said = [labels.join(" ") || values];
   if (score !== null) said.push(score.toFixed(2).replace("-", "−"));
   if (same && some) said.push("no change");
   else if (difference !== null)
@@ -109,7 +117,7 @@ export function entryOf(branch: Branch): Entry {
     from: parent && change ? `from step ${change.step} of "${change.path}" of ${parent.name}` : "",
     state: "done",
     steps,
-    text: told.labels.length || told.same ? "" : OTHER,
+    text: told.labels.length || told.same ? "" : apart((parent ?? branch).result, result),
     ...(parent && change ? { parent: parent.number, step: change.step, tick: change.step, moves: true } : {}),
     results: [parent ? told : { ...told, difference: null, same: false, words: "" }],
     ...(lane ? { lanes: [lane] } : {}),

@@ -1,11 +1,12 @@
-// Two runs of a page side by side: one tree of both searches, and A − B of attention and states. The same as rfnb/viz/branches/sides.py.
+// Two runs of a page side by side: one tree of both searches, A − B of attention and states, and the outputs of both. Otherwise the same as
+// rfnb/viz/branches/sides.py.
 
 import type { CutSpec, SeqSpec, State, StepSpec } from "../beams/tree";
 import type { Plain, PlainFrame } from "../engine/frames";
 import { significant } from "../number";
 
 type Head = Record<string, any>;
-const KINDS = ["beams", "attention", "states"],
+const KINDS = ["beams", "distribution", "attention", "states"],
   OPEN = 2; // unfolded views
 const SAME: (keyof StepSpec)[] = ["tokens", "parents", "ended", "scores"],
   STATES: State[] = ["dead", "dropped", "carried", "alive", "ended"]; // a node in both arms has the better of the two fates
@@ -15,18 +16,35 @@ const OF_A_SLOT = ["slots", "before", "notes", "remark", "sums", "held", "mask"]
 export function besides(a: PlainFrame[], b: PlainFrame[], names: [string, string]): PlainFrame[] {
   const made = a.flatMap((one) => {
     const other = b.find(({ kind, head }) => kind === one.kind && head["key"] === one.head["key"]);
-    const found =
-      KINDS.includes(one.kind) && other && (one.kind === "beams" ? searches(one, other, names) : minus(one, other));
+    if (!KINDS.includes(one.kind) || !other) return [];
+    if (one.kind === "distribution") return outputs(one, other, names);
+    const found = one.kind === "beams" ? searches(one, other, names) : minus(one, other);
     return found ? [{ ...found, head: { ...found.head, key: one.head["key"], compact: true } as Head }] : [];
   });
+  const open = OPEN + made.filter(({ kind, head }) => kind === "distribution" && !head["same"]).length;
   const rank = ({ kind, head }: { kind: string; head: Head }) => (head["same"] ? KINDS.length : KINDS.indexOf(kind));
   return made
     .sort((one, other) => rank(one) - rank(other))
-    .map((part, at) => ({ ...part, head: { ...part.head, folded: at >= OPEN || rank(part) === KINDS.length } }));
+    .map((part, at) => ({ ...part, head: { ...part.head, folded: at >= open || rank(part) === KINDS.length } }));
 }
 
 const without = (head: Head, names: readonly string[]): Head =>
   Object.fromEntries(Object.entries(head).filter(([name]) => !names.includes(name)));
+
+/** Both, or one where they are the same. */
+function outputs(a: PlainFrame, b: PlainFrame, names: [string, string]): PlainFrame[] {
+  const title = String(a.head["title"] ?? ""),
+    same = Object.entries(a.blocks).every(([name, { data }]) => json([...data]) === json([...b.blocks[name]!.data]));
+  if (same) return [{ ...a, head: { ...a.head, title: `${title}: the same in A and B`, same } }];
+  return [a, b].map((part, at) => ({
+    ...part,
+    head: {
+      ...part.head,
+      title: `${title}, ${"AB"[at]!}: ${names[at]!}`,
+      key: `${String(a.head["key"])} ${"AB"[at]!}`,
+    },
+  }));
+}
 
 // -- searches ---------------------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ export interface Typed {
 export type Message = { rfnb: string } & Record<string, unknown>;
 interface Asked extends Command {
   path: string;
+  nth?: number;
   step: number;
   then: Command[];
   name?: string;
@@ -116,7 +117,7 @@ export class Host {
       own = frames!.parts(typed.text, branch.result),
       parts = beside ? besides(own, frames!.parts(typed.text, beside.result), [branch.name, beside.name]) : own,
       frame = frames!.together(typed.text, parts, beside ? [] : branch.changes, this.state(branch));
-    this.say({ rfnb: "frame", frame, typed: this.typed, said: this.words(branch.result) });
+    this.say({ rfnb: "frame", frame, typed: this.typed, said: this.words(branch.result, typed.text) });
   }
 
   /** The state of a run, as rfnb/viz/control/spec.py has it. */
@@ -249,9 +250,9 @@ export class Host {
 
   /** The result of an edit. */
   private async ghost(from: Branch, asked: Asked, id: unknown, answer: (said: null) => void): Promise<void> {
-    const { step, path, then, name = "" } = asked;
+    const { step, path, nth = 0, then, name = "" } = asked;
     if (this.gone.delete(id)) return answer(null);
-    const result = await this.changed(from, { path, step, then }),
+    const result = await this.changed(from, { path, nth, step, then }),
       seq = this.frames!.search(result)?.seq ?? null,
       lane = laneOf(seq, step, then);
     answer(null);
@@ -259,9 +260,15 @@ export class Host {
     this.say({ rfnb: "ghost", of: id, name, over: true, refused: null, lane: lane && { ...lane, seq: 0 }, ...told });
   }
 
+<<<<<<< HEAD
   /** Makes an edit, in a branch. */
   private async keep(from: Branch, { step, path, then, name }: Asked): Promise<void> {
     await this.make(from, [{ path, step, then }], name ?? `from step ${step}`);
+=======
+  /** A change is made, in a branch. */
+  private async keep(from: Branch, { step, path, nth = 0, then, name }: Asked): Promise<void> {
+    await this.make(from, [{ path, nth, step, then }], name ?? `from step ${step}`);
+>>>>>>> db861e8d (Pages: a number outside of its range is a sentence, of two loops with one path the changed one is the one that is asked for, outputs are compared)
   }
 
   /** A branch that begins with edits, earliest first. */
@@ -314,12 +321,29 @@ export class Host {
     }
   }
 
+<<<<<<< HEAD
   /** The number of steps, and whether the search is complete. */
   private words({ loops }: Result): string {
     const search = loops.find(({ steps }) => steps.length);
     if (!search) return "";
     const [best] = hypothesesOf(search);
     return `${search.made} steps, ${best?.ended ? `score ${minus(best.score.toFixed(3))}` : "no end was found"}`;
+=======
+  /** How many steps it took, and whether the search came to an end; where code that decides by the turn may be missing. */
+  private words({ loops }: Result, text: string): string {
+    const search = loops.find(({ steps }) => steps.length),
+      { longest, unit } = this.engine!.spec,
+      said = [];
+    if (longest && this.engine!.units(text).length > longest)
+      said.push(
+        `longer than any text that the page was made from (${longest} ${unit}s): what the code does only later is unknown`,
+      );
+    if (search) {
+      const [best] = hypothesesOf(search);
+      said.push(`${search.made} steps, ${best?.ended ? `score ${minus(best.score.toFixed(3))}` : "no end was found"}`);
+    }
+    return said.join(" · ");
+>>>>>>> db861e8d (Pages: a number outside of its range is a sentence, of two loops with one path the changed one is the one that is asked for, outputs are compared)
   }
 
   private fail(error: unknown): void {
@@ -335,6 +359,12 @@ const NOT_HERE: Record<string, string> = {
   branch: "A run in a page finishes at once: change something in a view to make a branch.",
 };
 
+<<<<<<< HEAD
 /** The edits on the path to another one, without those of later steps. */
 const before = ({ changes }: Branch, { path, step }: Change): Change[] =>
   changes.filter((change) => change.path !== path || change.step <= step);
+=======
+/** The changes on the way to another one: those of later steps are not made any more. */
+const before = ({ changes }: Branch, { path, nth, step }: Change): Change[] =>
+  changes.filter((change) => change.path !== path || change.nth !== nth || change.step <= step);
+>>>>>>> db861e8d (Pages: a number outside of its range is a sentence, of two loops with one path the changed one is the one that is asked for, outputs are compared)

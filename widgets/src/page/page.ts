@@ -7,6 +7,7 @@ import { exactBlock } from "../frame";
 import type { PlainFrame } from "../engine/frames";
 import { mount } from "../mount";
 import type { Mounted } from "../mount";
+import { short } from "../number";
 import { busOf } from "../selection";
 import { visible } from "../visible_text";
 import type { Message, Typed } from "./host";
@@ -110,19 +111,24 @@ export class Page {
     this.type();
   }
 
-  private get typed(): Typed {
+  /** What is typed; a sentence where a number is none that its field may have. */
+  private get typed(): Typed | string {
     const typed: Typed = { text: "", inputs: {} };
+    let wrong = "";
     for (const { name, value, range } of this.about.fields) {
       const field = this.fields.get(name)!;
       if (typeof value === "string") typed.text = field.value;
       else {
-        const number = Number(field.value),
-          [low, high] = range!;
-        typed.inputs[name] = field.value !== "" && number >= low && number <= high ? number : value;
-        set(field, "aria-invalid", typed.inputs[name] !== number || field.value === "");
+        const number = (typed.inputs[name] = field.value === "" ? NaN : Number(field.value)),
+          [low, high] = range!,
+          whole = [value, ...range!].every(Number.isInteger),
+          isIn = number >= low && number <= high && (!whole || Number.isInteger(number));
+        set(field, "aria-invalid", !isIn);
+        if (!isIn)
+          wrong ||= `${visible(name)} is a ${whole ? "whole " : ""}number from ${short(low)} to ${short(high)}.`;
       }
     }
-    return typed;
+    return wrong || typed;
   }
 
   /** The content of a link: #word=parachute&step=4. */
@@ -146,9 +152,11 @@ export class Page {
       this.again = true;
       return;
     }
+    const { typed } = this;
+    if (typeof typed === "string") return this.fail(typed);
     this.waits = true;
     this.begun = performance.now();
-    this.send({ rfnb: "typed", ...this.typed });
+    this.send({ rfnb: "typed", ...typed });
   }
 
   private hear(message: Message): void {

@@ -57,6 +57,7 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
   const forced = (ids: number[], first: number, count: number): Change[] =>
     ids.slice(first, first + count).map((label, at) => ({
       path: search.path,
+      nth: search.nth,
       step: first + at,
       then: [{ do: "force", label, hypothesis: at || !first ? 0 : found.slots[first - 1]!, seq: 0, only: true }],
     }));
@@ -141,7 +142,7 @@ export async function* whyNot(expected: string, asking: Asking): AsyncGenerator<
   for (const [path, length] of asking.attention(first))
     for (let position = 0; position < Math.min(length, MOST); position++) {
       const then = [{ do: "attention", path, entries: {}, focus: position }],
-        changes = [{ path: search.path, step: first, then }];
+        changes = [{ path: search.path, nth: search.nth, step: first, then }];
       if (!(await gives(changes))) continue;
       why.repairs.push({ words: `${path} all on position ${position} in step ${first}`, changes });
       yield { ...why };
@@ -211,8 +212,9 @@ function endOf({ steps, end }: Searched): number {
 function idsOf(expected: string, search: Searched): number[] {
   const { vocab, steps, ends, most } = search,
     end = ends ? endOf(search) : -1,
-    known = vocab ? new Map(vocab.map((label, id) => [label, id])) : null;
-  const ids = expected.split(/\s+/).flatMap((label) => {
+    known = vocab ? new Map(vocab.map((label, id) => [label, id])) : null,
+    isSpelt = !known?.has(expected) && [...expected].every((letter) => known?.has(letter)); // a label for each letter
+  const ids = (isSpelt ? [...expected] : expected.split(/\s+/)).flatMap((label) => {
     if (!label) return [];
     const id = known?.get(label) ?? (/^\d+$/.test(label) ? Number(label) : -1);
     if (!(id >= 0 && id < steps[0]!.width)) throw new Error(`There is no label “${label}”.`);
