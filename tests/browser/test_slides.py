@@ -82,6 +82,18 @@ def test_a_view_on_a_slide_is_alive_and_keeps_its_arrows(opened):
     assert on(opened) == "2 of 3"
 
 
+def test_the_letters_of_a_view_are_large_and_the_pointer_reads_the_cell_under_it(opened):
+    view = opened.locator('[data-kind="attention"]')
+    least = view.evaluate("""view => Math.min(...[...view.querySelectorAll("*")].filter(e => e.offsetWidth && e.textContent.trim())
+        .map(e => parseFloat(getComputedStyle(e).fontSize) * e.currentCSSZoom))""")
+    assert least >= 13
+    box, cell = view.locator(".rfnb-pane canvas").first.bounding_box(), 1.25 * float(view.get_attribute("data-cell"))
+    right, bottom = box["x"] + box["width"] - cell / 2, box["y"] + box["height"] - cell / 2
+    for at, value in (((right, bottom), "0.75"), ((right - cell, bottom), "0.25"), ((right, bottom - cell), "0.1")):
+        opened.mouse.move(*at)
+        assert view.locator(".rfnb-readout .rfnb-value").inner_text() == value
+
+
 def test_code_of_a_picture_is_folded_and_formulas_are_drawn(opened):
     code = opened.locator("details.code pre").first
     assert not code.is_visible()
