@@ -260,15 +260,9 @@ export class Host {
     this.say({ rfnb: "ghost", of: id, name, over: true, refused: null, lane: lane && { ...lane, seq: 0 }, ...told });
   }
 
-<<<<<<< HEAD
   /** Makes an edit, in a branch. */
-  private async keep(from: Branch, { step, path, then, name }: Asked): Promise<void> {
-    await this.make(from, [{ path, step, then }], name ?? `from step ${step}`);
-=======
-  /** A change is made, in a branch. */
   private async keep(from: Branch, { step, path, nth = 0, then, name }: Asked): Promise<void> {
     await this.make(from, [{ path, nth, step, then }], name ?? `from step ${step}`);
->>>>>>> db861e8d (Pages: a number outside of its range is a sentence, of two loops with one path the changed one is the one that is asked for, outputs are compared)
   }
 
   /** A branch that begins with edits, earliest first. */
@@ -321,15 +315,7 @@ export class Host {
     }
   }
 
-<<<<<<< HEAD
-  /** The number of steps, and whether the search is complete. */
-  private words({ loops }: Result): string {
-    const search = loops.find(({ steps }) => steps.length);
-    if (!search) return "";
-    const [best] = hypothesesOf(search);
-    return `${search.made} steps, ${best?.ended ? `score ${minus(best.score.toFixed(3))}` : "no end was found"}`;
-=======
-  /** How many steps it took, and whether the search came to an end; where code that decides by the turn may be missing. */
+  /** The number of steps, and whether the search is complete; a note on a text beyond the known turns of a Python loop. */
   private words({ loops }: Result, text: string): string {
     const search = loops.find(({ steps }) => steps.length),
       { longest, unit } = this.engine!.spec,
@@ -343,7 +329,6 @@ export class Host {
       said.push(`${search.made} steps, ${best?.ended ? `score ${minus(best.score.toFixed(3))}` : "no end was found"}`);
     }
     return said.join(" · ");
->>>>>>> db861e8d (Pages: a number outside of its range is a sentence, of two loops with one path the changed one is the one that is asked for, outputs are compared)
   }
 
   private fail(error: unknown): void {
@@ -359,12 +344,6 @@ const NOT_HERE: Record<string, string> = {
   branch: "A run in a page finishes at once: change something in a view to make a branch.",
 };
 
-<<<<<<< HEAD
-/** The edits on the path to another one, without those of later steps. */
-const before = ({ changes }: Branch, { path, step }: Change): Change[] =>
-  changes.filter((change) => change.path !== path || change.step <= step);
-=======
-/** The changes on the way to another one: those of later steps are not made any more. */
+/** The edits that lead to another one, without those of later steps. */
 const before = ({ changes }: Branch, { path, nth, step }: Change): Change[] =>
   changes.filter((change) => change.path !== path || change.nth !== nth || change.step <= step);
->>>>>>> db861e8d (Pages: a number outside of its range is a sentence, of two loops with one path the changed one is the one that is asked for, outputs are compared)
