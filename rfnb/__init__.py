@@ -86,8 +86,9 @@ from rfnb.ops.edit_distance_row import (
 # -- Convolutions and signals ------------------------------------------------------------------------------------------
 from rfnb.ops.conv import conv
 from rfnb.ops.conv_dims import calc_conv_out_length, make_conv_out_spatial_dims
-from rfnb.ops.transposed_conv import transposed_conv
-from rfnb.ops.transposed_conv_dims import calc_transposed_conv_out_length, make_transposed_conv_out_spatial_dims
+from rfnb.ops.transposed_conv import (
+    calc_transposed_conv_out_length, make_transposed_conv_out_spatial_dims, transposed_conv,
+)
 from rfnb.ops.pool import max_pool, max_pool1d, pool, pool1d, pool2d, pool3d
 from rfnb.ops.stft import stft
 from rfnb.ops.mel import log_mel_filterbank_from_raw, mel_filterbank
@@ -202,14 +203,12 @@ if _typing.TYPE_CHECKING:  # loaded when they are first asked for: `places/lazy_
 
     # -- Encoders and decoders ---------------------------------------------------------------------------------------------
     from rfnb.nn.encoders.base import IEncoder, ISeqDownsamplingEncoder, ISeqFramewiseEncoder
-    from rfnb.nn.encoders.conformer import ConformerEncoder, ConformerEncoderV2, ConformerFrontend
+    from rfnb.nn.encoders.conformer import ConformerConvSubsample, ConformerEncoder, ConformerEncoderV2, ConformerFrontend
     from rfnb.nn.encoders.conformer_layer import (
         ConformerConvBlock, ConformerEncoderLayer, ConformerPositionwiseFeedForward, conv_norm_use_mask_default, make_ff,
     )
-    from rfnb.nn.encoders.conformer_subsample import ConformerConvSubsample
     from rfnb.nn.encoders.e_branchformer import EBranchformerLayer, FeedForwardConvGated, Merge
-    from rfnb.nn.transformer.decoder import TransformerDecoder
-    from rfnb.nn.transformer.decoder_layer import TransformerDecoderLayer
+    from rfnb.nn.transformer.decoder import TransformerDecoder, TransformerDecoderLayer
     from rfnb.nn.transformer.encoder import TransformerEncoder, TransformerEncoderLayer
 
     # -- Recurrent layers --------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import numpy_conv, numpy_functions, numpy_index, numpy_layers
+from rfnb.backends import numpy_functions, numpy_index, numpy_layers
 from rfnb.backends.numpy_functions import (
     GENERATOR,
     generator,
@@ -200,10 +200,10 @@ class NumpyBackend(Backend):
         return -(1 - label_smoothing) * of_target - label_smoothing * log_prob.mean(axis=1)
 
     # -- convolution ---------------------------------------------------------------------------------------------------
-    conv_raw = staticmethod(numpy_conv.conv)
-    transposed_conv_raw = staticmethod(numpy_conv.transposed_conv)
-    pool_raw = staticmethod(numpy_conv.pool)
-    stft_raw = staticmethod(numpy_conv.stft)
+    conv_raw = staticmethod(numpy_layers.conv)
+    transposed_conv_raw = staticmethod(numpy_layers.transposed_conv)
+    pool_raw = staticmethod(numpy_layers.pool)
+    stft_raw = staticmethod(numpy_layers.stft)
 
     @classmethod
     def make_complex_raw(cls, real: Any, imag: Any) -> Any:

@@ -22,12 +22,11 @@ from os import PathLike
 from types import TracebackType
 from typing import Any
 
-from rfnb.control.arguments import limit_of, no_call
+from rfnb.control.arguments import limit_of, no_call, nothing_held
 from rfnb.control.attention_edits import seen_paths
 from rfnb.control.branch_tree import free_name, runs_of, tree_of
 from rfnb.control.breakpoints import Breakpoint, Breakpoints
 from rfnb.control.gate import Gate, Stopped
-from rfnb.control.hold_errors import nothing_held
 from rfnb.control.holder import Holder, Trunk
 from rfnb.control.live_runs import RunMember, note_begun
 from rfnb.control.poll import until_over

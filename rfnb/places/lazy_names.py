@@ -57,14 +57,12 @@ LATER = {
     "rfnb.nn.attention.rotary": "RotaryPosCausalSelfAttention RotaryPosSelfAttention",
     "rfnb.nn.attention.self_attention": "SelfAttention SelfAttentionBase",
     "rfnb.nn.encoders.base": "IEncoder ISeqDownsamplingEncoder ISeqFramewiseEncoder",
-    "rfnb.nn.encoders.conformer": "ConformerEncoder ConformerEncoderV2 ConformerFrontend",
+    "rfnb.nn.encoders.conformer": "ConformerConvSubsample ConformerEncoder ConformerEncoderV2 ConformerFrontend",
     "rfnb.nn.encoders.conformer_layer": (
         "ConformerConvBlock ConformerEncoderLayer ConformerPositionwiseFeedForward conv_norm_use_mask_default make_ff"
     ),
-    "rfnb.nn.encoders.conformer_subsample": "ConformerConvSubsample",
     "rfnb.nn.encoders.e_branchformer": "EBranchformerLayer FeedForwardConvGated Merge",
-    "rfnb.nn.transformer.decoder": "TransformerDecoder",
-    "rfnb.nn.transformer.decoder_layer": "TransformerDecoderLayer",
+    "rfnb.nn.transformer.decoder": "TransformerDecoder TransformerDecoderLayer",
     "rfnb.nn.transformer.encoder": "TransformerEncoder TransformerEncoderLayer",
     "rfnb.nn.recurrent.blocksparse_lstm": "BlocksparseLSTMCell BlocksparseMultiplicativeMultistepLSTMCell",
     "rfnb.nn.recurrent.gated_delta_net": "GatedDeltaNet",

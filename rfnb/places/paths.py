@@ -134,9 +134,13 @@ FILES = {"conversions.torch_nn": "rfnb.interop.torch_nn"}
 # Earlier module of public names -> its module now: pickles, and copies of the course, name these.
 RENAMED = {
     "core.named": "core.named_arrays",
+    "nn.encoders.conformer_subsample": "nn.encoders.conformer",
+    "nn.moving_filter": "nn.conv",
+    "nn.transformer.decoder_layer": "nn.transformer.decoder",
     "interop.watch.watching": "interop.watch.watch_function",
     "ops.default": "ops.defaults",
     "ops.masked": "ops.mask_packing",
+    "ops.transposed_conv_dims": "ops.transposed_conv",
     "rec.compiled": "rec.loop_compilation",
     "search.allowed": "search.label_rules",
     "search.own_loop": "search.search_functions",

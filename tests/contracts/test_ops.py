@@ -25,7 +25,7 @@ EXEMPT = {
         operands.need_tensors operands.need_values out_dim.check_movable
         out_dim.check_size out_dim.define_size out_dim.dim_and_lengths out_dim.settle_size random_state.generator_for
         random_state.update_state reduce.refuse_distributed sequence_pairs.common_batch sequence_pairs.flat_batch
-        sequence_pairs.flat_lengths sequence_pairs.volume transposed_conv_dims.make_expansions""",
+        sequence_pairs.flat_lengths sequence_pairs.volume transposed_conv.make_expansions""",
     "look at dims and dtypes only": "ctc.blank_of conv_filter.filter_in_dim defaults.has_fractions defaults.is_float_dtype",
     "bound once, when the package is loaded": "operators.bind",
     "about a word, and no tensor": "math.kind_of",
