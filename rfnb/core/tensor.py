@@ -24,7 +24,7 @@ from rfnb.core.errors import DimError, dim_error, message, operand_text, shape_e
 from rfnb.core.not_specified import NotSpecified, is_specified
 from rfnb.core.tensor_checks import check_shape, check_unique
 from rfnb.core.tensor_operators import TensorOperators
-from rfnb.core.tensor_text import dims_text, missing_dim, shape_of
+from rfnb.core.tensor_text import missing_dim, shape_of
 from rfnb.core.vocabulary import labels_of
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Tensor(TensorOperators, OldTensorNames):
     def _no_sparse_dim(self, what: str) -> DimError:
         return dim_error(
             f"{what}: the tensor has no sparse_dim.",
-            {"tensor": dims_text(self.dims)},
+            {"tensor": self},
             "Into what the values are indices is a Dim:",
             'x.sparse_dim = Dim(n, name="vocab")',
         )
@@ -273,9 +273,7 @@ class Tensor(TensorOperators, OldTensorNames):
         """The index of a dim; an index is checked."""
         if isinstance(axis, int):
             if not -len(self.dims) <= axis < len(self.dims):
-                raise dim_error(
-                    f"{what}: no axis {axis}.", {"tensor": dims_text(self.dims)}, "Axes are counted from 0."
-                )
+                raise dim_error(f"{what}: no axis {axis}.", {"tensor": self}, "Axes are counted from 0.")
             return axis % len(self.dims)
         return self.axis_of(axis, what)
 

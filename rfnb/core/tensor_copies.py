@@ -51,7 +51,7 @@ def copy_transpose(self: Tensor, perm: Sequence[Dim | int], *, allow_int: bool =
         places += [axis for axis in range(len(self.dims)) if axis not in places]
         raise dim_error(
             "copy_transpose: the order must name each dim once.",
-            {"tensor": dims_text(self.dims), "order": ", ".join(map(_show, perm))},
+            {"tensor": self, "order": ", ".join(map(_show, perm))},
             "A transposition keeps all dims. Those that are missing last:",
             f"x.copy_transpose([{', '.join(f'x.dims[{axis}]' for axis in places)}])",
         )

@@ -38,7 +38,7 @@ class TensorOperators:
             return bool(self._number("bool"))
         raise type_error(
             "A Tensor has no truth value.",
-            {"tensor": dims_text(self.dims)},
+            {"tensor": self},
             "Branching on values needs one Python bool; `==` is elementwise, so `x in [y]` asks for one too.",
             "bool(rf.reduce_any(x, axis=x.dims))    # a scalar has one\n"
             "x is other                             # the same object",
@@ -61,7 +61,7 @@ class TensorOperators:
         if self.dims:
             raise type_error(
                 f"{what}: a Tensor with dims is not one number.",
-                {"tensor": dims_text(self.dims)},
+                {"tensor": self},
                 "Only a scalar is one, a Tensor without dims. Reduce it, or take an entry:",
                 filled("rf.reduce_mean(x, axis=x.dims)\nrf.gather(x, axis=..., indices=0)", self.dims),
             )
@@ -70,7 +70,7 @@ class TensorOperators:
     def __getitem__(self, key: Any) -> NoReturn:
         raise type_error(
             "A Tensor has no [...].",
-            {"tensor": dims_text(self.dims), "key": type(key).__name__},
+            {"tensor": self, "key": type(key).__name__},
             "The order of its dims is no part of its meaning. Name the dim:",
             filled("rf.gather(x, axis=..., indices=0)\nrf.slice(x, axis=..., start=0, end=3)", self.dims),
         )
@@ -78,7 +78,7 @@ class TensorOperators:
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
         raise type_error(
             "A Tensor has no [...] = ...",
-            {"tensor": dims_text(self.dims), "key": type(key).__name__},
+            {"tensor": self, "key": type(key).__name__},
             "Ops make new tensors, and dims are named:",
             "rf.where(mask, value, x)\nrf.scatter(value, indices=..., indices_dim=..., out_dim=...)",
         )
@@ -92,7 +92,7 @@ class TensorOperators:
     def __len__(self) -> int:
         raise type_error(
             "A Tensor has no len().",
-            {"tensor": dims_text(self.dims)},
+            {"tensor": self},
             "Which dim is first is no part of its meaning. Name the dim:",
             "x.dims[0].extent     # longest sequence\nx.batch_ndim         # number of axes\nx.num_elements()     # without padding",
         )
@@ -100,7 +100,7 @@ class TensorOperators:
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise type_error(
             "A Tensor does not become an array by itself.",
-            {"tensor": dims_text(self.dims)},
+            {"tensor": self},
             "Its dims have no order that an array could rely on. Say the order:",
             filled("x.copy_transpose([...]).numpy()    # or x.numpy() for x.dims", self.dims),
         )

@@ -374,7 +374,7 @@ def _order(value: Tensor, dims: Dims, made: Collection[Dim], told: Collection[Di
     if len(new) - len(spatial) > 1 or len(spatial) > 1:
         raise dim_error(
             "as_torch: the order of the axes of the result is ambiguous.",
-            {"result": dims_text(value.dims), "input": dims_text(dims)},
+            {"result": value, "input": dims_text(dims)},
             "The order is only clear for the dims of the input and one new dim. Declare it:",
             f'rf.as_torch(module, inputs=..., outputs="{" ".join(dim.name for dim in value.dims)}")',
         )
@@ -399,7 +399,7 @@ def _as_said(value: Tensor, wanted: list[Axis]) -> list[Dim]:
     if left or len(order) != len(wanted):
         raise dim_error(
             "as_torch: outputs are not the axes of the result.",
-            {"result": dims_text(value.dims), "outputs": " ".join(map(name_of, wanted))},
+            {"result": value, "outputs": " ".join(map(name_of, wanted))},
             "Each dim of the result is named once:",
             f'outputs="{" ".join(dim.name for dim in value.dims)}"',
         )

@@ -182,7 +182,7 @@ class RFModuleAsPTModule(torch.nn.Module):
             (self._parameters if name in self._parameters else self._buffers)[name] = parameter._raw
             raise shape_error(
                 f"{self._get_name()}.{name}: a parameter of another shape.",
-                {"parameter": dims_text(parameter.dims), "given": tuple(raw.shape)},
+                {"parameter": parameter, "given": tuple(raw.shape)},
                 "The dims of a parameter are those that its module was made with. For other ones make another module.",
             )
         if name in self._buffers and not isinstance(raw, torch.nn.Parameter):

@@ -78,7 +78,7 @@ def _missing(wrapper: Any, name: str, parameter: Parameter) -> RuntimeError:
     kind = type(wrapper.rf_module).__name__
     return runtime_error(
         f"{kind}[rf]: {name} is None.",
-        {"parameter": dims_text(parameter.dims)},
+        {"parameter": parameter},
         f"{kind} computes with it. Give it values, or make the model without it.",
         f"module.{name} = torch.nn.Parameter(...)",
     )

@@ -108,7 +108,7 @@ class OldTensorNames:
             return axes[0]
         raise dim_error(
             f'get_axis_by_tag_name: {len(axes) or "no"} {"dims" if len(axes) > 1 else "dim"} named "{name}".',
-            {"tensor": dims_text(self.dims)},
+            {"tensor": self},
             "A name does not identify a dim. Use the Dim:",
             "x.axis_of(dim)",
         )
@@ -214,7 +214,7 @@ class OldTensorNames:
         if dim_tag in self.dims:
             raise dim_error(
                 "copy_add_dim_by_tag: the dim is there already.",
-                {"tensor": dims_text(self.dims), "dim": dim_tag},
+                {"tensor": self, "dim": dim_tag},
                 "A dim occurs once.",
             )
         dims, axis = list(self.dims), axis or 0
@@ -233,7 +233,7 @@ class OldTensorNames:
         if long:
             raise dim_error(
                 "copy_squeeze_axes: an axis that is not of size 1.",
-                {"tensor": dims_text(self.dims), "axis": long[0]},
+                {"tensor": self, "axis": long[0]},
                 "Only an axis of one entry can be removed without losing values.",
                 f"rf.gather(x, indices=0, axis={long[0].name})",
             )
@@ -442,7 +442,7 @@ class OldTensorNames:
             "time": 'The time dim has lengths per sequence, or is of kind "spatial". Name the Dim:',
         }
         fix = f"{kind} = x.dims[0]    # or rather the Dim that the data was made with"
-        raise dim_error(f"{what}: no dim is it.", {"tensor": dims_text(self.dims)}, rule[kind], fix)
+        raise dim_error(f"{what}: no dim is it.", {"tensor": self}, rule[kind], fix)
 
     def _unclear(self, what: str, found: list[Dim]) -> DimError:
         rows = [("tensor", dims_text(self.dims)), ("candidates", dims_text(found))]
@@ -453,7 +453,7 @@ class OldTensorNames:
         if axis != now:
             raise dim_error(
                 f"{what}: cannot be set to {axis}.",
-                [("tensor", dims_text(self.dims)), (what, now)],
+                [("tensor", self), (what, now)],
                 "Which dim is first is not what it means; the order of the raw array changes by a copy:",
                 f"x.copy_with_{what}({axis})",
             )

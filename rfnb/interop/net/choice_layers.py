@@ -251,72 +251,56 @@ def decide_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     return decide(x, length_normalization=bool(layer.opts.get("length_normalization")))
 
 
-class _BeamReader(Layer):
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        if env.dry and (env.call.search or self.searched(env)):
-            return self.read_template(x)
-        if beam_dim_of(x) is None:
-            if env.call.search and any(dim.extent == 0 for dim in x.dims):  # a loop without steps
-                return self.read_template(x)
-            raise value_error(
-                f"{self.what}: there are no search choices.",
-                {"from": ", ".join(self.sources)},
-                "Only values that depend on choices of a search have a beam.",
-                "net(data, search=True)",
-            )
-        return self.read(x, env)
-
-    def searched(self, env: Scope) -> bool:
-        """Whether a choice of the network searches in every call."""
-        scope: Scope | None = env
-        while scope is not None:
-            if any(layer.opts.get("search") and layer.kind == "choice" for layer in scope.layers.all_layers()):
-                return True
-            scope = scope.parent
-        return False
-
-    def read(self, x: Tensor, env: Scope) -> Tensor:
-        """The result, read from a value with a beam."""
-        raise NotImplementedError
-
-    def read_template(self, x: Tensor) -> Tensor:
-        return x
+def _with_beam(layer: Layer, env: Scope, sources: list[Tensor]) -> tuple[Tensor, bool]:
+    """The source of a layer that reads a search, and whether it has a beam; it has none where only dims are asked for."""
+    x = layer.concatenated(sources, env)
+    if env.dry and (env.call.search or _searched(env)):
+        return x, False
+    if beam_dim_of(x) is not None:
+        return x, True
+    if env.call.search and any(dim.extent == 0 for dim in x.dims):  # a loop without steps
+        return x, False
+    raise value_error(
+        f"{layer.what}: there are no search choices.",
+        {"from": ", ".join(layer.sources)},
+        "Only values that depend on choices of a search have a beam.",
+        "net(data, search=True)",
+    )
 
 
-class _OfBatch(_BeamReader):
-    def read_template(self, x: Tensor) -> Tensor:
-        return zeros([dim for dim in x.dims if dim.is_batch_dim()], dtype=self.dtype)
+def _searched(env: Scope) -> bool:
+    """Whether a choice of the network searches in every call."""
+    scope: Scope | None = env
+    while scope is not None:
+        if any(layer.opts.get("search") and layer.kind == "choice" for layer in scope.layers.all_layers()):
+            return True
+        scope = scope.parent
+    return False
 
-    dtype = "float32"
+
+def _of_batch(x: Tensor, dtype: str) -> Tensor:
+    return zeros([dim for dim in x.dims if dim.is_batch_dim()], dtype=dtype)
 
 
-@layer_class("choice_get_beam_scores")
-class ChoiceGetBeamScoresLayer(_OfBatch):
+@computes("choice_get_beam_scores")
+def choice_get_beam_scores_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The scores of the hypotheses of a search."""
+    x, has_beam = _with_beam(layer, env, sources)
+    return get_beam_scores(x) if has_beam else _of_batch(x, "float32")
 
-    def read(self, x: Tensor, env: Scope) -> Tensor:
-        return get_beam_scores(x)
 
-
-@layer_class("choice_get_src_beams")
-class ChoiceGetSrcBeamsLayer(_OfBatch):
+@computes("choice_get_src_beams")
+def choice_get_src_beams_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The parents of the hypotheses of a search."""
-
-    dtype = "int32"
-
-    def read(self, x: Tensor, env: Scope) -> Tensor:
-        return cast(get_src_beams(x), "int32")
+    x, has_beam = _with_beam(layer, env, sources)
+    return cast(get_src_beams(x), "int32") if has_beam else _of_batch(x, "int32")
 
 
-@layer_class("split_batch_beam")
-class SplitBatchBeamLayer(_BeamReader):
+@computes("split_batch_beam", options=("beam_dim",))
+def split_batch_beam_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The hypotheses of a search as a separate dim."""
-
-    options = ("beam_dim",)
-
-    def read(self, x: Tensor, env: Scope) -> Tensor:
-        return split_batch_beam(x, beam_dim=self.opts.get("beam_dim"))
+    x, has_beam = _with_beam(layer, env, sources)
+    return split_batch_beam(x, beam_dim=layer.opts.get("beam_dim")) if has_beam else x
 
 
 @computes("decide_keep_beam", options=("search_choices",))

@@ -137,29 +137,19 @@ class LinearLayer(Layer):
 
 
 @layer_class("softmax")
-class SoftmaxLayer(LinearLayer):
+def softmax_layer(name: str, path: str, opts: Mapping[str, Any]) -> LinearLayer:
     """Linear, then softmax over the features. A choice uses the log softmax of the logits."""
-
-    def __init__(self, name: str, path: str, opts: Mapping[str, Any]):
-        super().__init__(name, path, {"activation": "softmax", **opts})
+    return LinearLayer(name, path, {"activation": "softmax", **opts})
 
 
-@layer_class("copy", "concat_features")
-class CopyLayer(Layer):
-    """The source, or the concatenated features of several sources."""
-
-    framewise = True
-
-    def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        out = self.concatenated(sources, env)
-        return with_feature(out, self.out_dim, self.what) if self.out_dim is not None else out
+def copy_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
+    """The source, or the concatenated features of several sources; a dropout layer has its dropout, as any layer may."""
+    out = layer.concatenated(sources, env)
+    return with_feature(out, layer.out_dim, layer.what) if layer.out_dim is not None else out
 
 
-@layer_class("dropout")
-class DropoutLayer(CopyLayer):
-    """The source, with dropout in training."""
-
-    options = ("dropout_axis", "dropout_noise_shape", "dropout_on_forward")
+computes("copy", "concat_features", framewise=True)(copy_layer)
+computes("dropout", framewise=True, options=("dropout_axis", "dropout_noise_shape", "dropout_on_forward"))(copy_layer)
 
 
 @layer_class("activation")
