@@ -7,7 +7,7 @@ are reported by `refusal`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
@@ -15,19 +15,7 @@ from torch.utils import dlpack
 
 from rfnb.backends import torch_devices
 
-
-class Plain(NamedTuple):
-    """A plain array.
-
-    Attributes:
-        raw: A strided tensor.
-        lengths: By axis: the length in each entry of axis 0, int64 on the CPU.
-        names: Names of the axes, where known; None for an axis without.
-    """
-
-    raw: torch.Tensor
-    lengths: dict[int, Any]
-    names: list[str | None] | None
+Plain = tuple[torch.Tensor, dict[int, Any], list[str | None] | None]
 
 
 def is_torch(value: Any) -> bool:
@@ -50,15 +38,20 @@ def refusal(value: Any) -> tuple[str, str] | None:
 
 
 def plain(value: Any) -> Plain:
-    """A tensor, packed sequence or nested tensor as a plain array, without a copy if it already is one."""
+    """A tensor, packed sequence or nested tensor as a plain array, without a copy if it already is one.
+
+    Returns:
+        A strided tensor; by axis the length in each entry of axis 0, int64 on the CPU; the names of the axes, where known, None for an
+        axis without.
+    """
     if isinstance(value, PackedSequence):
         raw, lengths = pad_packed_sequence(value, batch_first=True)
-        return Plain(raw, {1: lengths.numpy()}, ["batch", "time", *_rest(raw.ndim - 2)])
+        return raw, {1: lengths.numpy()}, ["batch", "time", *_rest(raw.ndim - 2)]
     if value.is_nested:
         return _nested(value)
     named = getattr(value, "has_names", None)  # newer versions of torch have no names any more
     names = list(value.names) if named is not None and named() else None
-    return Plain(value if names is None else value.rename(None), {}, names)
+    return value if names is None else value.rename(None), {}, names
 
 
 def _nested(value: Any) -> Plain:
@@ -73,7 +66,7 @@ def _nested(value: Any) -> Plain:
         names[axis] = "time" if axis == ragged[0] else f"time{axis}"
     rest = iter(_rest(names.count(None)))
     named = [next(rest) if name is None else name for name in names]
-    return Plain(raw, {axis: shapes[:, axis - 1].numpy() for axis in ragged}, named)
+    return raw, {axis: shapes[:, axis - 1].numpy() for axis in ragged}, named
 
 
 def _size(value: Any, axis: int) -> Any:

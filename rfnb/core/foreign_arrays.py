@@ -95,8 +95,7 @@ def array_of(value: Any, where: str) -> Foreign:
     torch = _torch(value)
     if torch is not None:
         _refuse(torch.refusal(value), value, where)
-        plain = torch.plain(value)
-        return Foreign(plain.raw, plain.lengths, plain.names)
+        return Foreign(*torch.plain(value))
     if is_data_array(value):
         return _of_data_array(value, where)
     backend = registry.selected()
@@ -120,7 +119,7 @@ def host_array(value: Any, where: str) -> np.ndarray:
     torch = _torch(value)
     if torch is not None:
         _refuse(torch.refusal(value) or torch.without_values(value), value, where)
-        return np.asarray(torch.on_host(torch.plain(value).raw))
+        return np.asarray(torch.on_host(torch.plain(value)[0]))
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise type_error(
             f"{where}: some entries of the array are masked.",

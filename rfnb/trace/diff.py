@@ -35,9 +35,9 @@ from rfnb.trace.diff_hints import hints
 from rfnb.trace.diff_numbers import Tolerance, largest, to_order
 from rfnb.trace.diff_rows import NO_VALUES, Pair, Row, RowComparison
 from rfnb.trace.diff_searches import SearchDiff, SequenceDiff, StepOfSearch
-from rfnb.trace.diff_slots import Slots, searches_of
+from rfnb.trace.diff_slots import Slots
 from rfnb.trace.event import Event
-from rfnb.trace.lookup import find_path
+from rfnb.trace.lookup import find_path, searches_of
 from rfnb.trace.trace import Trace
 
 
@@ -302,9 +302,11 @@ def diff(
         raise _nothing_in_common(a, b, called)
     sides = _sides(a, b, (seq_a, seq_b), (called[0], called[1]))
     searches = searches_of(a), searches_of(b)
-    slots = Slots([searches[0].values(), searches[1].values()])
+    slots = Slots(searches)
+    others = {(search.path, search.run): search for search in searches[1]}
     comparison = RowComparison(events, sides, slots, None if tolerance is None else float(tolerance))
-    comparison.run([(search, searches[1][key]) for key, search in searches[0].items() if key in searches[1]])
+    pairs = [(search, others.get((search.path, search.run))) for search in searches[0]]
+    comparison.run([(search, other) for search, other in pairs if other is not None])
     return Diff(a, b, comparison, (called[0], called[1]))
 
 

@@ -121,9 +121,9 @@ class RowComparison:
             for seq in found.seqs:
                 for step in seq.steps:
                     by_step.setdefault(step.step, []).append((seq, step))
-            for event, index in (choice for both in a.choices.values() for choice in both):
+            for event, index in (choice for step in a.choices.values() for choice in (step[0], step[-1])):
                 self.steps_of[event.index] = by_step.get(a.history.loop_steps[index], [])
-        known = {id(event) for a, _ in searches for pair in a.choices.values() for event, _ in pair}
+        known = {id(event) for a, _ in searches for step in a.choices.values() for event, _ in (step[0], step[-1])}
         for ident, a, b in in_order(*self.events):
             if a is None or b is None:
                 self._note_only(a, b)

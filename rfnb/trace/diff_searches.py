@@ -14,8 +14,9 @@ import numpy as np
 
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.diff_numbers import Tolerance
-from rfnb.trace.diff_slots import SearchSlots, labels_of
+from rfnb.trace.diff_slots import labels_of
 from rfnb.trace.edits import aligned
+from rfnb.trace.lookup import SearchEvents
 
 SAME, SWAP, TIE, SCORES, ORDER, OTHER = "same", "swap", "tie", "scores", "order", "other"
 REAL = (SCORES, ORDER, OTHER)
@@ -127,7 +128,7 @@ class SearchDiff:
     lengths: tuple[int, int]
 
 
-def search_diff(a: SearchSlots, b: SearchSlots, pairs: Sequence[tuple[int, int]], tolerance: Tolerance) -> SearchDiff:
+def search_diff(a: SearchEvents, b: SearchEvents, pairs: Sequence[tuple[int, int]], tolerance: Tolerance) -> SearchDiff:
     """Compare two runs of a search step by step.
 
     Args:

@@ -7,54 +7,19 @@ Values computed in a step before its choice are in the slots left by the previou
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rfnb.core.errors import DimError
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.event import Event
-from rfnb.trace.trace import Trace
-
-
-@dataclass(frozen=True)
-class SearchSlots:
-    """One run of a search.
-
-    Attributes:
-        path, run: Path and run of its `beams` events.
-        history: All of its steps.
-        choices: By the entry of each of its steps, the first and the last choice in it: the event and the step of the history.
-    """
-
-    path: str
-    run: int
-    history: BeamHistory
-    choices: dict[int, tuple[tuple[Event, int], tuple[Event, int]]]
-
-
-def searches_of(trace: Trace) -> dict[tuple[str, int], SearchSlots]:
-    """The searches of a recording by path and run; events that do not form a search are skipped."""
-    found = {}
-    for path in trace.beams:
-        for run, events in enumerate(trace.beams.event_runs(path)):
-            try:
-                history = trace.beams[path, run]
-            except (ValueError, KeyError, DimError):
-                continue
-            choices: dict[int, Any] = {}
-            for number, event in enumerate(events):
-                first, _ = choices.get(event.entry, ((event, number), None))
-                choices[event.entry] = first, (event, number)
-            found[path, run] = SearchSlots(path, run, history, choices)
-    return found
+from rfnb.trace.lookup import SearchEvents
 
 
 class Slots:
     """The matching slots of two recordings."""
 
-    def __init__(self, searches: Sequence[Iterable[SearchSlots]]):
+    def __init__(self, searches: Sequence[Iterable[SearchEvents]]):
         self._by_entry = [{entry: search for search in each for entry in search.choices} for each in searches]
         self._known: dict[Any, tuple[np.ndarray, np.ndarray] | None] = {}
 
@@ -93,7 +58,8 @@ class Slots:
         search = self._by_entry[side].get(event.entry) if event.step is not None else None
         if search is None:
             return None
-        (first, number), (last, latest) = search.choices[event.entry]
+        choices = search.choices[event.entry]
+        (first, number), (last, latest) = choices[0], choices[-1]
         if event.index < first.index:
             return event.entry, number - 1, False
         return (event.entry, latest, True) if event.index >= last.index else None

@@ -6,6 +6,7 @@ A path may be abbreviated to its end; errors list the recorded paths.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rfnb.core.dim import Dim
@@ -292,6 +293,37 @@ class BeamsLookup(Lookup[BeamHistory]):
 
     def _value(self, run: list[Event]) -> BeamHistory:
         return BeamHistory.of_values([event.values for event in run], [event.step for event in run])
+
+
+@dataclass(frozen=True)
+class SearchEvents:
+    """One run of a search.
+
+    Attributes:
+        path, run: Path and run of its `beams` events.
+        choices: Entry of a step -> the choices in it: each event, and its step in the history.
+    """
+
+    path: str
+    run: int
+    choices: dict[int, list[tuple[Event, int]]]
+    history: BeamHistory
+
+
+def searches_of(trace: Trace) -> list[SearchEvents]:
+    """The searches of a recording; events that do not form a search are skipped."""
+    found = []
+    for path in trace.beams:
+        for run, events in enumerate(trace.beams.event_runs(path)):
+            try:
+                history = trace.beams[path, run]
+            except Exception:  # a user's own probe, whose view says so
+                continue
+            choices: dict[int, list[tuple[Event, int]]] = {}
+            for number, event in enumerate(events):
+                choices.setdefault(event.entry, []).append((event, number))
+            found.append(SearchEvents(path, run, choices, history))
+    return found
 
 
 class ModulesLookup(Lookup[list[Event]]):

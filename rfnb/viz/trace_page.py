@@ -16,6 +16,7 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
+from rfnb.trace.lookup import SearchEvents, searches_of
 from rfnb.trace.match import kind_filter, path_filter, warn_of_paths
 from rfnb.trace.probe import lent
 from rfnb.trace.stacked_events import loop_dim_of
@@ -34,7 +35,6 @@ from rfnb.viz.kinds import KINDS
 from rfnb.viz.spec import Spec
 from rfnb.viz.states import trace_part as states
 from rfnb.viz.trace_labels import Tokens
-from rfnb.viz.trace_search import SearchEvents, searches_of
 from rfnb.viz.trace_title import title_of
 
 _MOST_PARTS, _MOST_RUNS = 12, 4

@@ -17,39 +17,9 @@ from rfnb.core.dim import Dims
 from rfnb.core.tensor import Tensor
 from rfnb.trace.beams import BeamHistory
 from rfnb.trace.host_copies import on_host
+from rfnb.trace.lookup import SearchEvents
 from rfnb.trace.stacked_events import alike
 from rfnb.viz.hypotheses import MOST_LIVE, in_slots
-
-
-@dataclass(frozen=True)
-class SearchEvents:
-    """One run of a search.
-
-    Attributes:
-        path, run: Those of its `beams` events.
-        choices: Entry of a step -> the events of the choices in it.
-    """
-
-    path: str
-    run: int
-    choices: dict[int, list[Any]]
-    history: BeamHistory
-
-
-def searches_of(trace: Any) -> list[SearchEvents]:
-    """The searches of a recording."""
-    found = []
-    for path in trace.beams:
-        for run in range(trace.beams.num_runs(path)):
-            try:
-                history = trace.beams[path, run]
-            except Exception:  # a user's own probe, whose view says so
-                continue
-            choices: dict[int, list[Any]] = {}
-            for event in trace.beams.events(path, run):
-                choices.setdefault(event.entry, []).append(event)
-            found.append(SearchEvents(path, run, choices, history))
-    return found
 
 
 def search_of(events: Sequence[Any], searches: Sequence[SearchEvents]) -> SearchEvents | None:
@@ -183,7 +153,7 @@ def _is_before(event: Any, value: Tensor, search: SearchEvents) -> bool | None:
     Between its choice and its end a step has its own beam dim. Values between the first and the last of several choices
     are in intermediate slots, which no longer exist at the end.
     """
-    choices = search.choices[event.entry]
+    choices = [choice for choice, _ in search.choices[event.entry]]
     first, last = choices[0], choices[-1]
     (beam,) = search.history.slot_dims(value) or (None,)
     parents = first.values["parents"].sparse_dim

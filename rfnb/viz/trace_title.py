@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rfnb.viz.trace_search import SearchEvents
+from rfnb.trace.lookup import SearchEvents
 
 
 def title_of(trace: Any, searches: Sequence[SearchEvents], names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -224,15 +224,6 @@ def _score(score: float) -> str:
     return f"{score:.2f}".replace("-", "−")
 
 
-@dataclass
-class _Edges:
-    color: str
-    width: float
-    dash: tuple[float, float] | None = None
-    alpha: float = 1.0
-    paths: list[list[Point]] = field(default_factory=list)
-
-
 def _edges(
     made: Drawing,
     nodes: list[TreeNode],
@@ -242,21 +233,22 @@ def _edges(
     strong: float,
 ) -> None:
     """The lines from parents, one shape per style, the winner's on top."""
-    styles = {
-        "faint": _Edges("faint", 0.8 if strong > 3 else 0.6, alpha=0.8),
-        "carried": _Edges("muted", 0.8, (1, 3)),
-        "live": _Edges("muted", 1.2 if strong > 3 else 0.8),
-        "won": _Edges("accent", strong),
-    }
+    paths: dict[str, list[list[Point]]] = {name: [] for name in ("faint", "carried", "live", "won")}
+    styles = (
+        Lines("faint", 0.8 if strong > 3 else 0.6, paths["faint"], alpha=0.8),
+        Lines("muted", 0.8, paths["carried"], (1, 3)),
+        Lines("muted", 1.2 if strong > 3 else 0.8, paths["live"]),
+        Lines("accent", strong, paths["won"]),
+    )
     for node in nodes:
         won, faint = (node.step, node.slot) in best, node.state in ("dead", "dropped")
         name = "won" if won else "carried" if node.state == "carried" else "faint" if faint else "live"
-        styles[name].paths.append(curve(start(node), end(node), 10 if strong > 3 else 6))
-    for name, style in styles.items():
-        if name == "faint" and len(style.paths) > _MOST_FAINT:
+        paths[name].append(curve(start(node), end(node), 10 if strong > 3 else 6))
+    for style in styles:
+        if style.color == "faint" and len(style.paths) > _MOST_FAINT:
             made.notes.append(f"{len(style.paths)} lines to hypotheses that died out are not drawn")
         elif style.paths:
-            made.add(Lines(style.color, style.width, style.paths, style.dash, style.alpha))
+            made.add(style)
 
 
 def _frame(

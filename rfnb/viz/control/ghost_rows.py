@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from rfnb.control.ghosts import Ghost
-from rfnb.viz.trace_search import SearchValues, searches_of
+from rfnb.trace.lookup import searches_of
+from rfnb.viz.trace_search import SearchValues
 
 _MOST = 20_000  # weights sent to a page per ghost, which appears and disappears with the pointer
 

@@ -15,13 +15,14 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import DimError
 from rfnb.core.tensor import Tensor
 from rfnb.trace.host_copies import on_host
+from rfnb.trace.lookup import SearchEvents
 from rfnb.trace.newest_positions import newest
 from rfnb.trace.stacked_events import runs_of, stack
 from rfnb.viz.axes import RowsOver
 from rfnb.viz.distribution.spec import spec as distribution_spec
 from rfnb.viz.spec import Spec
 from rfnb.viz.trace_labels import RunLabels
-from rfnb.viz.trace_search import SearchEvents, SearchValues, search_of
+from rfnb.viz.trace_search import SearchValues, search_of
 
 _TYPES = {"logits": "logits", "log_probs": "log-probs", "probs": "probs"}
 

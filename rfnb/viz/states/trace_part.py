@@ -13,6 +13,7 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.trace.host_copies import all_on_host
+from rfnb.trace.lookup import SearchEvents
 from rfnb.viz.axes import NamedArray
 from rfnb.viz.edit_handles import best_slots, sizes
 from rfnb.viz.hypotheses import MOST_LIVE, with_slots
@@ -21,7 +22,7 @@ from rfnb.viz.states.spec import axes_of as states_axes_of
 from rfnb.viz.states.spec import spec as states_spec
 from rfnb.viz.states.tracks import joined
 from rfnb.viz.trace_labels import RunLabels
-from rfnb.viz.trace_search import SearchEvents, SearchValues, search_of
+from rfnb.viz.trace_search import SearchValues, search_of
 
 _STATES = "States: "
 _MOST_CELLS = 1 << 22  # of the matrix states of a search, in a view
