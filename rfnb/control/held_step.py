@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rfnb.control.attention_edits import fewer_steps
 from rfnb.control.length_edits import change_length
-from rfnb.control.step_events import Ended
-from rfnb.core.dim import Dim, Dims
+from rfnb.core.dim import Dim, Dims, HostArray
 from rfnb.core.errors import value_error
 from rfnb.rec import loop_stack
 from rfnb.rec.loop_step import Step, StepAround
@@ -55,7 +54,7 @@ class HeldStep(StepAround):
         self._is_held = True
         self._begun = 0
         self._path, self._index = loop.name, -1
-        self.ended_before: Ended | None = None  # what had, for conditions
+        self.ended_before: HostArray | None = None  # what had, for conditions
 
     @property
     def decisions(self) -> Sequence[LabelDecision]:

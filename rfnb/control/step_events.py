@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from rfnb.control.live_runs import RunMember
-from rfnb.core.dim import Dim
+from rfnb.core.dim import HostArray
 from rfnb.rec import loop_stack
 from rfnb.trace.probe import Ear, Place
 
@@ -22,8 +20,6 @@ ENDED = "ended"
 """kind: sequences or hypotheses have ended"""
 ANY = "*"
 """kind: whatever is offered anyway"""
-
-Ended = tuple[np.ndarray, tuple[Dim, ...]]
 
 
 class StepEvent(NamedTuple):
@@ -44,7 +40,7 @@ class StepEvent(NamedTuple):
     module: str
     step: int | None
     values: Mapping[str, Any]
-    ended: Ended | None
+    ended: HostArray | None
     key: Any = None
 
     def where(self) -> str:
@@ -99,7 +95,7 @@ class EventCollector(RunMember):
         self._made.append(StepEvent(kind, path, place.module, step, values, _ended_before(), place.entry))
 
 
-def _ended_before() -> Ended | None:
+def _ended_before() -> HostArray | None:
     """The sequences or hypotheses that ended before the innermost loop's current step."""
     loop = loop_stack.innermost()
     step: Any = None if loop is None else loop.step
@@ -108,7 +104,7 @@ def _ended_before() -> Ended | None:
     return None if step is None else step.ended_before
 
 
-def _ended_in(loop: Loop, steps: int) -> Ended | None:
+def _ended_in(loop: Loop, steps: int) -> HostArray | None:
     """The sequences or hypotheses that ended in the last of `steps` steps of a loop; None if there are none."""
     host, dims = loop.ended, loop.end_dims
     if host is None:

@@ -401,4 +401,5 @@ single_step_dim.special = True
 """Marker: one step, no axis. Accepted as `spatial_dim` by recurrent modules; never a dim of a tensor."""
 
 Dims = tuple[Dim, ...]
+HostArray = tuple[np.ndarray, Dims]  # an array on the host, and its dims
 _SPECIAL = {"batch_dim": batch_dim, "single_step_dim": single_step_dim}  # one of each in a process, see `pickling.py`

@@ -8,7 +8,7 @@ from typing import Never
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.dim import Dim, Dims
+from rfnb.core.dim import Dim, HostArray
 from rfnb.core.errors import dim_error
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
@@ -141,7 +141,7 @@ def num_elements_of_shape(
     return new_tensor(registry.selected().from_numpy(count[0], dtype="int64", device=device or "cpu"), count[1])
 
 
-def _num_elements(dims: Sequence[Dim], use_mask: bool) -> tuple[np.ndarray, Dims]:
+def _num_elements(dims: Sequence[Dim], use_mask: bool) -> HostArray:
     """The numbers and their dims."""
     if not use_mask:
         return np.asarray(np.prod([dim.extent for dim in dims]), np.int64), ()

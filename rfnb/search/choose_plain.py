@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim, Dims
+from rfnb.core.dim import Dim, Dims, HostArray
 from rfnb.core.layout import full_shape, to_order
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.rec.device_reads import Value
@@ -31,8 +31,6 @@ from rfnb.search.options import ChoiceOptions
 from rfnb.search.report import num_candidates
 from rfnb.search.score import check_log_probs, only_end_label, stay_row
 from rfnb.search.search_state import Link, Search, on_backend, place_of
-
-Ended = tuple[np.ndarray, tuple[Dim, ...]]
 
 
 def choose_plain(loop: Loop, scores: Tensor, axis: Dim, options: ChoiceOptions) -> Tensor:
@@ -65,7 +63,7 @@ def _watched(
     plain: PlainChoices,
     scores: Tensor,
     options: ChoiceOptions,
-    ended: Ended | None,
+    ended: HostArray | None,
     rule: LabelRules | None,
 ) -> Tensor:
     """The same, with everything that observers may ask for."""
@@ -143,7 +141,7 @@ class PlainChoices:
             and self.kind is scores._raw.__class__ and self.count == count
         )  # fmt: skip
 
-    def __call__(self, raw: Any, ended: Ended | None, rule: LabelRules | None = None) -> Decision | None:
+    def __call__(self, raw: Any, ended: HostArray | None, rule: LabelRules | None = None) -> Decision | None:
         """Let the loop follow the best continuations. Returns None in the rare cases that some scores are equal or there is something
         to report. On a device, which must not be waited for, neither is checked: ties are broken by order; errors are reported at
         the end of the step.
@@ -200,13 +198,13 @@ class PlainChoices:
         """The programs, for display."""
         return [program.listing for program in self._rankings.values()]
 
-    def takes_rule(self, ended: Ended | None) -> bool:
+    def takes_rule(self, ended: HostArray | None) -> bool:
         """True if the rule about labels is applied here: on the host, in a step with one choice, in the order of the scores."""
         last = self.link.last
         in_order = last is None or (last is self.search.last and last.tokens.dims == self.base)
         return self._on_host and in_order and (ended is None or {*ended[1]} <= {*self.over})
 
-    def limited(self, rule: LabelRules, ended: Ended | None) -> tuple[list[int], Any]:
+    def limited(self, rule: LabelRules, ended: HostArray | None) -> tuple[list[int], Any]:
         """The nodes of the hypotheses before the choice, and a raw mask of the labels that the rule allows; None if it allows
         everything.
         """

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, HostArray
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
@@ -20,11 +20,10 @@ from rfnb.search.label_rules import LabelRules
 from rfnb.search.operand_checks import check_mask
 from rfnb.search.search_state import Link, Search, on_backend
 
-Written = tuple[np.ndarray, tuple[Dim, ...]]
 NODES = -1  # in place of a source in `Decision.written`
 
 
-def note_written(search: Search, link: Link, source: int, labels: Tensor, before: Written | None) -> None:
+def note_written(search: Search, link: Link, source: int, labels: Tensor, before: HostArray | None) -> None:
     """Store on the host the labels so far of each hypothesis of a choice.
 
     Args:
@@ -38,7 +37,7 @@ def note_written(search: Search, link: Link, source: int, labels: Tensor, before
     _note(search, link, source, labels, before, grow)
 
 
-def note_nodes(search: Search, link: Link, rule: LabelRules, labels: Tensor, before: Written | None) -> None:
+def note_nodes(search: Search, link: Link, rule: LabelRules, labels: Tensor, before: HostArray | None) -> None:
     """Store them as nodes in the prefix tree of a rule, {dims, 1}."""
 
     def grow(value: np.ndarray | None, tokens: np.ndarray) -> np.ndarray:
@@ -53,7 +52,7 @@ def _note(
     link: Link,
     source: int,
     labels: Tensor,
-    before: Written | None,
+    before: HostArray | None,
     grow: Callable[[np.ndarray | None, np.ndarray], np.ndarray],
 ) -> None:
     decision, dims = link.last, labels.dims
@@ -61,7 +60,7 @@ def _note(
     start = decision.parents.sparse_dim if decision.sources else None
     own = host_value(labels._raw, labels.backend)
 
-    def written() -> Written:
+    def written() -> HostArray:
         tokens = (own() if isinstance(own, Value) else own)[..., None]
         if before is None:
             return grow(None, tokens), dims
@@ -83,7 +82,7 @@ def allowed_labels(
     prefix: Tensor | None,
     banned: Sequence[int] | Tensor | None,
     no_repeat_ngram: int,
-    written: Written | None,
+    written: HostArray | None,
     loop: Loop,
 ) -> dict[str, Tensor]:
     """For each limit by name, bool {..., axis}: the labels that may come next.
@@ -110,7 +109,7 @@ def allowed_labels(
     return parts
 
 
-def limit_of(rule: LabelRules, nodes: Written | None, axis: Dim, like: Tensor) -> Tensor:
+def limit_of(rule: LabelRules, nodes: HostArray | None, axis: Dim, like: Tensor) -> Tensor:
     """bool {..., axis}: the labels that a rule allows after nodes {dims, 1}."""
     value, dims = nodes or (np.zeros(1, np.int64), ())
     places = np.array(rule.places(value.ravel().tolist()))
@@ -192,7 +191,7 @@ def _not_these(banned: Sequence[int], axis: Dim, like: Tensor) -> Tensor:
     return on_backend(row, (axis,), like, "bool")
 
 
-def _no_ngram_again(written: Written | None, length: int, axis: Dim, like: Tensor) -> Tensor | None:
+def _no_ngram_again(written: HostArray | None, length: int, axis: Dim, like: Tensor) -> Tensor | None:
     """The mask without labels that would complete an n-gram that the hypothesis already contains."""
     if written is None or written[0].shape[-1] < length:
         return None

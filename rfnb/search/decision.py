@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from rfnb.core.beam_dim import BeamDim
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, HostArray
 from rfnb.core.tensor import Tensor
 from rfnb.rec.selection import Selection
-
-Written = tuple[np.ndarray, tuple[Dim, ...]]
 
 
 class Decision(Selection):
@@ -44,7 +40,7 @@ class Decision(Selection):
     ):
         super().__init__(in_dim, out_dim, carried, parents, before=before)
         self.tokens, self.scores, self.step = tokens, scores, step
-        self.written: dict[int, Written | list[int] | Callable[[], Written]] = {}
+        self.written: dict[int, HostArray | list[int] | Callable[[], HostArray]] = {}
         self._carried_scores: Tensor | None = None
 
     def carried_scores(self) -> Tensor:

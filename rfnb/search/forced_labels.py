@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim, Dims
+from rfnb.core.dim import Dim, Dims, HostArray
 from rfnb.core.errors import value_error
 from rfnb.rec.loop import Loop
 from rfnb.rec.selection import align_host
 from rfnb.rec.selections import LabelDecision
 from rfnb.search.labels import check_number, hypothesis_index, label_index, spelled
 from rfnb.search.rank import FlatScores, Ranking, take
-
-Ended = tuple[np.ndarray, tuple[Dim, ...]] | None
 
 
 def resolved(decided: LabelDecision, axis: Dim | Dims, loop: Loop) -> LabelDecision:
@@ -55,7 +53,7 @@ def _of_sources(decided: LabelDecision, axes: Dims) -> tuple[int | None, ...]:
     )
 
 
-def check(decided: LabelDecision, batch: Sequence[Dim], beam: Dim | None, ended: Ended) -> None:
+def check(decided: LabelDecision, batch: Sequence[Dim], beam: Dim | None, ended: HostArray | None) -> None:
     """Check that a decision can be carried out.
 
     Args:
@@ -84,7 +82,7 @@ def check(decided: LabelDecision, batch: Sequence[Dim], beam: Dim | None, ended:
 
 
 def decisions_for(
-    loop: Loop, flat: FlatScores, ended: Ended, count: int, given: Sequence[LabelDecision] | None = None
+    loop: Loop, flat: FlatScores, ended: HostArray | None, count: int, given: Sequence[LabelDecision] | None = None
 ) -> list[LabelDecision]:
     """The decisions for this step that can be carried out; the others are reported to the loop's step.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rfnb.core import generations
 from rfnb.core.beam_dim import BeamDim
-from rfnb.core.dim import Dim, Dims
+from rfnb.core.dim import Dim, Dims, HostArray
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.ops.const import zeros_like
@@ -161,14 +161,14 @@ class Search:
         self._selections = Selections()
         self._selections.last = last
 
-    def ended(self, loop: Loop) -> tuple[np.ndarray, Dims] | None:
+    def ended(self, loop: Loop) -> HostArray | None:
         """The hypotheses that ended before this step, in the order of the beam that the current choice starts from; None if there are
         none.
         """
         host = loop.ended_before()
         return None if host is None else self._of_now(host, loop.end_dims)
 
-    def written(self, link: Link, source: int) -> tuple[np.ndarray, Dims] | None:
+    def written(self, link: Link, source: int) -> HostArray | None:
         """The labels of a source so far, {dims, step}, for the hypotheses that the current choice starts from; None if there are none,
         or they are not kept.
         """
@@ -189,7 +189,7 @@ class Search:
             dims, beam = one.carried_dims(dims), one.carried
         return self._of_now(value, dims)
 
-    def _of_now(self, host: np.ndarray, dims: Dims) -> tuple[np.ndarray, Dims]:
+    def _of_now(self, host: np.ndarray, dims: Dims) -> HostArray:
         """A host array from the beginning of the step, reordered for the hypotheses that the current choice starts from."""
         now = self._selections.now
         if now is None or now.start is None or now.start not in dims:

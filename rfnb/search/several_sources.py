@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, HostArray
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_text import shape_of
@@ -26,7 +26,7 @@ from rfnb.rec.loop import Loop
 from rfnb.rec.selections import LabelDecision
 from rfnb.search.choose import check_end_label, choose
 from rfnb.search.constraints import allowed_labels, note_written
-from rfnb.search.forced_labels import Ended, cannot_come, check, more_than_go_on, resolved
+from rfnb.search.forced_labels import cannot_come, check, more_than_go_on, resolved
 from rfnb.search.options import ChoiceOptions
 from rfnb.search.score import check_sums, log_prob_of, only_end_label
 from rfnb.search.search_state import Link, Search, on_backend, place_of
@@ -202,7 +202,9 @@ class SourceDecisions:
         sources: The scores of each source.
     """
 
-    def __init__(self, loop: Loop, search: Search, sources: Sequence[Tensor], axes: Sequence[Dim], ended: Ended):
+    def __init__(
+        self, loop: Loop, search: Search, sources: Sequence[Tensor], axes: Sequence[Dim], ended: HostArray | None
+    ):
         in_dim, _ = search.begin()
         if search.last is not None:
             batch = search.batch_dims()

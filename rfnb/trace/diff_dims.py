@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.beam_dim import is_beam
-from rfnb.core.dim import Dim, Dims
+from rfnb.core.dim import Dim, Dims, HostArray
 from rfnb.core.dim_mask import spread
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
-
-Lengths = tuple[np.ndarray, tuple[Dim, ...]]
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Planner:
             self._known[key] = _plan(a, b, self.sides)
         return self._known[key]
 
-    def cells(self, value: Tensor, side: int, lengths: Lengths | None, step: int | None) -> int:
+    def cells(self, value: Tensor, side: int, lengths: HostArray | None, step: int | None) -> int:
         """The number of real cells of a value on one side."""
         mask = _mask(value.dims, _shape(value), lengths, step)
         axis = self.sides.batch_axis(value.dims, side)
@@ -95,7 +93,7 @@ class Planner:
             full = full.take(min(seq, shape[axis] - 1), axis)
         return int(np.count_nonzero(full))
 
-    def going_on(self, plan: Plan, dims: Sequence[Dim], side: int, lengths: Lengths | None, step: int | None) -> Any:
+    def going_on(self, plan: Plan, dims: Sequence[Dim], side: int, lengths: HostArray | None, step: int | None) -> Any:
         """The cells of sequences that still run in this step, along the axes of a plan; None means all."""
         if lengths is None or step is None:
             return None
@@ -253,7 +251,7 @@ def _note_real(plan: Plan, a: Tensor, b: Tensor, sides: Sides) -> None:
         plan.lengths = ", ".join(f'"{plan.names[axis]}"' for axis in dict.fromkeys(longer))
 
 
-def _mask(dims: Sequence[Dim], shape: Sequence[int], lengths: Lengths | None, step: int | None) -> np.ndarray | None:
+def _mask(dims: Sequence[Dim], shape: Sequence[int], lengths: HostArray | None, step: int | None) -> np.ndarray | None:
     """The real cells of a value, broadcastable to its shape; None means all."""
     mask: np.ndarray | None = None
     for axis, dim in enumerate(dims):

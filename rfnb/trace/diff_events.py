@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rfnb.core.dim import Dim, Dims
+from rfnb.core.dim import Dim, HostArray
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import is_container
 from rfnb.trace.event import Event, named_tensors
@@ -104,7 +104,7 @@ def is_part_of_values(value: Any) -> bool:
     return value.raw_tensor is not None if isinstance(value, Tensor) else isinstance(value, np.ndarray)
 
 
-def loop_lengths(event: Event) -> tuple[np.ndarray, Dims] | None:
+def loop_lengths(event: Event) -> HostArray | None:
     """The number of steps of the innermost loop for each sequence, and the dims of these numbers; None if all are equal."""
     dim = loop_dim_of(event)
     if event.step is None or dim is None or dim.size is not None or dim.lengths is None or not dim.length_dims:

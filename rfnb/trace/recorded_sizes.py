@@ -13,21 +13,19 @@ from typing import Any
 import numpy as np
 
 from rfnb.backends import registry
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, HostArray
 from rfnb.core.size_queries import resizes
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import map_nested, values_in
 from rfnb.trace.event import Event
 from rfnb.trace.probe import Later
 
-Sizes = tuple[np.ndarray, tuple[Dim, ...]]
-
 
 class RecordedSizes:
     """The sizes of the dims of recorded values, and the events that have them."""
 
     def __init__(self) -> None:
-        self._sizes: dict[Dim, Sizes] = {}
+        self._sizes: dict[Dim, HostArray] = {}
         self._events: list[Event] = []
         # Dims that are static or in `_sizes`, dims of Tensors, ids of values, with only such.
         self._noted: set[Any] = set()

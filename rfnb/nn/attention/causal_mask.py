@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.core.dim import Dim, Dims
+from rfnb.core.dim import Dim, Dims, HostArray
 from rfnb.core.layout import PlanCache
 from rfnb.core.tensor import Tensor, new_tensor
 
@@ -64,7 +64,7 @@ def query_offset(query_dim: Dim | None, key_dim: Dim, like: Tensor) -> int | Ten
         return _offsets.make(key, _new_offset, query_dim, key_dim, backend, device)
 
 
-def keys_before(query_dim: Dim | None, key_dim: Dim) -> tuple[np.ndarray, Dims]:
+def keys_before(query_dim: Dim | None, key_dim: Dim) -> HostArray:
     """The number of keys in front of the first query, and the dims that it is over: none if it is the same for all sequences."""
     over = tuple(dict.fromkeys((*(() if query_dim is None else query_dim.length_dims), *key_dim.length_dims)))
     before = _lengths(key_dim, over) - (1 if query_dim is None else _lengths(query_dim, over))
