@@ -115,14 +115,7 @@ class OneSide:
 
     def origins(self, outputs: Iterable[tuple[int, int] | None]) -> list[TapeCall]:
         """The calls with known operands and an unknown result, from which unknown values lead to these results."""
-        reached: set[tuple[int, int]] = set()
-        todo = [each for each in outputs if each is not None and not self.is_known(each)]
-        while todo:
-            read = todo.pop()
-            if read not in reached:
-                reached.add(read)
-                todo += [each for each in self.tape.calls[read[0]].reads if not self.is_known(each)]
-        calls = {index for index, _ in reached}
+        calls = {index for index, _ in self.tape.behind(outputs, lambda each: not self.is_known(each))}
         begins = [each for each in calls if all(self.is_known(read) for read in self.tape.calls[each].reads)]
         return [self.tape.calls[each] for each in sorted(begins)]
 

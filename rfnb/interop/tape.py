@@ -16,7 +16,7 @@ import copy
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -237,6 +237,19 @@ class Tape(TorchFunctionMode):
     def maker(self, tensor: torch.Tensor) -> tuple[int, int] | None:
         """The index of the call that made a tensor, and of the tensor among its results; None if no call made it."""
         return self._makers.get(id(tensor))
+
+    def behind(
+        self, results: Iterable[tuple[int, int] | None], wanted: Callable[[tuple[int, int]], bool]
+    ) -> set[tuple[int, int]]:
+        """The wanted ones of these results, and the wanted results from which they are computed."""
+        found: set[tuple[int, int]] = set()
+        todo = [each for each in results if each is not None and wanted(each)]
+        while todo:
+            each = todo.pop()
+            if each not in found:
+                found.add(each)
+                todo += filter(wanted, self.calls[each[0]].reads)
+        return found
 
     def _here(self) -> tuple[str, int]:
         """The running module, and the index of its call; in a module of rfnb, its running submodule."""

@@ -152,14 +152,7 @@ class TapePair:
 
     def origin(self, outputs: Iterable[tuple[int, int] | None]) -> TapeCall | None:
         """The first call at which a difference begins that propagates to one of these results."""
-        reached: set[tuple[int, int]] = set()
-        todo = [each for each in outputs if each is not None and self._is(each, DIFFERS)]
-        while todo:
-            read = todo.pop()
-            if read not in reached:
-                reached.add(read)
-                todo += [each for each in self.one.calls[read[0]].reads if self._is(each, DIFFERS)]
-        calls = {index for index, _ in reached}
+        calls = {index for index, _ in self.one.behind(outputs, lambda each: self._is(each, DIFFERS))}
         begins = [each for each in calls if not any(self._is(read, DIFFERS) for read in self.one.calls[each].reads)]
         return self.one.calls[min(begins)] if begins else None
 
@@ -169,13 +162,8 @@ class TapePair:
         inputs are equal.
         """
         pair = self.pairs[call.index]
-        unknown, todo = set(), [each for each in call.reads if self._is(each, UNKNOWN)]
-        while todo:
-            read = todo.pop()
-            if read[0] not in unknown:
-                unknown.add(read[0])
-                todo += [each for each in self.one.calls[read[0]].reads if self._is(each, UNKNOWN)]
-        for index in sorted(unknown):
+        unknown = self.one.behind(call.reads, lambda each: self._is(each, UNKNOWN))
+        for index in sorted({index for index, _ in unknown}):
             here = self.one.calls[index]
             if here.turn and here.path in self._paths and (here.path, here.turn) not in self.other.modules:
                 return here, None
