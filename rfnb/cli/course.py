@@ -35,8 +35,8 @@ def sources() -> dict[str, Path]:
     found = {name: root / name for name in _IN_WHEEL} if root is not None else _IN_WHEEL
     if not (found["notebooks"] / Path(CONTENTS).name).is_file():
         raise FileNotFoundError(
-            f"This rfnb came without its course: there is no {found['notebooks']}.\n"
-            "Wheels of rfnb have it. Install it again:\n    pip install --force-reinstall --no-deps rfnb"
+            f"This installation of rfnb lacks the course: there is no {found['notebooks']}.\n"
+            "Wheels of rfnb include it. Install one again:\n    pip install --force-reinstall --no-deps rfnb"
         )
     return found
 

@@ -20,15 +20,15 @@ from rfnb.cli import course
 NAME = "doctor"
 HELP = "list what is installed, what is missing, and what works without it"
 ABOUT = """
-Look at this environment: the packages that rfnb needs, and the things that it can do without.
+Check this environment: the packages that rfnb needs, and its optional parts.
 
-Each line is one of: ok; lacks (it works, without that); BAD (needed: the line below is what to type).
+Each line is one of: ok; lacks (optional, with a note on what works without it); BAD (required: type the line below).
 """
 EXAMPLES = """
 examples:
-  rfnb doctor                     in a report of a problem, paste what this prints
+  rfnb doctor                     paste the output into a bug report
 
-exit status: 0 if all that rfnb needs is there, 1 if something is not.
+exit status: 0 if everything that rfnb needs is installed, else 1.
 """
 _PACKAGE = Path(course.__file__).parents[1]
 
@@ -139,7 +139,7 @@ def _cuda() -> ReportLine:
 
     if torch.cuda.is_available():
         return ReportLine("ok", "CUDA", torch.cuda.get_device_name(0))
-    return ReportLine("lacks", "CUDA", "no GPU found. Everything runs on the CPU, and the whole course is made for it.")
+    return ReportLine("lacks", "CUDA", "no GPU found. Everything, including the whole course, runs on the CPU.")
 
 
 def _dot() -> ReportLine:
@@ -147,7 +147,7 @@ def _dot() -> ReportLine:
     if program:
         return ReportLine("ok", "dot", program)
     return ReportLine(
-        "lacks", "dot", "the program of Graphviz. The flow of dims (rf.viz.flow) is drawn without it, with more crossing lines.",
+        "lacks", "dot", "the program of Graphviz. Without it, rf.viz.flow draws more crossing lines.",
         "apt-get install graphviz, or brew install graphviz",
     )  # fmt: skip
 

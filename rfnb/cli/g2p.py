@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 NAME = "g2p"
 HELP = "pronounce words"
 ABOUT = """
-Pronounce English words: letters in, phonemes out, by the model that comes with rfnb.
+Pronounce English words with the model that comes with rfnb: letters in, phonemes out.
 
-Each line is a word, a score, and phonemes; the best one first. The score is a natural-log probability, summed over the
-phonemes and the end: 0 would be certain, -0.7 is one half. The phonemes are those of CMUdict: AH as in "hut", IY as in "eat".
+Each line has a word, a score and phonemes, best first. The score is a natural-log probability, summed over the phonemes
+and the end label: 0 is certainty, -0.7 is one half. The phonemes are those of CMUdict: AH as in "hut", IY as in "eat".
 """
 EXAMPLES = """
 examples:
   rfnb g2p phonetics                          the five best of a beam search with five hypotheses
-  rfnb g2p phonetics --beam 1                 greedy: the likeliest phoneme in each step, no second thoughts
-  rfnb g2p phonetics --beam 12 --best 3       search wide, print three
-  rfnb g2p phonetics --view page.html         how it was found: hypotheses, what was cut and why, attention to letters
+  rfnb g2p phonetics --beam 1                 greedy search: the most probable phoneme in each step
+  rfnb g2p phonetics --beam 12 --best 3       the three best of a wider search
+  rfnb g2p phonetics --view page.html         the search: hypotheses, pruned candidates and reasons, attention to letters
   rfnb g2p phonetics --view page.html --runs  the page runs the model: type another word in it, with nothing installed
-  rfnb g2p < words.txt                        words from a file, as many as there are
+  rfnb g2p < words.txt                        all words of a file
 
 exit status: 0 if all words were pronounced, 1 if one was not, 2 for wrong usage.
 """
@@ -39,17 +39,15 @@ _MOST_VIEWS = 20  # words per page
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rfnb g2p`."""
     parser.add_argument(
-        "words", metavar="WORD", nargs="*", help="a word; without any, or for -, they come from standard input"
+        "words", metavar="WORD", nargs="*", help="a word; with none, or with -, words are read from standard input"
     )
+    parser.add_argument("--beam", metavar="N", type=_count, default=5, help="beam size of the search (default 5)")
     parser.add_argument(
-        "--beam", metavar="N", type=_count, default=5, help="hypotheses that the search keeps (default 5)"
+        "--best", metavar="N", type=_count, help="number of results to print per word (default: the whole beam)"
     )
+    parser.add_argument("--view", metavar="PAGE", type=Path, help="also write the searches to an HTML page")
     parser.add_argument(
-        "--best", metavar="N", type=_count, help="how many to print of each word (default: all of the beam)"
-    )
-    parser.add_argument("--view", metavar="PAGE", type=Path, help="write the searches as a page of HTML, too")
-    parser.add_argument(
-        "--runs", action="store_true", help="with --view and one word: the page has the model in it, for any other word"
+        "--runs", action="store_true", help="with --view and one word: the page includes the model, for any other word"
     )
 
 
@@ -57,10 +55,10 @@ def run(options: argparse.Namespace) -> int:
     """Print the pronunciations; 1 if a word has no pronunciation."""
     if options.best is not None and options.best > options.beam:
         options.parser.error(
-            f"--best {options.best} is more than the search keeps, {options.beam}; give --beam {options.best}, too"
+            f"--best {options.best} is more than the beam size {options.beam}; add --beam {options.best}"
         )
     if options.runs and (options.view is None or len(options.words) != 1):
-        options.parser.error("--runs goes with --view and one word: rfnb g2p phonetics --view page.html --runs")
+        options.parser.error("--runs needs --view and one word: rfnb g2p phonetics --view page.html --runs")
     words = _words(options)
     from rfnb.models.g2p_checkpoint import load_g2p
 
@@ -151,7 +149,7 @@ def _write(path: Path, pages: list[tuple[str, Any]]) -> None:
     from rfnb.viz.save import save_html
 
     if not pages:
-        raise CommandError(f"{path} is not written: no word could be pronounced.")
+        raise CommandError(f"{path} was not written: no word could be pronounced.")
     shown = pages[:_MOST_VIEWS]
     save_html(path, [view for _, view in shown], title="Pronunciations of " + ", ".join(word for word, _ in shown))
     left = f" The first {len(shown)} words: a page has no more." if len(pages) > len(shown) else ""

@@ -12,12 +12,12 @@ from rfnb.cli.command_error import CommandError
 NAME = "grades"
 HELP = "read the results of submitted notebooks"
 ABOUT = """
-Read what submitted notebooks of the course say of themselves: exercises passed, predictions, explanations. Nothing is run.
+Read the results stored in submitted notebooks of the course: exercises passed, predictions, explanations. Nothing is run.
 
-The outputs of a notebook can be edited. With --check the answers are checked again: the cells of exercises alone, each in a process of its
-own with limits of time and memory. That is no sandbox: answers run with your rights. Answers of two students that are alike are shown.
+Students can edit the outputs of a notebook. --check checks the answers again: it runs only the cells of exercises, each in its own
+process with limits of time and memory. That is not a sandbox: answers run with your rights. Similar answers of two students are reported.
 
-A file named as a lesson belongs to the student whose folder it is in, another one to whom its name says.
+A file with the name of a lesson belongs to the student named by its folder, any other file to the student named by the file.
 """
 EXAMPLES = """
 examples:
@@ -26,23 +26,21 @@ examples:
   rfnb grades --check submitted                    all notebooks in a folder, checked again, with reasons
   rfnb grades --check --csv submitted > grades.csv
 
-exit status: 0 if all were read, 1 if one is not there or holds no lesson, 2 for wrong usage.
+exit status: 0 if all were read, 1 if a file is missing or is not a lesson, 2 for wrong usage.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rfnb grades`."""
     parser.add_argument(
-        "notebook", metavar="NOTEBOOK", nargs="+", type=Path, help="a notebook that was handed in, or a folder of them"
+        "notebook", metavar="NOTEBOOK", nargs="+", type=Path, help="a submitted notebook, or a folder of them"
     )
     parser.add_argument("--check", action="store_true", help="run the checks again, each answer in its own process")
     parser.add_argument(
         "--seconds", type=_above_0, default=30.0,
-        help="processor time that one answer may take, in seconds (default 30); by the clock ten times as much",
+        help="limit of processor time per answer, in seconds (default 30); the limit of elapsed time is ten times as long",
     )  # fmt: skip
-    parser.add_argument(
-        "--memory", type=_above_0, default=2.0, help="memory that one answer may take, in GiB (default 2)"
-    )
+    parser.add_argument("--memory", type=_above_0, default=2.0, help="limit of memory per answer, in GiB (default 2)")
     parser.add_argument("--csv", action="store_true", help="one line for each answer, for spreadsheets")
 
 
@@ -62,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     without = [grade.path for grade in grades.grades if not grade.lesson or not cells_of(grade.path)]
     for path in without:
         print(
-            f"rfnb grades: {path} holds nothing of a lesson; it may not be a notebook, or was never run.",
+            f"rfnb grades: {path} has no results of a lesson; it may not be a notebook, or was never run.",
             file=sys.stderr,
         )
     return 1 if without else 0
@@ -72,4 +70,4 @@ def _above_0(text: str) -> float:
     with suppress(ValueError):
         if 0 < float(text) < float("inf"):
             return float(text)
-    raise argparse.ArgumentTypeError(f"{text} is no number above 0")
+    raise argparse.ArgumentTypeError(f"{text} is not a number above 0")

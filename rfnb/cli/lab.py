@@ -15,21 +15,21 @@ from rfnb.teaching.threads import VARIABLES, for_a_kernel
 NAME = "lab"
 HELP = "open the course in JupyterLab"
 ABOUT = """
-Open the course in JupyterLab at its table of contents: a tour, and lessons with exercises that check themselves.
+Open the course in JupyterLab at its table of contents: a tour, and lessons with self-checking exercises.
 
-You work on a copy, in which checks and solutions are sealed: lessons use them, and no answer is read by accident. With --teacher
-they are as they are, with the pages for teachers. Files that are in the folder already are never changed, so your answers stay when
-you run this again, and after an update of rfnb. In a checkout of rfnb without FOLDER, the notebooks of the checkout are opened,
-without a copy.
+You work on a copy, in which checks and solutions are encoded: lessons use them, but nobody reads an answer by accident. With
+--teacher they are readable, and the pages for teachers are included. Existing files in the folder are never changed, so your answers
+survive another run of this command, and an update of rfnb. In a checkout of rfnb without FOLDER, the notebooks of the checkout are
+opened, without a copy.
 """
 EXAMPLES = """
 examples:
-  rfnb lab                        copy the course into ./rfnb-course, or find it there, and open it
+  rfnb lab                        copy the course into ./rfnb-course, unless it is there, and open it
   rfnb lab ~/seq2seq              the same in a folder of your own
-  rfnb lab ~/seq2seq --copy       copy, and open nothing
-  rfnb lab --teacher teaching     the same for who teaches: with solutions and docs/teaching/
+  rfnb lab ~/seq2seq --copy       only copy it
+  rfnb lab --teacher teaching     for teachers: with solutions and docs/teaching/
   rfnb lab --no-browser           for a machine without a screen: open the address that is printed
-  rfnb lab -- --port 9999         what stands behind -- goes to JupyterLab as it is
+  rfnb lab -- --port 9999         arguments after -- are passed to JupyterLab
 
 Stop it with Ctrl+C. Exit status: that of JupyterLab; 1 if there is nothing to open, 2 for wrong usage.
 """
@@ -40,12 +40,12 @@ SETTINGS = Path(__file__).parent / "jupyter"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rfnb lab`."""
-    parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, help=f"where you work (default ./{FOLDER})")
     parser.add_argument(
-        "--teacher", action="store_true", help="with solutions to read, and with the pages for teachers"
+        "folder", metavar="FOLDER", nargs="?", type=Path, help=f"your working folder (default ./{FOLDER})"
     )
-    parser.add_argument("--copy", action="store_true", help="only copy the course, open nothing")
-    parser.add_argument("--no-browser", action="store_true", help="start JupyterLab, open no page")
+    parser.add_argument("--teacher", action="store_true", help="include readable solutions, and the pages for teachers")
+    parser.add_argument("--copy", action="store_true", help="copy the course without opening it")
+    parser.add_argument("--no-browser", action="store_true", help="start JupyterLab without opening a page")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("jupyterlab") is None:
         raise CommandError(
             f"JupyterLab is not installed here, so {root / course.CONTENTS} cannot be opened.\n"
-            "The notebooks also run in Jupyter Notebook 7, VS Code and Colab. To have JupyterLab:\n    pip install jupyterlab"
+            "The notebooks also run in Jupyter Notebook 7, VS Code and Colab. To install JupyterLab:\n    pip install jupyterlab"
         )
     further = [*(["--no-browser"] if options.no_browser else []), *options.further]
     return _become_lab(root, further)
@@ -86,7 +86,7 @@ def surroundings() -> dict[str, str]:
 def _become_lab(root: Path, further: list[str]) -> int:
     words = command(root, further)
     print(
-        f"Starting JupyterLab on {root / course.CONTENTS}. Without a browser here: open the address printed below. Stop with Ctrl+C."
+        f"Starting JupyterLab on {root / course.CONTENTS}. If no browser opens, open the address printed below. Stop with Ctrl+C."
     )
     sys.stdout.flush()
     if os.name == "nt":  # exec would return the terminal at once there
@@ -99,7 +99,7 @@ def _become_lab(root: Path, further: list[str]) -> int:
 def _said(folder: Path, copied: course.CopyResult) -> str:
     """A description of what a copy did."""
     if not copied.same and not copied.kept:
-        return f"Copied the course into {folder}: {len(copied.new)} files. It is yours: work in it."
+        return f"Copied the course into {folder}: {len(copied.new)} files. This is your working copy."
     said = [f"The course is in {folder} already."]
     if copied.new:
         said.append(f"{_files(len(copied.new))} added that {_was(len(copied.new))} missing.")

@@ -26,10 +26,10 @@ examples:
   rfnb g2p phonetics --view page.html  the same, with the search and the attention as a page
   rfnb view run.rfnb -o page.html      a recording (trace.save) as a page that needs no kernel and no network
   rfnb site -o pages                   course, guides and reference as pages
-  rfnb grades submitted/*.ipynb        who has solved what
+  rfnb grades submitted/*.ipynb        the results of submitted notebooks
   rfnb doctor                          what is installed, what is missing, what works without it
 
-rfnb COMMAND --help has more of each.
+rfnb COMMAND --help explains each command.
 """
 
 
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(words[:cut])
     options.further = words[cut + 1 :]
     if options.further and options.command != "lab":
-        options.parser.error(f"nothing is taken behind --, got: {' '.join(options.further)}")
+        options.parser.error(f"no arguments are accepted after --, got: {' '.join(options.further)}")
     return _run(options)
 
 
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
         prog="rfnb", description=ABOUT, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     top.add_argument("--version", action="version", version=f"rfnb {version()}")
-    top.add_argument("--traceback", action="store_true", help="after an error, print where in the code it came from")
+    top.add_argument("--traceback", action="store_true", help="after an error, print its traceback")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
     for command in COMMANDS:
         added = commands.add_parser(
@@ -95,7 +95,7 @@ def _sentence(error: Exception) -> str:
         return f"{Path(os.fsdecode(error.filename))}: {error.strerror}."
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] != "rfnb":
         missing = error.name.partition(".")[0]
-        return f"the package {missing} is not installed.\n`rfnb doctor` says what is missing here, and what to type."
+        return f"the package {missing} is not installed.\n`rfnb doctor` lists what is missing, with the lines to type."
     if isinstance(error, (CommandError, OSError, ValueError, ImportError)) and str(error):
         return str(error)
-    return f"{type(error).__name__}: {error}\nThat is a fault of rfnb. `rfnb --traceback ...` shows where it is."
+    return f"{type(error).__name__}: {error}\nThis is a bug in rfnb. `rfnb --traceback ...` shows where."

@@ -11,11 +11,11 @@ from rfnb.cli.command_error import CommandError
 NAME = "slides"
 HELP = "make slides of a notebook"
 ABOUT = """
-Make slides of a notebook: one page, offline, with its views alive, led by keys and mouse, printed one slide a page.
+Make slides of a notebook: one offline page with interactive views, controlled by keys and mouse, printed with one slide per page.
 
-The notebook is run, unless it was before and has not changed. A slide begins at a heading and at each picture. Checks and solutions
-are left out; what a prediction should have been waits behind a button. Of a page of theory each slide has one formula, picture, table or
-list, and the prose about it as notes (N shows them); its pictures are made by its lesson, which is run for that.
+The notebook is run, unless an unchanged version was run before. Each heading and each picture starts a slide. Checks and solutions
+are left out; the answer to a prediction is behind a button. For a page of theory, each slide has one formula, picture, table or
+list, with its prose as notes (N shows them); its lesson is run to make its pictures.
 """
 EXAMPLES = """
 examples:
@@ -23,7 +23,7 @@ examples:
   rfnb slides notebooks/07_search.ipynb -o search.html
   rfnb slides docs/theory/07_search.md -o board.html         for the board
 
-exit status: 0 if the slides are there, 1 if the notebook fails, 2 for wrong usage.
+exit status: 0 on success, 1 if the notebook fails, 2 for wrong usage.
 """
 
 

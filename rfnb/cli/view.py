@@ -15,10 +15,10 @@ from rfnb.trace.trace import Trace
 NAME = "view"
 HELP = "show a recording as a page or as text"
 ABOUT = """
-Show what trace.save has written: attention, beams, states, a training, branches of a run that was held.
+Show a recording written by trace.save: attention, beams, states, a training, branches of a held run.
 
-The page has all of it in one file: it works without Python, kernel and network, can be mailed, and does something when one
-clicks. In Python, `with rf.record() as trace: ...` and `trace.save("run.rfnb")` make such a file, `rf.load_trace` reads it.
+The page is one interactive file, which works without Python, kernel and network, and can be mailed. In Python,
+`with rf.record() as trace: ...` and `trace.save("run.rfnb")` write a recording, and `rf.load_trace` reads it.
 """
 EXAMPLES = """
 examples:
@@ -26,22 +26,24 @@ examples:
   rfnb view run.rfnb -o page.html             as a page
   rfnb view run.rfnb -o page.html --title "Epoch 12"
 
-exit status: 0 if it is shown, 1 if the file is damaged or of another kind, 2 for wrong usage.
+exit status: 0 on success, 1 if the file is damaged or of another kind, 2 for wrong usage.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rfnb view`."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a recording, as trace.save writes it")
-    parser.add_argument("-o", "--output", metavar="PAGE", type=Path, help="the page to write; an older one is replaced")
-    parser.add_argument("--text", action="store_true", help="print it as text, too (without -o that is what happens)")
+    parser.add_argument("file", metavar="FILE", type=Path, help="a recording, written by trace.save")
+    parser.add_argument(
+        "-o", "--output", metavar="PAGE", type=Path, help="the page to write; an existing one is replaced"
+    )
+    parser.add_argument("--text", action="store_true", help="also print it as text (the default without -o)")
     parser.add_argument("--title", metavar="TEXT", help="the title of the page (default: the name of the file)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Show the file."""
     if options.title is not None and options.output is None:
-        options.parser.error("--title is of a page: give -o PAGE, too")
+        options.parser.error("--title needs a page: add -o PAGE")
     if options.output is not None and options.output.exists() and options.file.exists():
         if options.output.samefile(options.file):
             options.parser.error(f"the page would replace the recording: {options.file}")

@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--quick", action="store_true", help="run no notebook: those whose run is not kept are shown as they are stored"
     )
-    parser.add_argument("--teacher", action="store_true", help="with answers, and with the pages for teachers")
+    parser.add_argument("--teacher", action="store_true", help="include answers, and the pages for teachers")
     parser.add_argument("--live", default="", help="address at which a notebook can be run; {notebook} is its path")
     given = parser.parse_args(arguments)
     if given.what and (given.what[0] != "slides" or len(given.what) != 2):

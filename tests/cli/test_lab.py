@@ -42,7 +42,7 @@ def test_the_copy_has_what_the_checkout_has(copied):
     assert "notebooks/README.md" in wanted and "notebooks/00_tour.ipynb" in wanted
     assert {name: here.get(name) for name in wanted} == {name: (ROOT / name).read_bytes() for name in wanted}
     assert not [name for name in here if ".ipynb_checkpoints" in name or "__pycache__" in name]
-    assert said == f"Copied the course into seq2seq: {len(here)} files. It is yours: work in it.\n"
+    assert said == f"Copied the course into seq2seq: {len(here)} files. This is your working copy.\n"
 
 
 def test_what_is_there_is_never_changed(copied, tmp_path):
@@ -113,7 +113,7 @@ def test_without_jupyterlab_it_says_so(tmp_path):
     assert run.returncode == 1
     assert run.stderr == (
         f"rfnb lab: JupyterLab is not installed here, so {ROOT}/notebooks/README.md cannot be opened.\n"
-        "The notebooks also run in Jupyter Notebook 7, VS Code and Colab. To have JupyterLab:\n"
+        "The notebooks also run in Jupyter Notebook 7, VS Code and Colab. To install JupyterLab:\n"
         "    pip install jupyterlab\n"
     )
 
@@ -124,8 +124,8 @@ def test_a_package_without_its_course_says_so(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError) as error:
         course.copy(tmp_path / "mine")
     assert str(error.value) == (
-        f"This rfnb came without its course: there is no {tmp_path}/course.\n"
-        "Wheels of rfnb have it. Install it again:\n    pip install --force-reinstall --no-deps rfnb"
+        f"This installation of rfnb lacks the course: there is no {tmp_path}/course.\n"
+        "Wheels of rfnb include it. Install one again:\n    pip install --force-reinstall --no-deps rfnb"
     )
     assert not (tmp_path / "mine").exists()
 

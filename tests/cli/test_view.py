@@ -91,7 +91,7 @@ def test_a_file_of_another_kind_is_a_sentence(content, tmp_path):
     run = rfnb("view", path, cwd=tmp_path)
     assert run.returncode == 1 and run.stdout == ""
     assert run.stderr.startswith("rfnb view: load_trace: ") and "Traceback" not in run.stderr
-    assert "fault of rfnb" not in run.stderr
+    assert "bug in rfnb" not in run.stderr
 
 
 def test_the_recording_is_not_written_over(recording):
@@ -103,4 +103,4 @@ def test_the_recording_is_not_written_over(recording):
 
 def test_a_title_without_a_page_is_wrong_usage(recording):
     run = rfnb("view", recording, "--title", "x", cwd=recording.parent)
-    assert run.returncode == 2 and "--title is of a page: give -o PAGE, too" in run.stderr
+    assert run.returncode == 2 and "--title needs a page: add -o PAGE" in run.stderr
