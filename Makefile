@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST_ARGS :=
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup lab test lint typecheck test-python test-widgets test-notebooks test-browser site bench gpu g2p format gallery build try-wheel try-readme try-binder versions clean
+.PHONY: help setup setup-python setup-node setup-chromium lab test lint typecheck test-python test-widgets test-notebooks test-browser site bench gpu g2p format gallery build try-wheel try-readme try-binder versions clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -20,19 +20,20 @@ lab: ## set up and open JupyterLab on the course (ARGS="--no-browser --port 9999
 	@python widgets/bundle.py || echo "Going on with the front-end bundle as it is: views may be old, or only static."
 	@exec python -m rfnb lab -- $(ARGS)
 
-test: setup lint typecheck test-python test-widgets test-notebooks test-browser ## set up and run every test: Python, TypeScript, notebooks, real browser
+test: setup-python test-widgets lint typecheck test-python test-notebooks test-browser ## set up and run every test: Python, TypeScript, notebooks, real browser
 
-setup: ## only set up what `make test` needs
-	@.ci/setup dev
-	@.ci/setup node
-	@.ci/setup chromium
+setup: setup-python setup-node setup-chromium ## only set up what `make test` needs
 
-lint: setup ## ruff: rules and format
+# Apart, so that `make -j2 test` begins with what needs no Python, while pip installs.
+setup-python setup-node setup-chromium:
+	@.ci/setup $(subst python,dev,$(subst setup-,,$@))
+
+lint: setup-python ## ruff: rules and format
 	$(call say,ruff)
 	@ruff check .
 	@ruff format --check .
 
-typecheck: setup ## mypy on rfnb/
+typecheck: setup-python ## mypy on rfnb/
 	$(call say,mypy)
 	@mypy
 
@@ -41,14 +42,14 @@ test-python: setup ## pytest without notebooks and browser
 	@OMP_NUM_THREADS=1 pytest -n auto --maxprocesses 4 -m "not browser and not notebook" --ignore=tests/browser $(PYTEST_ARGS)
 
 # Without Node.js this says so and goes on; in CI that is a failure.
-test-widgets: setup ## TypeScript: format, types and tests
+test-widgets: setup-node ## TypeScript: format, types and tests
 	$(call say,prettier, tsc and vitest: TypeScript)
 	@if [ -d widgets/node_modules ]; then cd widgets && npm run --silent format:check && npm run --silent typecheck && npm run --silent test; \
 	elif [ "$${CI:-}" = true ]; then echo "TypeScript tests need Node.js >= 20, and CI may not skip them"; exit 1; \
 	else echo "SKIPPED: TypeScript tests need Node.js >= 20"; fi
 
 # Files are not split: the notebook of a file is run once, and what takes it from the cache comes later. Other files are not even imported.
-test-notebooks: setup ## execute the notebooks, offline
+test-notebooks: setup-python ## execute the notebooks, offline
 	$(call say,pytest: notebooks)
 	@OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile --no-loadscope-reorder -m notebook -o testpaths="$$(grep -rl mark.notebook tests --include='*.py' | sort | tr '\n' ' ')" $(PYTEST_ARGS)
 

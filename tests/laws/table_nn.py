@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from table import case
-from world import World
+from world import SETS, World
 
 import rfnb as rf
 from rfnb import Tensor
@@ -23,7 +23,7 @@ def _linear(w: World) -> Any:
         return linear(x)
 
     in_dim = w.feat.copy(match_priority=1) if out_dim is w.feat else w.feat
-    return call, [w.floats(*w.sets[w.rng.choice([0, 2, 5, 6])]), w.floats(in_dim, out_dim), w.floats(out_dim)]
+    return call, [w.floats(*w.named(SETS[w.rng.choice([0, 2, 5, 6])])), w.floats(in_dim, out_dim), w.floats(out_dim)]
 
 
 @case("Embedding")

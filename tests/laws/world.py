@@ -42,6 +42,15 @@ class Choices(np.random.Generator):
         return order
 
 
+SETS = [  # typical sets of dims
+    names.split()
+    for names in (
+        "batch time feat", "batch time char out", "heads feat", "batch source time", "batch time", "batch time heads feat",
+        "feat", "", "heads batch out time",
+    )
+]  # fmt: skip
+
+
 class World:
     """One random draw: dims, and a generator of tensors over them.
 
@@ -53,34 +62,30 @@ class World:
         self.rng = Choices(seed)  # what a case chooses
         self.values = np.random.default_rng([seed, 1])  # the values it draws
         self.batch = Dim(len(time), name="batch", kind="batch")
-        self.time = ragged(time, self.batch, "time")
-        self.source = ragged((source * len(time))[: len(time)], self.batch, "source")
         if chars is None:
             chars = self.values.integers(0, 4, (len(time), max(time, default=0)))
             chars[np.arange(chars.shape[1]) >= np.asarray(time, int)[:, None]] = 9  # lengths have padding too
-        self.char = ragged(chars, [self.batch, self.time], "char")
+        self.lengths = time, (source * len(time))[: len(time)], chars
         self.heads, self.feat, self.out, self.classes = (
             Dim(size, name=name) for size, name in zip(sizes, ("heads", "feat", "out", "classes"))
         )
-        self.sets = (
-            (self.batch, self.time, self.feat),
-            (self.batch, self.time, self.char, self.out),
-            (self.heads, self.feat),
-            (self.batch, self.source, self.time),
-            (self.batch, self.time),
-            (self.batch, self.time, self.heads, self.feat),
-            (self.feat,),
-            (),
-            (self.heads, self.batch, self.out, self.time),
-        )
+
+    # Made when a case asks for them: most ask for one.
+    time = functools.cached_property(lambda self: ragged(self.lengths[0], self.batch, "time"))
+    source = functools.cached_property(lambda self: ragged(self.lengths[1], self.batch, "source"))
+    char = functools.cached_property(lambda self: ragged(self.lengths[2], [self.batch, self.time], "char"))
 
     def __repr__(self) -> str:
         return self.drawn
 
     def dims(self, at_least: int = 0) -> tuple[Dim, ...]:
         """One of the typical sets of dims."""
-        sets = [dims for dims in self.sets if len(dims) >= at_least]
-        return sets[self.rng.integers(len(sets))]
+        sets = [names for names in SETS if len(names) >= at_least]
+        return self.named(sets[self.rng.integers(len(sets))])
+
+    def named(self, names: list[str]) -> tuple[Dim, ...]:
+        """The dims of these names."""
+        return tuple(getattr(self, name) for name in names)
 
     def floats(self, *dims: Dim, low: float = -3.0, high: float = 3.0) -> Tensor:
         """Uniform in [low, high), no two values equal or on a half (so that rounding and order are the same everywhere)."""
@@ -107,9 +112,9 @@ class World:
 
     def alone(self, sequence: int, choices: Any) -> World:
         """The world of this sequence only: the same sizes, choices by this state of `rng`, dims of its own."""
-        time, source = int(self.time.lengths[sequence]), int(self.source.lengths[sequence])
+        time, source, chars = (lengths[sequence] for lengths in self.lengths)
         sizes = [dim.extent for dim in (self.heads, self.feat, self.out, self.classes)]
-        world = World([time], [source], sizes, 0, self.char.lengths[sequence : sequence + 1, :time])
+        world = World([time], [source], sizes, 0, chars[None, :time])
         world.rng.bit_generator.state = choices
         return world
 
