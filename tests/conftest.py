@@ -55,7 +55,7 @@ def pytest_runtest_setup(item):
         if not torch.cuda.is_available():
             pytest.skip("needs a GPU: torch.cuda.is_available() is False")
     if item.get_closest_marker("notebook"):
-        warm_kernels()
+        warm_kernels("torch._dynamo", "matplotlib.pyplot", "anywidget", "rfnb")
 
 
 def drawn_by(node):

@@ -21,7 +21,7 @@ def run_in_processes(count: int, *arguments: object, torchrun: bool = False) -> 
         launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
         commands = [([*launch, *words], {})]
     else:
-        commands = [([*warm(), *words], variables) for variables in _of_each(count)]
+        commands = [([*warm("torch._dynamo"), *words], variables) for variables in _of_each(count)]
     with tempfile.TemporaryFile("w+") as printed:
         started = [
             subprocess.Popen(command, env=environment | variables, stdout=printed, stderr=subprocess.STDOUT)

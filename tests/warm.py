@@ -105,16 +105,46 @@ def read(connection: socket.socket, count: int) -> bytes:
 
 
 class Hidden:
-    """The packages that are loaded but not yet imported; a finder that gives them out."""
+    """The packages that are loaded but not yet imported; a finder that gives them out.
 
-    def __init__(self, modules):
-        self.modules = modules
+    What one import loaded of a package is given out at once: `import torch` comes without what `import torch._dynamo` would add.
+    """
+
+    def __init__(self):
+        self.modules = {}
+        self.groups = {}
+        self.hidden = set()
+
+    def load(self, name):
+        """Imports a module, and hides all that this loads."""
+        import importlib
+
+        before = set(sys.modules)
+        importlib.import_module(name)
+        for path in set(sys.modules) - before:
+            package = path.partition(".")[0]
+            if package not in sys.stdlib_module_names:
+                self.modules[path] = sys.modules[path]
+                self.groups[path] = (package, name)
+
+    def hide(self):
+        """From here on nothing is imported."""
+        self.hidden = set(self.modules)
+        for path, module in self.modules.items():
+            del sys.modules[path]
+            if (parent := self._parent_before(path)) and vars(parent[0]).get(parent[1]) is module:
+                delattr(*parent)
+
+    def _parent_before(self, path):
+        """The package that an earlier import has loaded, and the name of the module in it."""
+        above, _, last = path.rpartition(".")
+        return (self.modules[above], last) if above and self.groups[above] != self.groups[path] else None
 
     def find_spec(self, name, path=None, target=None):
         """The spec of a hidden module."""
         from importlib.machinery import ModuleSpec
 
-        if name not in self.modules:
+        if name not in self.hidden:
             return None
         there = self.modules[name].__spec__
         spec = ModuleSpec(name, self, origin=there.origin, is_package=there.submodule_search_locations is not None)
@@ -124,12 +154,16 @@ class Hidden:
         return spec
 
     def create_module(self, spec):
-        """The module, loaded long ago. All of its package come with it."""
-        package = spec.name.partition(".")[0]
-        own = {name: self.modules.pop(name) for name in [*self.modules] if name.partition(".")[0] == package}
-        sys.modules |= own
-        spec.loader_state = own[spec.name].__spec__
-        return own[spec.name]
+        """The module, loaded long ago. All that came with it comes with it."""
+        group = self.groups[spec.name]
+        for path in [path for path in self.modules if self.groups[path] == group and path in self.hidden]:
+            self.hidden.remove(path)
+            module = sys.modules[path] = self.modules[path]
+            if parent := self._parent_before(path):
+                setattr(*parent, module)
+        module = self.modules[spec.name]
+        spec.loader_state = module.__spec__
+        return module
 
     def exec_module(self, module):
         """Nothing is left to do but to give it its own spec again."""
@@ -138,16 +172,12 @@ class Hidden:
 
 def load(too: list[str]) -> None:
     """Loads the slow packages and hides them."""
-    import importlib
-
     sys.modules["rfc3987_syntax"] = None  # jsonschema goes without; its grammar is made in more than a second
-    before = set(sys.modules)
+    hidden = Hidden()
     for name in (*SLOW, *too):
-        importlib.import_module(name)
-    slow = [
-        name for name in sys.modules if name not in before and name.partition(".")[0] not in sys.stdlib_module_names
-    ]
-    sys.meta_path.insert(0, Hidden({name: sys.modules.pop(name) for name in slow}))
+        hidden.load(name)
+    hidden.hide()
+    sys.meta_path.insert(0, hidden)
 
 
 def serve(path: str, too: list[str]) -> None:

@@ -13,6 +13,7 @@ a body is an op. The function stays the same object: being an op costs its calls
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast, overload
 
@@ -97,5 +98,12 @@ def op_on_way(way: Sequence[CodeType]) -> str | None:
     Args:
         way: Codes of running functions, innermost first.
     """
+    names = _names_of_codes(len(_ops))
+    return next((names[code] for code in way if code in names), None)
+
+
+@lru_cache(maxsize=1)
+def _names_of_codes(count: int) -> dict[CodeType, str]:
+    """The codes of all ops that users call by name; made anew when there is another op."""
     names = {op.plain.__code__: op.name for op in all_ops()}
-    return next((names[code] for code in way if names.get(code, "").isidentifier() and names[code][0] != "_"), None)
+    return {code: name for code, name in names.items() if name.isidentifier() and name[0] != "_"}

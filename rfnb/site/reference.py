@@ -13,6 +13,7 @@ import textwrap
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,7 @@ def members(cls: type) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in sorted(found.items()) if _documented(value)]
 
 
+@cache
 def _public_classes() -> frozenset[str]:
     top = sys.modules["rfnb"]
     return frozenset(name for name in top.__all__ if inspect.isclass(getattr(top, name)))

@@ -109,7 +109,7 @@ def test_a_kill_at_any_moment_loses_no_epoch_and_changes_no_result(tmp_path):
     script = Path(__file__).with_name("killed_runs.py")
     options = ["--epochs", "2", "--batch-size", "3", "--save-every", "2", "--sample-every", "100", "--threads", "1"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [*warm(), str(script), str(tmp_path), "11", *options]
+    command = [*warm("torch._dynamo"), str(script), str(tmp_path), "11", *options]
     killed = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert int(killed.stdout) > 40
     folders = sorted(tmp_path.glob("killed-*"))

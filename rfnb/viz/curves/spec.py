@@ -209,7 +209,11 @@ def _points(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
 def _pairs(label: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
     if is_array(points) or hasattr(points, "raw_tensor"):
         array = np.asarray(host(points))
-        rows: list[Any] = list(array) if array.ndim else [array]
+        if array.ndim < 2:
+            return np.arange(array.size, dtype=np.float64), _numbers(label, array)
+        if array.shape[1:] == (2,):
+            return _numbers(label, array[:, 0]), _numbers(label, array[:, 1])
+        rows: list[Any] = list(array)
     elif isinstance(points, (str, bytes, Mapping)) or not isinstance(points, Iterable):
         raise _no_numbers(label, points)
     else:
