@@ -17,7 +17,7 @@ HELP = "open the course in JupyterLab"
 ABOUT = """
 Open the course in JupyterLab at its table of contents: a tour, and lessons with self-checking exercises.
 
-You work on a copy, in which checks and solutions are encoded: lessons use them, but nobody reads an answer by accident. With
+You work on a copy, in which checks and solutions are sealed: lessons use them, but nobody reads an answer by accident. With
 --teacher they are readable, and the pages for teachers are included. Existing files in the folder are never changed, so your answers
 survive another run of this command, and an update of rfnb. In a checkout of rfnb without FOLDER, the notebooks of the checkout are
 opened, without a copy.
