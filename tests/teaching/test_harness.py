@@ -1,7 +1,11 @@
 """The harness of the course's tests: it runs a notebook once, and finds what a test has to find."""
 
+import nbformat
+import numpy as np
 import pytest
-from course.harness import Course
+from course.harness import Course, Executed
+
+import rfnb as rf
 
 WRONG = {
     "got       2\n  expected  3": lambda a, b: a * b,
@@ -71,3 +75,15 @@ def test_a_notebook_is_run_once_and_read(course):
     ]
     assert ran.truth("winner") == "A"
     assert "It is: A" in ran.shown("99-4")[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"), [(70, ["99-map: letters of 9 pixels on a slide; draw fewer rows or columns"]), (12, [])]
+)
+def test_a_picture_whose_letters_are_too_small_on_a_slide_is_found(rows, found):
+    view = rf.viz.attention(np.full((rows, 30), 1 / 30), source=[*"abcdefghij" * 3], target=["T"] * rows)
+    cell = nbformat.v4.new_code_cell(
+        outputs=[nbformat.v4.new_output("display_data", view._repr_mimebundle_())], id="99-map"
+    )
+    ran = Executed(nbformat.v4.new_notebook(cells=[cell]), '[A map](../99.ipynb "99-map"): of many rows.')
+    assert [one for one in ran.problems() if "letters" in one] == found
