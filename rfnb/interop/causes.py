@@ -11,6 +11,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -50,18 +51,23 @@ class Parting(NamedTuple):
     place: str
 
     @property
+    def calls(self) -> list[TapeCall]:
+        """All calls of mine."""
+        return self.mine.tape.calls
+
+    @property
     def here(self) -> list[TapeCall]:
         """The calls of mine in the module at that point and below."""
         at = self.place or self.own.path
-        return [call for call in self.mine.tape.calls if call.path == at or call.path.startswith(f"{at}.") or not at]
+        return [call for call in self.calls if call.path == at or call.path.startswith(f"{at}.") or not at]
 
     def alike(self, calls: list[TapeCall]) -> list[list[TapeCall]]:
         """The corresponding calls in all modules of the class, then these alone, then those in all turns of their loop."""
         of_class = lambda call: (kind_of(self.model, call.path), *_in_module(call))  # noqa: E731
         kinds = {of_class(call) for call in calls}
-        every = [call for call in self.mine.tape.calls if of_class(call) in kinds]
+        every = [call for call in self.calls if of_class(call) in kinds]
         lines = {_at_line(call) for call in calls}
-        turns = [call for call in self.mine.tape.calls if _at_line(call) in lines]
+        turns = [call for call in self.calls if _at_line(call) in lines]
         found = [every, calls] if len(every) > len(calls) else [calls]
         return [*found, turns] if len(turns) > len(calls) and len(turns) != len(every) else found
 
@@ -92,6 +98,11 @@ def tries(found: Parting) -> Iterator[Try]:
         yield from make(found)
 
 
+def _named_so(calls: list[TapeCall], name: str) -> list[TapeCall]:
+    """The first of the calls with this name, if any."""
+    return [call for call in calls if call.name == name][:1]
+
+
 def _after(change: Any) -> Edit:
     return lambda func, args, kwargs: change(func(*args, **kwargs))
 
@@ -100,7 +111,7 @@ def _after(change: Any) -> Edit:
 def _dropout(found: Parting) -> Iterator[Try]:
     if any(module.training for module in found.model.modules()):
         yield Try("dropout", "dropout is active: mine is in training mode", training=False)
-    calls = found.mine.tape.calls
+    calls = found.calls
     drops: dict[Any, Edit] = {call.key: lambda func, args, kwargs: args[0] for call in calls if "dropout" in call.name}
     drops |= {call.key: _undropped for call in calls if call.name == "scaled_dot_product_attention"}
     drops |= {call.key: _expected for call in calls if call.name in ("bernoulli", "bernoulli_")}
@@ -186,7 +197,7 @@ def _pieces(found: Parting) -> Iterator[list[TapeCall]]:
     """
     here = {kind_of(found.model, call.path) for call in found.here}
     by_path: dict[tuple[str, int], list[TapeCall]] = {}
-    for call in found.mine.tape.calls:
+    for call in found.calls:
         if call.name in ("chunk", "split", "unbind", "tensor_split") and kind_of(found.model, call.path) in here:
             if 1 < len(call.made) < 5 and len({each.shape for each in call.made}) == 1:
                 by_path.setdefault((call.path, len(call.made)), []).append(call)
@@ -204,7 +215,7 @@ def _factors(found: Parting) -> Iterator[tuple[str, str]]:
     near = {call.key for call in found.here}
     # for the result of a call: the weight of its product, or of the product that it is computed from
     weight_of: dict[int, str | None] = {}
-    for call in found.mine.tape.calls:
+    for call in found.calls:
         own = [names[id(each)] for each in found.mine.weights(call) if id(each) in names]
         before = {weight_of.get(read) for read, _ in call.reads if found.mine.content[read]}
         weight_of[call.index] = own[0] if own else before.pop() if len(before) == 1 else None
@@ -264,7 +275,7 @@ def _norm_epsilon(found: Parting) -> Iterator[Try]:
         if "eps" in name and isinstance(value, (int, float))
     }
     sizes = [*sorted(of_theirs), *sorted({1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-12, 0.0} - of_theirs)]
-    calls = found.mine.tape.calls
+    calls = found.calls
     norms = [call for call in calls if call.name in _NORMS]
     adds = [call for call in calls if call.name in _ADDS and not call.reads[1:] and not call.given]
     roots = [call for call in calls if call.name in ("rsqrt", "sqrt") and call.made[0].shape[-1:] == (1,)]
@@ -330,7 +341,7 @@ def _activation(found: Parting) -> Iterator[Try]:
     operand = found.mine.operand(found.own)
     if operand is None:
         return
-    x = found.mine.tape.calls[operand[0]].made[operand[1]]
+    x = found.mine.tape.value(operand)
     if not x.is_floating_point():
         return
     made = {name: fn(x) for name, fn in ACTIVATIONS.items() if name != "none"}
@@ -348,23 +359,21 @@ def _activation(found: Parting) -> Iterator[Try]:
                 continue
             for name, fn in ACTIVATIONS.items():
                 if name != used:
-                    edit: Any = lambda func, args, kwargs, fn=fn: fn(args[0])  # noqa: E731
-                    if call is not found.own:  # written out: the operand is not its argument
-                        edit = _of_operand(found, operand, fn)
+                    # If it is written out, the operand is not its argument.
+                    edit = _in_place_of(fn, None if call is found.own else x)
                     yield from found.everywhere(
                         "activation", f"theirs has {name} where mine has {used}", [(call, edit)]
                     )
             return
 
 
-def _of_operand(found: Parting, operand: tuple[int, int], fn: Callable[[torch.Tensor], torch.Tensor]) -> Edit:
-    x = found.mine.tape.calls[operand[0]].made[operand[1]]
-    return lambda func, args, kwargs: fn(x)
+def _in_place_of(fn: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor | None) -> Edit:
+    return lambda func, args, kwargs: fn(args[0] if x is None else x)
 
 
 def _complement(found: Parting) -> Iterator[Try]:
     """1 - x for a gate x, such as what is kept for what is replaced."""
-    calls = found.mine.tape.calls
+    calls = found.calls
     near = dict.fromkeys([found.own, *found.mine.readers(found.own, 3)])
     for _ in range(2):  # what they read, and what that reads: the gate may have been taken from 1
         near |= dict.fromkeys([calls[read] for call in near for read, _ in call.reads])
@@ -377,86 +386,54 @@ def _complement(found: Parting) -> Iterator[Try]:
             )
 
 
+_SCALED = "mul div __mul__ __truediv__ softmax __rmul__ matmul bmm einsum mul_ div_".split()
+
+
 def _scale(found: Parting) -> Iterator[Try]:
-    operand = found.mine.operand(found.own)
+    operand, cause = found.mine.operand(found.own), "scale"
     factors: dict[float, None] = {}
-    if found.other is not None:
-        other = found.other.made[0]
-        if operand is not None:
-            _ratio(other, found.mine.tape.calls[operand[0]].made[operand[1]], factors)
-            for factor in list(factors):
-                maker = found.mine.tape.calls[operand[0]]
-                cause = "embedding scale" if maker.name == "embedding" else "scale"
-                said = f"theirs multiplies by {_named(factor, found)} behind {maker.name}"
-                number = operand[1]
-                yield Try(
-                    cause,
-                    said,
-                    {maker.key: _after(lambda made, factor=factor, number=number: _times(made, factor, number))},
-                )
-                yield from found.everywhere(
-                    cause,
-                    said,
-                    [(maker, _after(lambda made, factor=factor, number=number: _times(made, factor, number)))],
-                )
+    if operand is not None:
+        value, maker = found.mine.tape.value(operand), found.calls[operand[0]]
+        cause = "embedding scale" if maker.name == "embedding" else cause
+        if found.other is not None:
+            _ratio(found.other.made[0], value, factors)
+        for factor in factors:
+            said = f"theirs multiplies by {_named(factor, found)} behind {maker.name}"
+            edit = _after(partial(_times, factor=factor, number=operand[1]))
+            yield Try(cause, said, {maker.key: edit})
+            yield from found.everywhere(cause, said, [(maker, edit)])
         factors = {}
-        _ratio(other, found.own.made[0], factors)
+    if found.other is not None:
+        _ratio(found.other.made[0], found.own.made[0], factors)
     if operand is not None and found.own.made[0].is_floating_point():
-        _ratio(found.mine.tape.calls[operand[0]].made[operand[1]], found.own.made[0], factors)
-    attention = [call for call in found.here if call.name == "scaled_dot_product_attention"]
+        _ratio(value, found.own.made[0], factors)
+    attention = _named_so(found.here, "scaled_dot_product_attention")
     sizes = {size for call in found.here[:200] for made in call.made for size in made.shape[-2:] if size > 1}
-    if not attention:
-        for size in (
-            sizes
-            if found.own.name
-            in (
-                "mul",
-                "div",
-                "__mul__",
-                "__truediv__",
-                "softmax",
-                "__rmul__",
-                "matmul",
-                "bmm",
-                "einsum",
-                "mul_",
-                "div_",
-            )
-            else ()
-        ):
-            factors.update({size**0.5: None, size**-0.5: None, float(size): None, 1.0 / size: None})
+    for size in sizes if not attention and found.own.name in _SCALED else ():
+        factors.update({size**0.5: None, size**-0.5: None, float(size): None, 1.0 / size: None})
     for factor in factors:
         if factor != 1.0:
-            cause = (
-                "embedding scale"
-                if operand is not None and found.mine.tape.calls[operand[0]].name == "embedding"
-                else "scale"
-            )
-            yield from found.everywhere(
-                cause,
-                f"theirs is {_named(factor, found)} times as large behind {found.own.name}",
-                [
-                    (
-                        found.own,
-                        _after(lambda made, factor=factor: made * factor if isinstance(made, torch.Tensor) else made),
-                    )
-                ],
-            )
-    for call in attention[:1]:
+            said = f"theirs is {_named(factor, found)} times as large behind {found.own.name}"
+            yield from found.everywhere(cause, said, [(found.own, _after(partial(_times, factor=factor)))])
+    for call in attention:
         for size in sorted(sizes):
             for scale in (size**-0.5, 1.0 / size):
-                edit: Any = lambda func, args, kwargs, scale=scale: func(*args[:6], **{**kwargs, "scale": scale})  # noqa: E731
-                yield from found.everywhere("scale", f"theirs scales the scores by {scale:.6g}", [(call, edit)])
-        edit = lambda func, args, kwargs: func(*args[:6], **{**kwargs, "scale": 1.0})  # noqa: E731
-        yield from found.everywhere("scale", "theirs does not scale the scores", [(call, edit)])
+                said = f"theirs scales the scores by {scale:.6g}"
+                yield from found.everywhere("scale", said, [(call, _scaled_by(scale))])
+        yield from found.everywhere("scale", "theirs does not scale the scores", [(call, _scaled_by(1.0))])
 
 
-def _times(made: Any, factor: float, number: int) -> Any:
-    return (
-        made * factor
-        if isinstance(made, torch.Tensor)
-        else type(made)(each * factor if at == number else each for at, each in enumerate(made))
-    )
+def _scaled_by(scale: float) -> Edit:
+    return lambda func, args, kwargs: func(*args[:6], **{**kwargs, "scale": scale})
+
+
+def _times(made: Any, factor: float, number: int | None = None) -> Any:
+    """A result times a factor; of several results the one with this number."""
+    if isinstance(made, torch.Tensor):
+        return made * factor
+    if number is None:
+        return made
+    return type(made)(each * factor if at == number else each for at, each in enumerate(made))
 
 
 def _ratio(one: torch.Tensor, other: torch.Tensor, into: dict[float, None]) -> None:
@@ -511,7 +488,7 @@ def _biases_of_theirs(found: Parting) -> Iterator[Try]:
     first = ""
     weights = {id(each) for each in found.model.parameters()}
     used = 0
-    for call in found.mine.tape.calls:
+    for call in found.calls:
         weight, axis = _weight_of(found, call, weights)
         if weight is None:
             continue
@@ -542,7 +519,7 @@ def _biases_of_theirs(found: Parting) -> Iterator[Try]:
 
 def _weight_of(found: Parting, call: TapeCall, weights: set[int]) -> tuple[torch.Tensor | None, int]:
     """The rows of the weight in a call's product, or the vector, and the axis of its result that they form, counted from the end."""
-    before = [(found.mine.tape.calls[read], which) for read, which in call.reads]
+    before = [(found.calls[read], which) for read, which in call.reads]
     parameters = [each for each in call.given if id(each) in weights]
     moved = [other.made[which] for other, which in before if not other.reads and {*map(id, other.given)} & weights]
     spread = len(call.made) == 1 and call.made[0].ndim > 1
@@ -627,7 +604,7 @@ def _rotary_base(found: Parting) -> Iterator[Try]:
         said = f"theirs has a rotary base of {other:g}, mine {base:g}"
         calls = {
             call.key: _after(lambda made, other=other: _frequencies(made, other))
-            for call in found.mine.tape.calls
+            for call in found.calls
             if len(call.made) == 1 and (there := base_of(call.made[0])) is not None and abs(there / base - 1) < 1e-3
         }
         values: dict[str, torch.Tensor] = {}
@@ -665,7 +642,7 @@ def _linears(found: Parting) -> list[TapeCall]:
         names = ("linear", "addmm", "conv1d", "matmul", "__matmul__", "einsum")
         calls = [
             call
-            for call in found.mine.tape.calls
+            for call in found.calls
             if call.name in names and found.mine.weights(call) and (not at or f"{call.path}.".startswith(f"{at}."))
         ]
         if len(calls) > 1 or not at:
@@ -760,7 +737,7 @@ def _rotary_part(found: Parting) -> Iterator[Try]:
     before: list[torch.Tensor] = []
     turns: list[tuple[TapeCall, _Turn]] = []
     near = {call.index for call in _attention_calls(found)[:200]} if bases else set()
-    for call in found.mine.tape.calls[: max(near, default=-1) + 1]:
+    for call in found.calls[: max(near, default=-1) + 1]:
         values = [each for each in call.made if each.ndim == 4 and each.is_floating_point()]
         if call.index in near and len(call.made) == len(values) == 1:
             turn = _turn_of(before[-16:], values[0], bases)
@@ -786,7 +763,7 @@ _ATTENTION_PRODUCTS = ("matmul", "__matmul__", "bmm", "einsum", "scaled_dot_prod
 
 def _attention_calls(found: Parting) -> list[TapeCall]:
     at = found.own.path
-    calls = [call for call in found.mine.tape.calls if call.path == at or call.path.startswith(f"{at}.")]
+    calls = [call for call in found.calls if call.path == at or call.path.startswith(f"{at}.")]
     return calls if any(call.name in _ATTENTION_PRODUCTS for call in calls) else found.here
 
 
@@ -795,7 +772,7 @@ def _grouped_heads(found: Parting) -> Iterator[Try]:
     for size in _head_sizes(found):
         for into, out in itertools.combinations(_linears(found), 2):
             operand = found.mine.operand(out)
-            width = 0 if operand is None else found.mine.tape.calls[operand[0]].made[operand[1]].shape[-1]
+            width = 0 if operand is None else found.mine.tape.value(operand).shape[-1]
             count = width // size
             if width % size or math.prod(into.made[0].shape[2:]) < width:
                 continue
@@ -875,10 +852,10 @@ def _joined(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 def _mask(found: Parting) -> Iterator[Try]:
     calls = _attention_calls(found)
     patterns = _patterns(found)
-    for call in [each for each in calls if each.name == "scaled_dot_product_attention"][:1]:
+    for call in _named_so(calls, "scaled_dot_product_attention"):
         for said, mask in patterns:
             yield from found.everywhere("mask", said, [(call, _sdpa_with(mask))])
-    for call in [each for each in calls if each.name == "softmax"][:1]:
+    for call in _named_so(calls, "softmax"):
         for said, mask in patterns:
             if mask is not None:
                 edit: Any = lambda func, args, kwargs, mask=mask: func(_masked(args[0], mask), *args[1:], **kwargs)  # noqa: E731
@@ -905,7 +882,7 @@ def _mask(found: Parting) -> Iterator[Try]:
                 if mask is not None:
                     edit2: Any = lambda func, args, kwargs, mask=mask, position=position: _masked(args[position], mask)  # noqa: E731
                     yield from found.everywhere("mask", said, [(hide, edit2)])
-    for call in [each for each in calls if each.name == "multi_head_attention_forward"][:1]:
+    for call in _named_so(calls, "multi_head_attention_forward"):
         for said, mask in patterns:
             if mask is None or mask.ndim == 2:
                 yield from found.everywhere("mask", said, [(call, _mha_with(mask))])
@@ -915,18 +892,10 @@ def _patterns(found: Parting) -> list[tuple[str, torch.Tensor | None]]:
     """The masks to try: those of theirs, inferred from its softmax results, and the usual ones."""
     made: list[tuple[str, torch.Tensor | None]] = [("theirs hides nothing", None)]
     sizes: set[Any] = {
-        call.made[0].shape[-2:] for call in found.mine.tape.calls if call.name == "softmax" and call.made[0].ndim > 2
+        call.made[0].shape[-2:] for call in found.calls if call.name == "softmax" and call.made[0].ndim > 2
     }
-    sizes |= {
-        (int(call.made[0].shape[-2]),) * 2
-        for call in found.mine.tape.calls
-        if call.name == "scaled_dot_product_attention"
-    }
-    sizes |= {
-        (int(call.made[0].shape[0]),) * 2
-        for call in found.mine.tape.calls
-        if call.name == "multi_head_attention_forward"
-    }
+    sizes |= {(int(call.made[0].shape[-2]),) * 2 for call in found.calls if call.name == "scaled_dot_product_attention"}
+    sizes |= {(int(call.made[0].shape[0]),) * 2 for call in found.calls if call.name == "multi_head_attention_forward"}
     for rows, cols in list(sizes)[:2]:
         ones = torch.ones(rows, cols, dtype=torch.bool, device=found.own.made[0].device)
         made += [
@@ -948,7 +917,7 @@ def _patterns(found: Parting) -> list[tuple[str, torch.Tensor | None]]:
             break
     for call in found.theirs.tape.calls:
         if call.name == "scaled_dot_product_attention":
-            masks = [found.theirs.tape.calls[read].made[which] for read, which in call.reads] + call.given
+            masks = [found.theirs.tape.value(read) for read in call.reads] + call.given
             made[1:1] = [
                 ("theirs hides other positions", each) for each in masks if each.dtype == torch.bool and each.ndim > 1
             ][:1]
@@ -985,19 +954,18 @@ def _soft_cap(found: Parting) -> Iterator[Try]:
     for call in found.theirs.tape.calls:
         if call.name == "tanh":
             inner = found.theirs.tape.calls[call.reads[0][0]]
-            x = inner.made[call.reads[0][1]]
-            for read, which in inner.reads:
-                before = found.theirs.tape.calls[read].made[which]
-                _ratio(before, x, caps)
+            x = found.theirs.tape.value(call.reads[0])
+            for read in inner.reads:
+                _ratio(found.theirs.tape.value(read), x, caps)
     operand = found.mine.operand(found.own)
     for cap in list(caps)[:4]:
         said = f"theirs has a soft cap of {cap:g}"
         capped = lambda made, cap=cap: cap * torch.tanh(made / cap)  # noqa: E731
-        places = [found.own] if operand is None else [found.mine.tape.calls[operand[0]], found.own]
+        places = [found.own] if operand is None else [found.calls[operand[0]], found.own]
         for call in places:
             if len(call.made) == 1:
                 yield from found.everywhere("soft cap", said, [(call, _after(capped))])
-        for call in [each for each in _attention_calls(found) if each.name == "scaled_dot_product_attention"][:1]:
+        for call in _named_so(_attention_calls(found), "scaled_dot_product_attention"):
             yield from found.everywhere("soft cap", said, [(call, _sdpa_capped(cap))])
 
 

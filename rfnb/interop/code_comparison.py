@@ -102,7 +102,7 @@ class OneSide:
                 key: Any = call.reads[0] if call.reads else id(call.given[0])
                 if call.reads or key in inputs:
                     parts.setdefault(key, []).append(call)
-                    wholes[key] = self.tape.calls[key[0]].made[key[1]] if call.reads else call.given[0]
+                    wholes[key] = self.tape.value(key) if call.reads else call.given[0]
         for key, calls in parts.items():
             size = sum(made.numel() for call in calls for made in call.made)
             if (key in inputs or self.is_known(key)) and size == wholes[key].numel():
@@ -213,7 +213,7 @@ def meet(mine: OneSide, own: TapeCall, theirs: OneSide, other: TapeCall) -> bool
     operand, there = mine.operand(own), theirs.operand(other)
     if operand is None or there is None:
         return operand is there
-    a, b = mine.tape.calls[operand[0]].made[operand[1]], theirs.tape.calls[there[0]].made[there[1]]
+    a, b = mine.tape.value(operand), theirs.tape.value(there)
     return mine.others.are_same(a, b)
 
 

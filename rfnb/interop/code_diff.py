@@ -266,7 +266,7 @@ class _Codes:
         operand = other_side.operand(other)
         if operand is None:
             return None
-        found = other_side.others.find(other_side.tape.calls[operand[0]].made[operand[1]])
+        found = other_side.others.find(other_side.tape.value(operand))
         return None if found is None else next(iter(side.readers(found[0])), found[0])
 
     def _tape(self, model: torch.nn.Module, inputs: Any, edits: Any = None, keep: bool = True) -> tuple[Tape, Any]:

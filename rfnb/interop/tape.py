@@ -238,6 +238,10 @@ class Tape(TorchFunctionMode):
         """The index of the call that made a tensor, and of the tensor among its results; None if no call made it."""
         return self._makers.get(id(tensor))
 
+    def value(self, result: tuple[int, int]) -> torch.Tensor:
+        """A result of a call, by the index of the call and that of the result."""
+        return self.calls[result[0]].made[result[1]]
+
     def behind(
         self, results: Iterable[tuple[int, int] | None], wanted: Callable[[tuple[int, int]], bool]
     ) -> set[tuple[int, int]]:
