@@ -1,4 +1,4 @@
-"""The `control` view: the state of a held run, and the commands available.
+"""The `control` view: the state of a held run, as data and as text, and the commands available.
 
     rf.show(run)
 
@@ -8,16 +8,20 @@ Its head is the state of the run as plain data: `ctx.run.state` in a page. The w
 from __future__ import annotations
 
 import itertools
+import os
+import traceback
 import weakref
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from rfnb.control.branch_tree import runs_of
 from rfnb.control.ghosts import forced_in, history_at, lane_of, last_place, once_only, plain_end, result_of, verdict
+from rfnb.control.held_step import Length
 from rfnb.control.run import Run
 from rfnb.control.run_steps import StepPlace
 from rfnb.core.strict_json import JsonObject
-from rfnb.viz.control.words import counter, state_of, words_of
 from rfnb.viz.spec import Spec
 
 _serial = itertools.count(1)
@@ -152,3 +156,63 @@ def _plain(run: Run) -> Any:
 def _where_it_leaves(run: Run, tick: int) -> StepPlace | None:
     """The step in which a branch diverges from its parent; None if it has not reached it."""
     return run._holder.places[tick] if tick < len(run.steps) else None
+
+
+_OURS = str(Path(__file__).parents[2]) + os.sep
+_MOST = 300  # characters of an error
+
+
+def state_of(run: Run) -> str:
+    """The state of a run; in addition to those of `run.state`: "pausing" and "stopping", until its current step is done."""
+    mode, state = run._gate.mode, run.state
+    if state == "running" and mode in ("paused", "stopping"):
+        return "pausing" if mode == "paused" else mode
+    return state
+
+
+def words_of(run: Run, state: str) -> str:
+    """The state as a sentence, constant over steps so that a screen reader can read it."""
+    begun = run._holder.steps
+    steps = count(len(begun), "step")
+    if state == "paused":
+        at, why = run._gate.at, run.reason
+        if at is not None:
+            return _sentence(f"Paused {at.words()}", why)
+        state = "running"
+    if state == "failed":
+        where = f'in step {begun[-1][1]} of "{begun[-1][0]}"' if begun else "before its first step"
+        return _sentence(f"Failed {where}", error_text(run._error, run._traceback))
+    return {
+        "running": "Running.",
+        "pausing": "Pauses after the current step.",
+        "stopping": "Stops after the current step.",
+        "done": f"Done after {steps}." if begun else "Done, without a step to hold.",
+        "stopped": f"Stopped after {count(max(0, len(begun) - 1), 'step')}, without a result.",
+    }[state]
+
+
+def counter(last: tuple[str, int] | None, of: Length | None) -> str:
+    """The step counter: "step 3 of 14" of the current loop; steps count from 0, as in code and in all views."""
+    if last is None:
+        return "no step yet"
+    end = "" if of is None or of.steps is None else f" of {of.steps}" if of.exact else f" of at most {of.steps}"
+    return f"step {last[1]}{end}"
+
+
+def error_text(error: BaseException | None, frames: TracebackType | None) -> str:
+    """An error in one line: its message, and its location in the user's code."""
+    said = "".join(traceback.format_exception_only(error)).strip() if error is not None else ""
+    said = said if len(said) <= _MOST else said[: _MOST - 1] + "…"
+    summary: Any = traceback.extract_tb(frames)
+    own = [frame for frame in summary if not frame.filename.startswith(_OURS) and "site-packages" not in frame.filename]
+    where = (own or list(summary))[-1:]
+    return said + "".join(f"\nin {frame.name}, line {frame.lineno}: {frame.line or ''}".rstrip(": ") for frame in where)
+
+
+def count(number: int, word: str) -> str:
+    """A count with its noun."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _sentence(begin: str, why: str) -> str:
+    return f"{begin}: {why}" + ("" if why.endswith((".", "!", "?")) or "\n" in why else ".") if why else f"{begin}."
