@@ -16,10 +16,11 @@ from typing import Any
 from rfnb.core.argument_types import alternatives, fits, hints_of
 from rfnb.core.dim import Dim
 from rfnb.core.errors import NoPlanError, dim_error
+from rfnb.core.op import Args, Kwargs
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, operand_rows
 
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Arguments = tuple[Args, Kwargs]
 MAY_NAME = {str, list, tuple}  # types of what may be the name of a dim, or several
 
 

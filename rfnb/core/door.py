@@ -34,6 +34,7 @@ from rfnb.core.door_code import NO_DEFAULT, can_watch, code_through, with_checks
 from rfnb.core.errors import DimError, NoPlanError, parts_of
 from rfnb.core.intercept import _answer
 from rfnb.core.kept_signature import keep_signature
+from rfnb.core.op import Args, Kwargs
 from rfnb.core.place import _PACKAGE, DOORS, in_package
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import MissingDim
@@ -71,14 +72,14 @@ class Door:
         signature = inspect.signature(self.fn)
         return signature.replace(parameters=list(signature.parameters.values())[self.bound :])
 
-    def with_dims(self, code: CodeType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
+    def with_dims(self, code: CodeType, args: Args, kwargs: Kwargs) -> Arguments | None:
         """The arguments with names replaced by Dims, if there are any: see `core/dim_names.py`."""
         return with_dims(self.what, self.code, self.fn, code, args, kwargs)
 
     def error(
         self,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: Args,
+        kwargs: Kwargs,
         failed: Exception | None = None,
         takes: Callable[[Any, Any], bool] = fits,
     ) -> TypeError | DimError | None:
@@ -89,7 +90,7 @@ class Door:
             self.what, self.code, self.signature, hints_of(self.fn), args, kwargs, error=failed, takes=takes
         )
 
-    def misfit(self, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
+    def misfit(self, frame: FrameType, args: Args, kwargs: Kwargs) -> Exception | None:
         """The error for an argument that would be stored or ignored although its parameter does not accept its type; None if there is
         none.
 
@@ -106,7 +107,7 @@ class Door:
             return not_a_tensor(self.what, array) if self.keeps_operands else None
         return self.error(args, kwargs, takes=is_taken)
 
-    def _takes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def _takes(self, args: Args, kwargs: Kwargs) -> bool:
         hints = hints_of(self.fn)
         for name, value in (*zip(self.names, args), *kwargs.items()):
             if (
@@ -117,7 +118,7 @@ class Door:
                 return False
         return True
 
-    def _array(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _array(self, args: Args, kwargs: Kwargs) -> Any:
         """A raw array given for a Tensor; None if there is none. Functions report this themselves, except those that store it."""
         hints = hints_of(self.fn)
         for name, value in (*zip(self.names, args), *kwargs.items()):
@@ -259,7 +260,7 @@ def _let_be_missing(fn: FunctionType) -> None:
     fn.__kwdefaults__ = {**{name: MissingArgument(name) for name in needed if name not in given}, **given} or None
 
 
-def _through(plain: FunctionType, door: Door, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _through(plain: FunctionType, door: Door, args: Args, kwargs: Kwargs) -> Any:
     frame = sys._getframe(1)
     try:
         if door.looks_first and not (frame.f_back and frame.f_back.f_code.co_filename.startswith(_PACKAGE)):
@@ -277,7 +278,7 @@ def _through(plain: FunctionType, door: Door, args: tuple[Any, ...], kwargs: dic
         raise
 
 
-def called_with(fn: FunctionType, what: str, code: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def called_with(fn: FunctionType, what: str, code: str, args: Args, kwargs: Kwargs) -> Any:
     """The result of a function that receives a user's arguments through `*args` and `**kwargs`, with errors as behind a door."""
     try:
         return fn(*args, **kwargs)
@@ -286,7 +287,7 @@ def called_with(fn: FunctionType, what: str, code: str, args: tuple[Any, ...], k
         raise
 
 
-def _explain(door: Door, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
+def _explain(door: Door, args: Args, kwargs: Kwargs, error: Exception) -> None:
     """Raise the error about the arguments, if they caused the caught one."""
     inside = failed_inside(error)
     explained = None if inside and not is_raw(error, inside) else door.error(args, kwargs, error)

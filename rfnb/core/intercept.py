@@ -28,7 +28,7 @@ from rfnb.core.call_errors import FUNCTIONS
 from rfnb.core.dim_names import MAY_NAME, with_dims
 from rfnb.core.import_hooks import after_loading
 from rfnb.core.kept_signature import keep_signature
-from rfnb.core.op import Op, all_ops, op_of
+from rfnb.core.op import Args, Kwargs, Op, all_ops, op_of
 from rfnb.core.place import DOORS
 
 Handler = Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
@@ -135,7 +135,7 @@ class _OfThread(threading.local):
 of_thread = _OfThread()
 
 
-def _answer(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _answer(op: Op, args: Args, kwargs: Kwargs) -> Any:
     if op.draws:
         of_thread.draws += 1
     here = _innermost.get()
@@ -147,7 +147,7 @@ def _answer(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return op.plain(*args, **kwargs) if block is None else block.aside(block.handler, op, args, kwargs)
 
 
-def _with_dims(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _with_dims(op: Op, args: Args, kwargs: Kwargs) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with names replaced by Dims, as interceptors see them."""
     code = op.plain.__code__
     fn, what, written = FUNCTIONS.get(code, (None, "", ""))

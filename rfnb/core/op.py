@@ -20,6 +20,8 @@ from typing import Any, TypeVar, cast, overload
 from rfnb.core.errors import type_error
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Args = tuple[Any, ...]  # the positional arguments of a call
+Kwargs = dict[str, Any]  # the named ones
 
 
 class Op:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
+from rfnb.core.op import Args, Kwargs
 from rfnb.interop.code_comparison import ACTIVATION_NAMES, OneSide
 from rfnb.interop.tape import Edit, TapeCall, kind_of
 
@@ -119,13 +120,13 @@ def _dropout(found: Parting) -> Iterator[Try]:
         yield Try("dropout", "dropout is active in a call", drops)
 
 
-def _undropped(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _undropped(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     if len(args) > 4:
         return func(*args[:4], 0.0, *args[5:], **kwargs)
     return func(*args, **{**kwargs, "dropout_p": 0.0})
 
 
-def _expected(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _expected(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     """A Bernoulli mask that keeps everything; kept values are divided by the keep probability."""
     made = func(*args, **kwargs)
     share = args[1] if len(args) > 1 else kwargs.get("p", args[0])
@@ -296,7 +297,7 @@ def _under_root(size: float) -> Edit:
 
 
 def _epsilon(size: float) -> Edit:
-    def edit(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def edit(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
         at = next(
             (place for place in reversed(range(len(args))) if isinstance(args[place], float) and args[place] < 0.02),
             None,
@@ -309,7 +310,7 @@ def _epsilon(size: float) -> Edit:
 
 
 def _scalar(size: float) -> Edit:
-    def edit(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def edit(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
         if any(isinstance(each, float) and each < 0.02 for each in args):
             return func(*(size if isinstance(each, float) else each for each in args), **kwargs)
         return func(*args, **kwargs)
@@ -793,7 +794,7 @@ def _of_heads(made: torch.Tensor, order: torch.Tensor, size: int) -> torch.Tenso
     return torch.cat([heads.flatten(2), features[..., width:]], -1).reshape(made.shape)
 
 
-def _reordered(args: tuple[Any, ...], order: torch.Tensor, size: int) -> tuple[Any, ...]:
+def _reordered(args: Args, order: torch.Tensor, size: int) -> tuple[Any, ...]:
     at = next((at for at, each in enumerate(args) if isinstance(each, torch.Tensor)), 0)
     return *args[:at], _of_heads(args[at], order, size), *args[at + 1 :]
 
@@ -843,7 +844,7 @@ def _side_by_side(made: torch.Tensor) -> torch.Tensor:
     return made.flatten(-2).unflatten(-1, (made.shape[-1], made.shape[-2])).mT
 
 
-def _joined(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], axes: tuple[int, int]) -> Any:
+def _joined(func: Callable[..., Any], args: Args, kwargs: Kwargs, axes: tuple[int, int]) -> Any:
     plain = func(*args, **kwargs)
     x = args[0]
     return x.transpose(*axes).reshape(plain.shape) if x.ndim == 4 else plain
@@ -938,7 +939,7 @@ def _mha_with(mask: torch.Tensor | None) -> Edit:
 
 
 def _sdpa_with(mask: torch.Tensor | None) -> Edit:
-    def edit(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def edit(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
         more = {key: value for key, value in kwargs.items() if key not in ("attn_mask", "is_causal")}
         return func(*args[:3], **more, attn_mask=mask)
 
@@ -970,7 +971,7 @@ def _soft_cap(found: Parting) -> Iterator[Try]:
 
 
 def _sdpa_capped(cap: float) -> Edit:
-    def edit(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def edit(func: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
         query, key, value = args[:3]
         mask = kwargs.get("attn_mask", args[3] if len(args) > 3 else None)
         scores = query @ key.transpose(-1, -2) * (kwargs.get("scale") or query.shape[-1] ** -0.5)
@@ -991,6 +992,6 @@ def _positions(found: Parting) -> Iterator[Try]:
             yield Try("positions", f"positions begin at {offset:+d} in theirs", {found.own.key: edit})
 
 
-def _looked_up(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], offset: int) -> Any:
+def _looked_up(func: Callable[..., Any], args: Args, kwargs: Kwargs, offset: int) -> Any:
     at = 0 if not args[0].is_floating_point() else 1
     return func(*args[:at], (args[at] + offset).clamp(0, args[1 - at].shape[0] - 1), *args[at + 1 :], **kwargs)

@@ -17,6 +17,7 @@ from rfnb.backends.constants import has_values
 from rfnb.core.axis_names import parse, text_of
 from rfnb.core.dim import Dim, Dims
 from rfnb.core.errors import dim_error, shape_error, type_error, value_error
+from rfnb.core.op import Args, Kwargs
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.core.tree import map_nested, values_in
@@ -92,7 +93,7 @@ class Arrays:
                     f'rf.as_torch(module, inputs=..., dims={{"{name}": "{name_of((self.sequences or list(axes))[0])}"}})',
                 )
 
-    def call(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, module: Module, args: Args, kwargs: Kwargs) -> Any:
         """The result of the module, as raw arrays."""
         raws, lengths, further = self._bound(module, args, kwargs)
         made, longer = self._dims(raws, lengths)
@@ -115,7 +116,7 @@ class Arrays:
         return None if self.batch is None else made.get(self.batch)
 
     def _bound(
-        self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, module: Module, args: Args, kwargs: Kwargs
     ) -> tuple[dict[str, Any], dict[Axis, Any], dict[str, Any]]:
         """(arrays by input, lengths by axis, other arguments of the module)."""
         lengths_of: dict[str, Axis] = {f"{name_of(axis)}_lengths": axis for axis in self.sequences}

@@ -20,6 +20,7 @@ from rfnb.backends.torch_devices import on_device
 from rfnb.core.block import block
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, type_error
+from rfnb.core.op import Args, Kwargs
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text, shape_of
 from rfnb.core.tree import values_in
@@ -109,7 +110,7 @@ class TorchModule(PTModuleAsRFModule):
                 return self.pt_module(*args, **kwargs)
             return self._of_tensors(args, kwargs)
 
-    def _of_tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _of_tensors(self, args: Args, kwargs: Kwargs) -> Any:
         inputs, outputs = self._rfnb_axes
         if inputs is not None:
             return _as_said(self, args, kwargs, inputs, outputs)
@@ -333,9 +334,7 @@ def _sizes(module: Any) -> tuple[int, int] | None:
 
 
 # -- axes given by the user --------------------------------------------------------------------------------------------
-def _as_said(
-    self: TorchModule, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Axes, outputs: Axes | None
-) -> Any:
+def _as_said(self: TorchModule, args: Args, kwargs: Kwargs, inputs: Axes, outputs: Axes | None) -> Any:
     """The call with the axes of the first Tensor in the order given by the user."""
     x = args[0] if args else None
     if not isinstance(x, Tensor) or any(isinstance(value, Tensor) for value in [*args[1:], *kwargs.values()]):

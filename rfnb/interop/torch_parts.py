@@ -16,6 +16,7 @@ import torch
 
 from rfnb.core.block import block
 from rfnb.core.errors import runtime_error, type_error
+from rfnb.core.op import Args, Kwargs
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.core.tree import leaves, map_nested
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _between: ContextVar[tuple[Any, Callable[..., Any]] | None] = ContextVar("rfnb_part_of_torch", default=None)
 
 
-def call(root: Wrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call(root: Wrapper, args: Args, kwargs: Kwargs) -> Any:
     """Call the Module of a wrapper; returns the result of `forward`."""
     between = _between.get()
     if between is not None and between[0] is root:
@@ -84,7 +85,7 @@ def _missing(wrapper: Any, name: str, parameter: Parameter) -> RuntimeError:
     )
 
 
-def _check_device(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wrappers: list[Any]) -> None:
+def _check_device(root: Any, args: Args, kwargs: Kwargs, wrappers: list[Any]) -> None:
     if not any(raw is not None and raw.is_meta for wrapper in wrappers for raw in wrapper._parameters.values()):
         return
     if not any(getattr(_raw(value), "is_meta", False) for _, value in leaves((args, kwargs))):
@@ -135,7 +136,7 @@ def _makers(root: Any, wrappers: list[Any]) -> dict[int, Make]:
 
 
 def _maker(wrapper: Any, says_training: bool) -> Make:
-    def make(itself: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def make(itself: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
         flag = get_run_ctx().train_flag_ctx(wrapper.training) if says_training else nullcontext()
         with flag:
             return _with_hooks(wrapper, itself, args, kwargs) if _has_hooks(wrapper) else itself(*args, **kwargs)
@@ -143,7 +144,7 @@ def _maker(wrapper: Any, says_training: bool) -> Make:
     return make
 
 
-def _with_hooks(wrapper: Any, itself: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _with_hooks(wrapper: Any, itself: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     """The call of a part through torch, with raw arrays instead of Tensors, so that its hooks (also backward ones) see torch tensors."""
     if any(isinstance(value, StepTensor) for _, value in leaves((args, kwargs))):
         raise runtime_error(
@@ -182,7 +183,7 @@ def _tensor(like: Any, raw: Any) -> Any:
     return Tensor(like.name, like.dims, sparse_dim=like.sparse_dim, feature_dim=like.feature_dim, raw_tensor=raw)
 
 
-def _check_hooks(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _check_hooks(root: Any, args: Args, kwargs: Kwargs) -> None:
     """Refuse backward hooks, which search for torch tensors among arguments and results, and find none in Tensors."""
     if (root._backward_hooks or root._backward_pre_hooks) and any(
         isinstance(value, Tensor) for _, value in leaves((args, kwargs))

@@ -16,7 +16,7 @@ from rfnb.core import tree
 from rfnb.core.dim import Dim, Dims, dims_so_far
 from rfnb.core.dim_math import depends_on_any, parts_of
 from rfnb.core.intercept import Intercepted, of_thread, outside
-from rfnb.core.op import Op
+from rfnb.core.op import Args, Kwargs, Op
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.place import place_above, place_of_user, place_text
 from rfnb.core.tensor import Tensor, with_raw
@@ -150,7 +150,7 @@ class Recorder(NotPicklable):
         """The registers of all StepTensors in a nested structure."""
         return {leaf.register for leaf in values_in(value) if leaf.__class__ is StepTensor and leaf.owner is self.owner}
 
-    def _call(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call(self, op: Op, args: Args, kwargs: Kwargs) -> Any:
         if threading.get_ident() != self._thread:
             return op.fn(*args, **kwargs)  # of a thread that was started with a copy of the context
         if op.changes_state:
@@ -162,7 +162,7 @@ class Recorder(NotPicklable):
         finally:
             owner.busy = before
 
-    def _answer(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _answer(self, op: Op, args: Args, kwargs: Kwargs) -> Any:
         given, nested = _leaves_of(args, kwargs)
         reads: dict[int, None] = {}
         unknown: list[Dim] = []
@@ -263,7 +263,7 @@ class Recorder(NotPicklable):
         """Note that the body computes with these values, or passes them to the loop."""
         self.used.update(id(leaf) for leaf in values_in(value) if isinstance(leaf, Tensor))
 
-    def _offer(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _offer(self, op: Op, args: Args, kwargs: Kwargs) -> None:
         """Record a probe of the body, which sends an event in every step."""
         if not listening():
             return
@@ -343,7 +343,7 @@ def dims_of_leaf(leaf: Any) -> Dims:
     return (leaf,) if isinstance(leaf, Dim) else leaf.dims if isinstance(leaf, Tensor) else ()
 
 
-def _done(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _done(op: Op, args: Args, kwargs: Kwargs) -> Any:
     """The answer of an interceptor that has ended."""
     return op.fn(*args, **kwargs)
 
@@ -362,7 +362,7 @@ def copied(value: Any) -> Any:
     return map_nested(lambda leaf: leaf, value)
 
 
-def _leaves_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], bool]:
+def _leaves_of(args: Args, kwargs: Kwargs) -> tuple[list[Any], bool]:
     """The leaves of a call's arguments, and whether they are in containers."""
     given = [*args, *kwargs.values()]
     for leaf in given:

@@ -18,7 +18,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim
 from rfnb.core.intercept import Intercepted, outside
-from rfnb.core.op import Op
+from rfnb.core.op import Args, Kwargs, Op
 from rfnb.core.place import in_package, place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import map_nested, values_in
@@ -154,7 +154,7 @@ class _StepAgain(StepAround):
         handle = self.outputs.all[self._outputs_given - 1].handle
         return types.SimpleNamespace(handle=handle, values=[])
 
-    def call(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, op: Op, args: Args, kwargs: Kwargs) -> Any:
         """A call of an op in the body."""
         owner = self._recorder.owner
         owner.busy, before = True, owner.busy
@@ -163,7 +163,7 @@ class _StepAgain(StepAround):
         finally:
             owner.busy = before
 
-    def _answer(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _answer(self, op: Op, args: Args, kwargs: Kwargs) -> Any:
         if op.fn is probe:
             return None
         node = self._nodes[self._calls] if self._calls < len(self._nodes) else None

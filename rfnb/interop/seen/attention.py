@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 from rfnb.core.dim import Dim
 from rfnb.core.errors import runtime_error
+from rfnb.core.op import Args, Kwargs
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
@@ -34,7 +35,7 @@ _FORWARD = inspect.signature(F.multi_head_attention_forward)
 
 
 @sees(F, "scaled_dot_product_attention")
-def scaled_dot_product_attention(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+def scaled_dot_product_attention(call: Call, args: Args, kwargs: Kwargs, result: Any) -> None:
     """Send the weights {batch, head, target, source} of `F.scaled_dot_product_attention`."""
     if not listening("attention"):
         return
@@ -246,12 +247,12 @@ def lengths_mask(lengths: Sequence[int], longest: int) -> torch.Tensor:
     return torch.arange(longest, device="cpu")[None] < torch.tensor(list(lengths), device="cpu")[:, None]
 
 
-def _enter(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _enter(call: Call, args: Args, kwargs: Kwargs) -> None:
     call.seen["multi_head"] = _FORWARD.bind(*args, **kwargs).arguments
 
 
 @sees(F, "multi_head_attention_forward", before=_enter)
-def multi_head_attention_forward(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+def multi_head_attention_forward(call: Call, args: Args, kwargs: Kwargs, result: Any) -> None:
     """Nothing to do: the softmax inside it has sent the weights."""
     call.seen.pop("multi_head", None)
 

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils.weak import WeakIdKeyDictionary
 
+from rfnb.core.op import Args, Kwargs
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.attention import described, lengths_mask, ragged
 from rfnb.interop.seen.calls import Call
@@ -25,7 +26,7 @@ _PAD = 1  # the type of a key mask, [batch, source]; others broadcast against [b
 
 
 @sees(torch, "_native_multi_head_attention")
-def attention(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+def attention(call: Call, args: Args, kwargs: Kwargs, result: Any) -> None:
     """Send the weights {batch, head, time, time} of nn.MultiheadAttention on its fast path."""
     if listening("attention"):
         query, _, _, _, heads, weight, bias = args[:7]
@@ -34,7 +35,7 @@ def attention(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result:
 
 
 @sees(torch, "_transformer_encoder_layer_fwd")
-def encoder_layer(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+def encoder_layer(call: Call, args: Args, kwargs: Kwargs, result: Any) -> None:
     """Send the same for nn.TransformerEncoderLayer on its fast path, at the path of its attention."""
     if not listening("attention"):
         return

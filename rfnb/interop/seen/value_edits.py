@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import PackedSequence
 from rfnb.core.block import block
 from rfnb.core.dim import Dim
 from rfnb.core.errors import dim_error, index_error, runtime_error, shape_error, value_error
+from rfnb.core.op import Kwargs
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.interop.edit_tensors import PatchValue, another_shape
 from rfnb.interop.seen import weights as of_torch
@@ -51,7 +52,7 @@ _FAST = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn
 Axes = Sequence["frozenset[str] | Dim"]
 
 
-def edited_call(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+def edited_call(call: Call, forward: Callable[..., Any], args: Any, kwargs: Kwargs) -> Any:
     """The result of a call with its edits applied.
 
     Raises:
@@ -85,7 +86,7 @@ def edited_call(call: Call, forward: Callable[..., Any], args: Any, kwargs: dict
 
 
 # -- inputs and results --------------------------------------------------------------------------------------------------------
-def _with_input(call: Call, edit: ValueEdit, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _with_input(call: Call, edit: ValueEdit, args: Any, kwargs: Kwargs) -> tuple[Any, dict[str, Any]]:
     if not call.tensors():
         raise value_error(
             f'edit: "{edit.text}" has no tensor as input.',
@@ -98,7 +99,7 @@ def _with_input(call: Call, edit: ValueEdit, args: Any, kwargs: dict[str, Any]) 
 
 
 def _given(
-    call: Call, args: Any, kwargs: dict[str, Any], raw: torch.Tensor, new: torch.Tensor, dims: Sequence[Dim]
+    call: Call, args: Any, kwargs: Kwargs, raw: torch.Tensor, new: torch.Tensor, dims: Sequence[Dim]
 ) -> tuple[Any, dict[str, Any]]:
     """The arguments of a call with one tensor replaced."""
     call.names.give(new, dims)
@@ -107,7 +108,7 @@ def _given(
     return args, kwargs
 
 
-def held_call(hold: Hold, call: Call, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def held_call(hold: Hold, call: Call, args: Any, kwargs: Kwargs) -> tuple[Any, dict[str, Any]]:
     """The arguments of a call before which a run may pause, with its edits applied."""
     names, given = call.names, dict(call.tensors())
     dims_of = lambda raw: names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)  # noqa: E731
@@ -367,7 +368,7 @@ def changed(edits: Sequence[ValueEdit], raw: torch.Tensor, axes: Axes, part: str
 
 
 @changes(F, "scaled_dot_product_attention")
-def kernel(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+def kernel(call: Call, original: Callable[..., Any], args: Any, kwargs: Kwargs) -> Any:
     """The fused kernel with edited inputs, written out if its weights are edited."""
     edits = attention_edits(call, *(("weights",) if _OUTSIDE in call.seen else OF_ATTENTION))
     given: dict[str, Any] = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)) | kwargs
@@ -425,7 +426,7 @@ def _front(call: Call, shape: Sequence[int]) -> list[str]:
 
 @changes(torch, "softmax")
 @changes(torch.Tensor, "softmax")
-def softmax(call: Call, original: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+def softmax(call: Call, original: Callable[..., Any], args: Any, kwargs: Kwargs) -> Any:
     """A softmax whose result is edited if it is attention weights."""
     result = original(*args, **kwargs)
     edits = attention_edits(call, "weights")

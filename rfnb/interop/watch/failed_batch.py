@@ -13,6 +13,7 @@ import torch
 
 from rfnb.backends.torch_random import get_random_state, set_random_state
 from rfnb.core.errors import ErrorOf
+from rfnb.core.op import Args, Kwargs
 from rfnb.interop.watch.activations import floats_of
 from rfnb.interop.watch.example import settle, untouched
 from rfnb.interop.watch.forward import Forward
@@ -42,7 +43,7 @@ class StoredCall(NamedTuple):
     versions: tuple[int, ...]
 
 
-def kept(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], device: str) -> StoredCall:
+def kept(number: int, args: Args, kwargs: Kwargs, device: str) -> StoredCall:
     """The data of a call that is about to run."""
     autocast = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
     return StoredCall(number, args, kwargs, get_random_state(), autocast, _versions(args, kwargs))
@@ -133,7 +134,7 @@ class _Look:
         self._fine: str | None = None
 
     def around(self, path: str) -> Callable[..., Any]:
-        def around(forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def around(forward: Forward, args: Args, kwargs: Kwargs) -> Any:
             inputs = [each.detach() for each in floats_of([args, kwargs])]
             says, bad_inputs = words(inputs), any(map(_is_bad, inputs))
             infinite = any(bool(torch.isneginf(each).any()) for each in inputs)

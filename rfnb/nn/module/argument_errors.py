@@ -31,6 +31,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.dim_names import with_dims
 from rfnb.core.door import is_raw
 from rfnb.core.errors import DimError, parts_of, type_error
+from rfnb.core.op import Args, Kwargs
 from rfnb.core.place import in_package, user_frame
 from rfnb.core.tensor import Tensor
 from rfnb.core.type_errors import explain_types
@@ -40,7 +41,7 @@ from rfnb.ops.operands import check_dtypes
 
 
 def argument_error(
-    module: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+    module: Any, call: Callable[..., Any], args: Args, kwargs: Kwargs, error: Exception
 ) -> TypeError | DimError | None:
     """The error for a failed `__call__`: for arguments that do not match, else for the first one that is an array of
     another library or of a wrong type. None if the arguments are not the cause.
@@ -72,7 +73,7 @@ def argument_error(
 
 
 def call_with_dims(
-    module: Any, call: Any, first: Any, more: tuple[Any, ...], kwargs: dict[str, Any]
+    module: Any, call: Any, first: Any, more: tuple[Any, ...], kwargs: Kwargs
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a `__call__` after the first one, with names of dims replaced by the Dims."""
     if not call.__module__.startswith("rfnb."):
@@ -82,18 +83,14 @@ def call_with_dims(
     return (more, kwargs) if named is None else (named[0][2:], named[1])
 
 
-def init_error(
-    module: Any, init: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> TypeError | DimError | None:
+def init_error(module: Any, init: Callable[..., Any], args: Args, kwargs: Kwargs) -> TypeError | DimError | None:
     """The same for a failed `__init__` of a layer."""
     name = _class_name(module, init)
     misfit = explain_call(name, f"rf.{name}", _without_self(init), args, kwargs)
     return misfit or init_type_error(module, init, args, kwargs)
 
 
-def init_type_error(
-    module: Any, init: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> TypeError | DimError | None:
+def init_type_error(module: Any, init: Callable[..., Any], args: Args, kwargs: Kwargs) -> TypeError | DimError | None:
     """The error for the first argument of an `__init__` that has a wrong type."""
     name, hints = _class_name(module, init), hints_of(init)
     return explain_types(name, f"rf.{name}", _without_self(init), hints, args, kwargs)
@@ -104,9 +101,7 @@ def _class_name(module: Any, init: Callable[..., Any]) -> str:
     return cls.__name__ if cls.__module__.startswith("rfnb.") else init.__qualname__.split(".")[0]
 
 
-def initial_state_error(
-    module: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> TypeError | DimError | None:
+def initial_state_error(module: Any, fn: Callable[..., Any], args: Args, kwargs: Kwargs) -> TypeError | DimError | None:
     """The same for a failed `default_initial_state`."""
     name = module.get_default_name()
     what, code = f"{type(module).__name__}.default_initial_state", f"{name}.default_initial_state"
@@ -128,7 +123,7 @@ def _without_self(fn: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-def _first_state(features: set[Dim], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _first_state(features: set[Dim], name: str, args: Args, kwargs: Kwargs) -> str:
     """The code that makes the initial state: over all dims of the source except the spatial dim and the features."""
     source = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
     along = [value for value in (*args, *kwargs.values()) if isinstance(value, Dim)]
@@ -140,7 +135,7 @@ def _first_state(features: set[Dim], name: str, args: tuple[Any, ...], kwargs: d
     return f"{name}.default_initial_state(batch_dims={batch})"
 
 
-def check_module_dtypes(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_module_dtypes(module: Any, args: Args, kwargs: Kwargs) -> None:
     """Raise a TypeError if a layer of this package refused the dtypes of its operands, or has parameters of another dtype.
     Called while the error of a kernel is handled.
     """
@@ -157,8 +152,8 @@ def check_module_dtypes(module: Any, args: tuple[Any, ...], kwargs: dict[str, An
 def devices_error(
     module: Any,
     call: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: Args,
+    kwargs: Kwargs,
     error: RuntimeError,
     caller: Any,
 ) -> RuntimeError | None:
@@ -175,9 +170,7 @@ def devices_error(
     return explained
 
 
-def _explained(
-    module: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> RuntimeError | None:
+def _explained(module: Any, call: Callable[..., Any], args: Args, kwargs: Kwargs) -> RuntimeError | None:
     if not call.__module__.startswith("rfnb."):  # calls inside user code have been reported there
         return None
     arguments = inspect.signature(call).bind_partial(module, *args, **kwargs).arguments
