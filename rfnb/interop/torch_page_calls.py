@@ -198,8 +198,9 @@ def _clamp(
     if c.name.startswith("clamp_max"):
         limits = (None, *limits)
     low, high = (*limits, None, None)[:2]
-    low, high = min if low is None else low, max if high is None else high
-    return own.clip_by_value(value, *(None if each is None else c.of(each) for each in (low, high)))
+    limits = min if low is None else low, max if high is None else high
+    low, high = (None if each is None else c.of(each) for each in limits)
+    return own.clip_by_value(value, low, high)
 
 
 @row("where")

@@ -230,11 +230,8 @@ def _dense(labels: Any, *, label_value: Any, other_value: Any, axis: Dim | None 
     if axis is None or isinstance(labels, int):
         return None
     is_there = compare_bc(set_sparse_dim(labels, None), "==", _places(axis))
-    out = where(
-        is_there,
-        *(cast(convert_to_tensor(each), "float32") for each in (label_value, other_value)),
-        allow_broadcast_all_sources=True,
-    )
+    here, other = (cast(convert_to_tensor(each), "float32") for each in (label_value, other_value))
+    out = where(is_there, here, other, allow_broadcast_all_sources=True)
     out.feature_dim = axis
     return out
 
