@@ -139,8 +139,8 @@ def test_what_cannot_be_read_is_a_sentence_and_the_rest_stays(opened):
     page = opened(viewport={"width": 1000, "height": 900})
     shows(page, "parachute")
     for text, words in (
-        ("mü", "“ü” is none of the letters"),
-        ("", "There is nothing to read"),
+        ("mü", "“ü” is not one of the letters"),
+        ("", "Type at least one letter"),
         ("a" * 600, "600 letters"),
     ):
         page.locator("input[name=word]").fill(text)

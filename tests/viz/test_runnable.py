@@ -395,7 +395,9 @@ def test_what_a_page_cannot_run_is_refused_by_name(name):
         PageProgram.of(fn, "abcd")
 
 
-@pytest.mark.parametrize(("text", "words"), [("abz", "“z” is none of the letters"), ("", "type a letter")])
+@pytest.mark.parametrize(
+    ("text", "words"), [("abz", "“z” is not one of the letters"), ("", "Type at least one letter")]
+)
 def test_a_text_that_cannot_be_read_is_said(programs, text, words, tmp_path):
     (answer,) = run_in_node({"tanh": programs["tanh of X"]}, [text], tmp_path)["tanh"]["answers"]
     assert words in answer["error"]

@@ -248,8 +248,8 @@ def test_why_not_is_answered_in_a_page_as_by_a_kernel(page, run, expected, tmp_p
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("", "There is nothing to read yet"), ("mü", "“ü” is none of the letters"), ("a" * 501, "These are 501 letters"),
-    ("<img src=x onerror=alert(1)>", "“<” is none of the letters")])  # fmt: skip
+    ("", "Type at least one letter"), ("mü", "“ü” is not one of the letters"), ("a" * 501, "This text has 501 letters"),
+    ("<img src=x onerror=alert(1)>", "“<” is not one of the letters")])  # fmt: skip
 def test_a_text_that_cannot_be_read_is_a_sentence(page, text, words, tmp_path):
     ((said,),) = told_in_node(page[0], [{"rfnb": "typed", "text": text, "inputs": {"beam_size": 5}}], tmp_path)
     assert said["rfnb"] == "failed"

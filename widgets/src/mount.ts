@@ -184,7 +184,7 @@ function tell(root: HTMLElement, { kind, head: { remark, thinned } }: Frame): vo
   const where =
     kind === "curves"
       ? "Zooming into a range loads all of its points from the kernel, if there is one."
-      : "Numbers in words come from the kernel, exactly; where there is none, they say “about”.";
+      : "Numbers in texts are exact if a kernel answers; otherwise they are marked “about”.";
   const coded = thinned && `${thinned} ${where}`;
   const said = [safe(remark ?? ""), coded].filter(Boolean).join(" ");
   if (!said) return there?.remove();

@@ -15,9 +15,9 @@ import { followed, followsOne } from "./hypothesis";
 import type { Bus, Hypothesis, Selection } from "./selection";
 import { Shell } from "./shell";
 
-const LOST = "The hypothesis pointed at is not the one that is drawn here; a click on it shows it.",
-  NOT_THERE = "The page has only the best hypothesis; the one that was chosen is in the kernel, which does not answer.";
-const TAP = "Tap a place; the arrows below the picture go on from there.",
+const LOST = "The hypothesis under the pointer is not shown here; a click on it shows it.",
+  NOT_THERE = "The page has only the best hypothesis; the chosen one is in the kernel, which does not answer.";
+const TAP = "Tap a place; the arrows below the picture continue from there.",
   FINGER = [0, -10, 10, -20, 20]; // pixels beside the chosen place from which a finger can drag it
 const ZOOM = 1.5,
   ZOOM_LEAST = 0.25,

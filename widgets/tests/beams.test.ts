@@ -666,7 +666,7 @@ describe("the view in the page", () => {
     expect(said().slice(0, 4)).toEqual(["AH0 50 % here", "EH0 25 % slot 1", "OW1 1.0 % cut", "L 0.012 % not taken"]);
     press("ArrowLeft");
     expect(said()).toEqual(["AH0 50 % slot 0", "EH0 25 % slot 1", "OW1 1.0 % cut", "L 0.012 % not taken"]);
-    expect(root.querySelector(".rfnb-beams-card")!.textContent).toContain("goes on among AH0");
+    expect(root.querySelector(".rfnb-beams-card")!.textContent).toContain("continuations: AH0");
   });
 
   it("has a table of the same numbers", () => {

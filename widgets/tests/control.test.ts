@@ -73,7 +73,7 @@ describe("what can be done", () => {
     expect(whyNot("step", frame({ state: "failed" }).head)).toBe(
       "decay is over: it has failed. Another run can continue from a step.",
     );
-    expect(whyNot("branch", frame({ loops: [] }).head)).toBe("There is no step yet from which it could go on.");
+    expect(whyNot("branch", frame({ loops: [] }).head)).toBe("There is no step to continue from yet.");
   });
 
   it("is asked of a kernel that may have gone", () => {

@@ -182,7 +182,7 @@ describe("what is said of values that are not exact", () => {
     expect(readout.querySelector(".rfnb-value")!.textContent).toBe("0.2501");
     expect(readout.textContent).toContain("most of this row: c 0.40, a 0.25, d 0.25");
     expect(root.querySelector(".rfnb-thinned")!.textContent).toContain(
-      "The page has the largest of each. Numbers in words",
+      "The page has the largest of each. Numbers in texts",
     );
   });
 

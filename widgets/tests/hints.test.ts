@@ -102,7 +102,7 @@ const walks = (view: Shown) => changes(view, "ArrowRight", "ArrowDown") || chang
 
 /** What hints say, and whether it is so. */
 const GESTURES: [said: RegExp, works: (view: Shown) => boolean][] = [
-  [/Drag (?=a value|the line)|up or down to see what the run would say; dropped, that is kept\./, ({ held }) => held],
+  [/Drag (?=a value|the line)|up or down to see the result of the run; dropping it keeps the result\./, ({ held }) => held],
   [/a value, or (?=the line of)/, (view) => drags(view, (row) => Number(row) >= 0)],
   [/the line of the norm,/, (view) => drags(view, (row) => row === "-1")],
   [/Drag a weight/, (view) => drags(view, (row) => row !== "")],

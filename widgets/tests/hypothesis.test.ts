@@ -176,7 +176,7 @@ describe("the views of a search in a page", () => {
     await settled();
     expect(title()).toBe("attention, best hypothesis");
     expect(attention.querySelector(".rfnb-readout")!.textContent).toBe(
-      "The page has only the best hypothesis; the one that was chosen is in the kernel, which does not answer.",
+      "The page has only the best hypothesis; the chosen one is in the kernel, which does not answer.",
     );
     expect(attention.dataset["linked"]).toBe("");
   });

@@ -263,7 +263,7 @@ describe.each(["attention", "states"])("%s of the best hypothesis", (kind) => {
     bus.point({ step: 1, lost: true }, {});
     expect([root.dataset["linked"], said()]).toEqual([
       "",
-      "The hypothesis pointed at is not the one that is drawn here; a click on it shows it.",
+      "The hypothesis under the pointer is not shown here; a click on it shows it.",
     ]);
     bus.point({ step: 1, lost: false }, {});
     expect(root.dataset["linked"]).toBe("1");

@@ -32,13 +32,13 @@ describe("an answer", () => {
   };
   const head = { ...fromJson<RunState>(control).head, vocab: ["A", "B"], why } as RunState;
 
-  it("is in a saved page without the field, and what would give it is no button there", () => {
+  it("is in a saved page without the field, and what would produce it is no button there", () => {
     const made = new WhyNot({} as Context, () => {});
     made.update(head, false);
     expect(made.element.hidden).toBe(false);
     expect(made.element.querySelector("form")!.hidden).toBe(true);
     expect(made.element.querySelector(".rfnb-why-said")!.textContent).toBe("Why not B? The model prefers A (−1.5).");
-    expect(made.element.textContent).toMatch(/what would give it:.*B at 0$/);
+    expect(made.element.textContent).toMatch(/what would produce it:.*B at 0$/);
     expect(made.element.querySelector("[data-repair]")).toBeNull();
     made.update(head, true); // a kernel has come
     expect(made.element.querySelector("form")!.hidden).toBe(false);

@@ -90,7 +90,7 @@ def _list(branches: list[JsonObject]) -> str:
         ]
         for branch in branches[:_MOST_BRANCHES]
     ]
-    made = table(rows, ["branch", "its way", "what was changed", "what it came to"])
+    made = table(rows, ["branch", "path", "edits", "result"])
     more = len(branches) - len(rows)
     return "\n".join([made, *sentences([f"and {more} more"] if more > 0 else [])])
 

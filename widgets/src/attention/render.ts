@@ -248,10 +248,10 @@ class AttentionView extends PanedView<Head, Position, Layout> {
     if (this.mode !== "map" || this.frame.head.compact) return "";
     if (this.ctx.run && this.matrix.effects?.held)
       return coarse()
-        ? "Tap a cell: its change becomes a branch."
-        : "Point at a cell for what comes of its change; a click or Enter makes it a branch.";
+        ? "Tap a cell: its edit becomes a branch."
+        : "Point at a cell to see the result of its edit; a click or Enter makes it a branch.";
     return this.draggable
-      ? `${coarse() ? "Tap a weight, then drag it" : "Drag a weight"} up or down to see what the run would say; dropped, that is kept. ${super.hint}`
+      ? `${coarse() ? "Tap a weight, then drag it" : "Drag a weight"} up or down to see the result of the run; dropping it keeps the result. ${super.hint}`
       : super.hint;
   }
 

@@ -174,7 +174,7 @@ function next(tree: Tree, node: Node, live: boolean): HTMLElement {
   if (node.state === "carried" || node.state === "ended")
     return h("div.rfnb-quiet", kept.length ? "Complete; it keeps its place in the beam." : "Complete.");
   const known = labels(tree, node, node.step + 1, null);
-  if (known) return h("div", quiet("goes on among "), ...known);
+  if (known) return h("div", quiet("continuations: "), ...known);
   if (!kept.length && !cut.length)
     return h(
       "div.rfnb-quiet",
@@ -182,7 +182,7 @@ function next(tree: Tree, node: Node, live: boolean): HTMLElement {
     );
   return h(
     "div",
-    quiet("goes on with "),
+    quiet("continuation: "),
     ...kept.map((child) => label(child.token, fixed(child.gain, 2), child.state === "carried" ? "carried" : "kept")),
     ...cut.map((other) => label(other.token, fixed(other.gain, 2), other.why ?? "cut")),
   );

@@ -34,7 +34,7 @@ function refusal({ held, loopSteps }: Offered, row: number, after: Node | null):
   const isFirst = loopSteps?.[row] === undefined || loopSteps[row] !== loopSteps[row - 1];
   return (
     held?.cannot ??
-    (isFirst ? null : "Only the first choice of a step is decided by hand.") ??
+    (isFirst ? null : "Only the first choice of a step can be edited.") ??
     (after && isComplete(after) ? "A complete hypothesis takes no further label." : null)
   );
 }

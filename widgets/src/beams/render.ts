@@ -344,7 +344,7 @@ class BeamsView implements Rendered<BeamsHead> {
     const where = changes.length
       ? `The winner changes at ${changes.map((at) => at.toFixed(2)).join(", ")}.`
       : "No exponent here changes the winner.";
-    this.alphaNote.textContent = `${where} It ranks anew only what the search has kept; what was cut could not have won.`;
+    this.alphaNote.textContent = `${where} It ranks only the hypotheses that the search kept; pruned ones are not considered.`;
     const { live } = this.head;
     showNbest(this.table, list, {
       ends: [best, arms?.best.at(-1)],

@@ -133,10 +133,10 @@ class BranchesView implements Rendered<Head> {
       ticks.append(tick);
     }
     const head = (text: string, ...more: Node[]) => h("th", { scope: "col" }, text, ...more);
-    const what = ["compare two", "steps of all loops", "what it did", "what it came to"];
+    const what = ["compare two", "steps of all loops", "edits", "result"];
     this.tree.replaceChildren(
       ...(branches.length > 2
-        ? [h("caption.rfnb-quiet", "Choose two by a click or Enter; arrow keys go up and down. A ring is a change.")]
+        ? [h("caption.rfnb-quiet", "Choose two by a click or Enter; arrow keys go up and down. A ring marks an edit.")]
         : []),
       h("thead", h("tr", ...what.map((text, at) => head(text, ...(at === 1 ? [ticks] : []))))),
       h("tbody", ...body),

@@ -8,7 +8,7 @@ export type Act = "pause" | "resume" | "step" | "steps" | "stop" | "branch";
 /** The reason why a button is inactive; "" for an active one. */
 export function whyNot(act: Act, { state, title, loops }: RunState): string {
   const over = ["done", "failed", "stopped"].includes(state);
-  if (act === "branch") return loops.length ? "" : "There is no step yet from which it could go on.";
+  if (act === "branch") return loops.length ? "" : "There is no step to continue from yet.";
   if (over)
     return `${title} is ${state === "failed" ? "over: it has failed" : state}. Another run can continue from a step.`;
   if (state === "stopping") return "It is about to stop.";

@@ -82,7 +82,7 @@ export class Rail {
         role: "option",
         "data-run": entry.number,
         "aria-selected": isShown,
-        title: `${line(said)}${isShown ? "" : "\nClick: show it. Shift-click: compare it with the one that is shown."}`,
+        title: `${line(said)}${isShown ? "" : "\nClick: show it. Shift-click: compare it with the displayed one."}`,
         tabindex: entry.number === (this.at ?? now!.run) ? 0 : -1,
       },
       h("span.rfnb-rail-mark", isShown && now!.beside ? "A" : isBeside ? "B" : (GLYPHS[entry.state] ?? "")),
@@ -106,8 +106,8 @@ export class Rail {
     ] as const)
       // the same as the ring and the arrow keys, for touch screens
       if (coarse() && entry.moves && step >= 0) button(text, `Move it to step ${step}`, { do: "move", number, step });
-    if (!isShown) button("A|B", "Compare it with the one that is shown", { do: "compare", number }); // the same as Shift
-    if (entry.parent !== undefined) button("×", "Let it go", { do: "let_go", number });
+    if (!isShown) button("A|B", "Compare it with the displayed one", { do: "compare", number }); // the same as Shift
+    if (entry.parent !== undefined) button("×", "Discard it", { do: "let_go", number });
     on(row, "click", (event) => this.choose(entry.number, event.shiftKey));
     on(row, "focus", () => {
       this.at = entry.number;

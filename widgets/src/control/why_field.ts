@@ -25,7 +25,7 @@ export class WhyNot {
     autocomplete: "off",
   });
   private readonly said = status("div.rfnb-why-said");
-  private readonly repairs = h("div.rfnb-run-row", { role: "group", "aria-label": "what would give it" });
+  private readonly repairs = h("div.rfnb-run-row", { role: "group", "aria-label": "what would produce it" });
   private readonly form: HTMLElement;
   readonly element: HTMLElement;
   private shown = "";
@@ -70,7 +70,7 @@ export class WhyNot {
     const made = (why?.repairs ?? []).map(([words, makes], number) =>
       makes && can ? button(visible(words), () => {}, { "data-repair": number }) : quiet(visible(words)),
     );
-    if (made.length && !can) made.unshift(quiet("what would give it:"));
+    if (made.length && !can) made.unshift(quiet("what would produce it:"));
     this.repairs.replaceChildren(...made);
     this.repairs.hidden = !made.length;
   }

@@ -76,7 +76,7 @@ export function withSet(state: Named, { entries, value, how, amount }: Command, 
   const is = meant(state, (entries ?? {}) as Entries, program),
     values = state.values.slice();
   if (how != null && how !== "zero" && how !== "scale")
-    throw new Error(`A page does not change a state by “${String(how)}”.`);
+    throw new Error(`A page cannot change a state by “${String(how)}”.`);
   const given = Array.isArray(value) ? (value as number[]) : null;
   let at = 0;
   for (let entry = 0; entry < values.length; entry++)

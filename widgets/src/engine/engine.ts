@@ -114,10 +114,9 @@ export class Engine {
   ): Generator<undefined, Result> {
     const letters = this.units(text),
       { unit } = this.spec;
-    if (!letters.length && this.letters.length)
-      throw new Error(`There is nothing to read yet: type a ${unit} or more.`);
+    if (!letters.length && this.letters.length) throw new Error(`Type at least one ${unit}.`);
     if (letters.length > MOST_LETTERS)
-      throw new Error(`These are ${letters.length} ${unit}s; a page reads at most ${MOST_LETTERS}.`);
+      throw new Error(`This text has ${letters.length} ${unit}s; a page reads at most ${MOST_LETTERS}.`);
     return new Run(this, letters, inputs, changes, hidden).work();
   }
 
@@ -143,7 +142,7 @@ function checkLimit(length: number, { least, most, but }: NonNullable<DimSpec["l
   if (length < least)
     throw new Error(`This is too short for the model: it reads at least ${least}, and here there are ${length}.`);
   if (but.includes(length))
-    throw new Error(`The model does something else for a length of ${length}, which was not recorded.`);
+    throw new Error(`The model computes something else for length ${length}, which was not recorded.`);
 }
 
 /** One run for one text. */
@@ -353,7 +352,7 @@ class Run {
         const label = value.letters[letter] ?? value.letters[letter.toLowerCase()]; // capitals are accepted, as by the command
         if (label === undefined)
           throw new Error(
-            `“${letter}” is none of the ${this.engine.spec.unit}s that the model knows: ${someOf(Object.keys(value.letters))}`,
+            `“${letter}” is not one of the ${this.engine.spec.unit}s that the model knows: ${someOf(Object.keys(value.letters))}`,
           );
         return label;
       });

@@ -81,7 +81,7 @@ export class Host {
         .forEach((part) => (part.head["folded"] = !first.includes(part.kind)));
     this.frames = new Frames(page);
     if (this.engine.missing.length)
-      throw new Error(`This page needs what its engine does not have: ${this.engine.missing.join(", ")}.`);
+      throw new Error(`The engine of this page lacks these ops: ${this.engine.missing.join(", ")}.`);
     this.say({ rfnb: "ready", wasm: !this.engine.kernel.isPlain });
   }
 

@@ -204,7 +204,7 @@ export class Page {
   private fail(words: string): void {
     this.failed.textContent = words;
     this.failed.hidden = false;
-    this.said.textContent = this.view ? "The views below are from before." : "";
+    this.said.textContent = this.view ? "The views below show the previous input." : "";
     this.place.classList.add("rfnb-page-old");
   }
 }

@@ -104,7 +104,7 @@ export function offer(given: Offered, at: Position | null): void {
     const usual = "Paste from a step…",
       from = button(usual, () => {
         const wait = from.textContent === usual;
-        from.textContent = wait ? "Click the step to take it from" : usual;
+        from.textContent = wait ? "Click the step to copy from" : usual;
         paste(wait ? taken : null);
       });
     const taken = ({ step: other }: Position): boolean => {
@@ -112,7 +112,7 @@ export function offer(given: Offered, at: Position | null): void {
       from.textContent = usual;
       const there = slots ? (slots.after[other] ?? null) : null,
         paste = () => set({ how: "paste", from: placeOf(held, other, 1), of: entries(other, seq, there) });
-      edits.apply(isOfOne(held, other, there) ? paste() : "The hypothesis that is shown has no such step.");
+      edits.apply(isOfOne(held, other, there) ? paste() : "The displayed hypothesis has no such step.");
       return true;
     };
     const act = (text: string, make: (value: number) => Record<string, unknown>) => edits.act(text, valued(make));

@@ -282,7 +282,7 @@ class StatesView extends PanedView<Head, Position, Layout> {
     const units = this.scene.tracks.some((track, at) => track.rows && !this.folded(at)),
       what = units ? "a value, or the line of the norm" : "the line of the norm";
     return this.draggable
-      ? `${coarse() ? `Tap ${what}, then drag it` : `Drag ${what},`} up or down to see what the run would say; dropped, that is kept. ${super.hint}`
+      ? `${coarse() ? `Tap ${what}, then drag it` : `Drag ${what},`} up or down to see the result of the run; dropping it keeps the result. ${super.hint}`
       : super.hint;
   }
 
