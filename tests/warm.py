@@ -35,6 +35,8 @@ def warm(*too: str) -> list[str]:
     path = f"{folder}/fork"
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.path.dirname(os.path.dirname(__file__)) if too else ""}
+    if too:  # matplotlib reads it as it is loaded: in a kernel, figures are pictures
+        env["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
     server = subprocess.Popen(
         [sys.executable, "-P", __file__, "serve", path, *too],
         env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,

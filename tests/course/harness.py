@@ -149,8 +149,9 @@ class Executed:
         ]
         found = [f"{data['exercise']}: its truth {data['truth']} is none of the options" for data in truths]
         for cell in re.findall(r'\.ipynb "([\w-]+)"\)', self.theory):
-            size = letters_on_a_slide(picture_of(self.notebook, cell))
-            if size < LEAST_LETTERS:
+            if not (picture := picture_of(self.notebook, cell)):
+                found.append(f"{cell}: no picture for its slide")
+            elif (size := letters_on_a_slide(picture)) < LEAST_LETTERS:
                 found.append(f"{cell}: letters of {size:.0f} pixels on a slide; draw fewer rows or columns")
         return problems(self.notebook) + found
 

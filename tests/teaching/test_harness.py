@@ -87,3 +87,5 @@ def test_a_picture_whose_letters_are_too_small_on_a_slide_is_found(rows, found):
     )
     ran = Executed(nbformat.v4.new_notebook(cells=[cell]), '[A map](../99.ipynb "99-map"): of many rows.')
     assert [one for one in ran.problems() if "letters" in one] == found
+    cell.outputs = []
+    assert ran.problems() == ["99-map: no picture for its slide"]
