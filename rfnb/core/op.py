@@ -106,6 +106,6 @@ def op_on_way(way: Sequence[CodeType]) -> str | None:
 
 @lru_cache(maxsize=1)
 def _names_of_codes(count: int) -> dict[CodeType, str]:
-    """The codes of all ops that users call by name; made anew when there is another op."""
+    """The codes of all ops that users call by name; computed again when there is another op."""
     names = {op.plain.__code__: op.name for op in all_ops()}
     return {code: name for code, name in names.items() if name.isidentifier() and name[0] != "_"}

@@ -252,7 +252,7 @@ def decide_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
 
 
 def _with_beam(layer: Layer, env: Scope, sources: list[Tensor]) -> tuple[Tensor, bool]:
-    """The source of a layer that reads a search, and whether it has a beam; it has none where only dims are asked for."""
+    """The source of a layer that reads a search, and whether it has a beam; it has none where only its dims are needed."""
     x = layer.concatenated(sources, env)
     if env.dry and (env.call.search or _searched(env)):
         return x, False
