@@ -690,8 +690,29 @@ def test_scores_without_a_batch_are_shown(tmp_path):
     )
 
 
+SIGMOIDS = {
+    "of a text": lambda text: torch.sigmoid(MODELS["convolutions"](ids_of(text))),
+    "of each letter": lambda text: torch.sigmoid(MODELS["GPT"](ids_of(text))[0, :, :4]),
+    "one of each letter": lambda text: MODELS["GPT"](ids_of(text))[..., 0].sigmoid(),
+    "one": lambda text: MODELS["convolutions"](ids_of(text))[:, 0].sigmoid(),
+}
+
+
+@pytest.mark.parametrize("name", SIGMOIDS)
+def test_what_a_sigmoid_makes_is_shown_as_it_is(name, tmp_path):
+    fn = SIGMOIDS[name]
+    page, _, picture = page_of(fn, ("text", "abcd"), {}, {}, record={"labels": TAGS}, weights="float32")
+    assert [part.kind for part in parts_of(picture.spec)][:1] == ["attention"]
+    (part, *_) = parts_of(views_in_node(page, [("hgfab", {})], tmp_path)[0])
+    found = fn("hgfab").detach().numpy()
+    rows, cols = (list("hgfab") if name.endswith("letter") else ["all"]), TAGS if "one" not in name else ["0"]
+    np.testing.assert_allclose(part.blocks["map0"][0], found.reshape(len(rows), len(cols)), atol=1e-4)
+    (seq,) = part.head["seqs"]
+    assert (list(seq["rows"]), list(seq["cols"]), part.head["range"]) == (rows, cols, [0, 1])
+
+
 NO_OUTPUT = {
-    "what a sigmoid makes": lambda text: torch.sigmoid(MODELS["convolutions"](ids_of(text))),
+    "what a tanh makes": lambda text: torch.tanh(MODELS["convolutions"](ids_of(text))),
     "one number": lambda text: MODELS["convolutions"](ids_of(text))[:, :1],
     "features": lambda text: MODELS["MLP"].emb(ids_of(text)),
     "labels": lambda text: MODELS["convolutions"](ids_of(text)).argmax(-1),
@@ -821,4 +842,4 @@ def test_a_refused_call_of_torch_has_its_line_and_the_list_of_calls():
 
 def test_the_docs_count_the_calls():
     text = (Path(__file__).parents[2] / "docs" / "pages.md").read_text()
-    assert f"{len(ROWS)} names of calls" in text
+    assert f"{len(ROWS)} calls in all" in text

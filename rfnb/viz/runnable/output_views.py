@@ -1,7 +1,7 @@
 """The output of a model in a page: probabilities of the classes or labels that the function returns scores of, per position of the text.
 
 A value that the function returns is shown if its sums say that it consists of probabilities or their logs, or if a product or a
-softmax makes it. Whatever else follows a product (a sigmoid, a tanh) makes no distribution.
+softmax makes it. The results of a sigmoid are shown as they are, in a map. Whatever else follows a product (a tanh) makes no distribution.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from rfnb.core.tensor import Tensor
+from rfnb.viz.attention.spec import spec as attention_spec
 from rfnb.viz.distribution.spec import spec as distribution_spec
 from rfnb.viz.runnable.program import PageProgram, units_of
 from rfnb.viz.spec import Spec
 
 _MAKES = ("linear", "log_softmax", "softmax")
-_KEEPS = """named copy_transpose squeeze expand_dim gather slice merge_dims split_dims replace_dim add sub mul truediv where identity
-set_sparse_dim stop_gradient cast concat reduce_mean""".split()
+_SHAPES = """named copy_transpose squeeze expand_dim gather slice merge_dims split_dims replace_dim identity set_sparse_dim stop_gradient
+cast concat""".split()
+_KEEPS = [*_SHAPES, *"add sub mul truediv where reduce_mean".split()]
 
 
 def outputs_of(
@@ -45,7 +49,8 @@ def outputs_of(
         axis = leaf.dims.index(leaf.feature_dim) if leaf.feature_dim in leaf.dims else max(known, default=0)
         size = sizes[axis]
         along = [at for at, each in enumerate(sizes) if at != axis and each != 1]
-        if not isinstance(size, int) or size < 2 or len(along) > 1:
+        is_map = _is_made(program, ref, ("sigmoid",), _SHAPES)
+        if not isinstance(size, int) or (size < 2 and not is_map) or len(along) > 1:
             continue
         array = leaf.numpy().transpose([*(at for at in range(len(dims)) if at not in (*along, axis)), *along, axis])
         units = units_of(text, program.spec["unit"])
@@ -64,12 +69,12 @@ def outputs_of(
             "title": "Output",
         }
         try:
-            made = distribution_spec(array, **given)
+            made = _map(array, **given) if is_map else distribution_spec(array, **given)
         except ValueError:  # they may be anything
             made = distribution_spec(array, estimated_type="logits", **given)
-        if made.head["estimated_type"] == "logits" and not _is_made(program, ref):
+        if made.head.get("estimated_type") == "logits" and not _is_made(program, ref):
             continue
-        head = {**made.head, "key": f"distribution result {number}", "seqs": [{"label": text}]}
+        head = {**made.head, "key": f"{made.kind} result {number}", "seqs": [{"label": text}]}
         bound = {
             "kind": made.kind, "head": {what: value for what, value in head.items() if what != "tokens"}, "result": number,
             "classes": dims[axis], "along": {names[0]: "text" if is_text else "numbers"} if along else {},
@@ -77,6 +82,16 @@ def outputs_of(
         }  # fmt: skip
         found.append((Spec(made.kind, {**made.head, "key": head["key"]}, made.blocks), bound))
     return found
+
+
+def _map(array: np.ndarray, dims: Sequence[str], labels: Any, steps: Any, title: str) -> Spec:
+    """The values of each class, 0 to 1, one row for each position."""
+    rows, cols = ["position", *dims][-2:]
+    of = {"target": ["all"] if array.ndim == 1 else steps, "source": labels, "dims": [rows, cols], "source_dim": cols}
+    made = attention_spec(array.reshape(-1, array.shape[-1]), **of, title=title, scale="linear")
+    made.head["maps"][0].pop("remark", None)
+    made.head["range"] = [0.0, 1.0]
+    return made
 
 
 def _blocks_of(program: PageProgram) -> tuple[list[Any], list[Any]]:
@@ -98,7 +113,9 @@ def dims_of(program: PageProgram, ref: Sequence[Any]) -> list[Any]:
     return list(kinds[ref[1]]["dims"]) if ref[0] == "value" else []
 
 
-def _is_made(program: PageProgram, ref: Sequence[Any]) -> bool:
+def _is_made(
+    program: PageProgram, ref: Sequence[Any], makes: Sequence[str] = _MAKES, keeps: Sequence[str] = _KEEPS
+) -> bool:
     """Whether a value comes from a product or a softmax, with nothing but sums, factors and choices behind it."""
     blocks, loops = _blocks_of(program)
 
@@ -116,9 +133,11 @@ def _is_made(program: PageProgram, ref: Sequence[Any]) -> bool:
         if op is None:
             return False
         given = [ref for what, value in op["given"].items() for ref in _refs(value) if what not in ("indices", "cond")]
-        if op["op"] in _MAKES or (op["op"] == "matmul" and any(each[0] == "constant" for each in given)):
+        if op["op"] in makes or (
+            op["op"] == "matmul" and "linear" in makes and any(each[0] == "constant" for each in given)
+        ):
             return True
-        return op["op"] in _KEEPS and any(is_made(each, ops) for each in given)
+        return op["op"] in keeps and any(is_made(each, ops) for each in given)
 
     return is_made(list(ref), blocks)
 

@@ -116,6 +116,7 @@ export class Frames {
     if (kind === "beams")
       return { kind, head: { ...head, seqs: [{ label, ...this.seq(part.loop!, head, result) }] }, blocks: {} };
     if (kind === "distribution") return this.outputs(part, text, result);
+    if (part.result !== undefined) return this.outputMap(part, text, result);
     return kind === "attention" ? this.attention(part, text, result) : this.states(part, text, result);
   }
 
@@ -292,6 +293,29 @@ export class Frames {
       entropy: { shape: [1, count], data: entropy! },
     };
     return { kind: "distribution", head: { ...head, tokens, seqs: [seq] }, blocks };
+  }
+
+  /** The values of each class, one row for each position. */
+  private outputMap({ head, along, ...part }: PartSpec, text: string, { values }: Result): PlainFrame {
+    const found = values[part.result!]!,
+      [map] = head["maps"] as [Head],
+      axes = [...(part.steps === null ? [] : [part.steps!]), part.classes!],
+      others = found.dims.filter((axis) => !axes.includes(axis)),
+      rows = part.steps === null ? 1 : lengthOf(found, part.steps!),
+      cols = lengthOf(found, part.classes!);
+    const seq = {
+      label: head["seqs"][0].label,
+      rows: part.steps === null ? ["all"] : this.names(along[map["row_dim"].name], rows, text, null),
+      cols: this.names(part.labels ?? "numbers", cols, text, null),
+      row_len: rows,
+      col_len: cols,
+    };
+    const data = Float32Array.from(ordered(found, [...others, ...axes]).values);
+    return {
+      kind: part.kind,
+      head: { ...head, seqs: [seq] },
+      blocks: { [map["block"]]: { shape: [1, rows, cols], data } },
+    };
   }
 
   private bestOf({ loop }: Look, result: Result): Best | null {
