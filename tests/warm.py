@@ -271,6 +271,8 @@ def become(asked: bytes, streams: list[int]) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    if "tempfile" in sys.modules:
+        sys.modules["tempfile"].tempdir = None  # that of this environment
     open_streams()
     kind, *more = words
     first = {"-c": "", "-m": folder}.get(kind, os.path.dirname(os.path.abspath(kind)))
