@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rfnb.backends import numpy_functions, numpy_index, numpy_layers
+from rfnb.backends import numpy_functions, numpy_layers
 from rfnb.backends.numpy_functions import (
     GENERATOR,
     generator,
@@ -165,12 +165,12 @@ class NumpyBackend(Backend):
                 raise TypeError(f"matmul of {a.dtype} and {b.dtype}")
             return np.matmul(a, b)
 
-    take_raw = staticmethod(numpy_index.take)
-    batched_take_raw = staticmethod(numpy_index.batched_take)
-    scatter_raw = staticmethod(numpy_index.scatter)
-    sort_raw = staticmethod(numpy_index.sort)
-    search_sorted_raw = staticmethod(numpy_index.search_sorted)
-    top_k_raw = staticmethod(numpy_index.top_k)
+    take_raw = staticmethod(numpy_functions.take)
+    batched_take_raw = staticmethod(numpy_functions.batched_take)
+    scatter_raw = staticmethod(numpy_functions.scatter)
+    sort_raw = staticmethod(numpy_functions.sort)
+    search_sorted_raw = staticmethod(numpy_functions.search_sorted)
+    top_k_raw = staticmethod(numpy_functions.top_k)
 
     cumsum_raw = staticmethod(in_float32(numpy_functions.cumsum))
 

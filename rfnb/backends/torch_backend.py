@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from rfnb.backends import torch_conv, torch_devices, torch_functions, torch_index, torch_parameter
+from rfnb.backends import torch_conv, torch_devices, torch_functions, torch_parameter
 from rfnb.backends.protocol import Backend
 from rfnb.backends.registry import register_backend_by_tensor_type
 from rfnb.backends.torch_compilation import compile_function
@@ -210,10 +210,10 @@ class TorchBackend(Backend):
 
     batched_matmul_raw: Any = staticmethod(torch.bmm)
 
-    take_raw = staticmethod(torch_index.take)
-    batched_take_raw = staticmethod(torch_index.batched_take)
-    scatter_raw = staticmethod(torch_index.scatter)
-    one_hot_raw = staticmethod(torch_index.one_hot)
+    take_raw = staticmethod(torch_functions.take)
+    batched_take_raw = staticmethod(torch_functions.batched_take)
+    scatter_raw = staticmethod(torch_functions.scatter)
+    one_hot_raw = staticmethod(torch_functions.one_hot)
 
     @classmethod
     def sort_raw(cls, raw: Any, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
@@ -227,7 +227,7 @@ class TorchBackend(Backend):
     def top_k_raw(cls, raw: Any, k: int, sorted: bool) -> tuple[Any, Any]:
         return torch.topk(raw, k, -1, True, sorted)
 
-    first_top_k_raw = staticmethod(torch_index.first_top_k)
+    first_top_k_raw = staticmethod(torch_functions.first_top_k)
 
     cumsum_raw: Any = staticmethod(torch.cumsum)
 
