@@ -253,7 +253,7 @@ def _enter(call: Call, args: Args, kwargs: Kwargs) -> None:
 
 @sees(F, "multi_head_attention_forward", before=_enter)
 def multi_head_attention_forward(call: Call, args: Args, kwargs: Kwargs, result: Any) -> None:
-    """Nothing to do: the softmax inside it has sent the weights."""
+    """Do nothing: the softmax inside it has sent the weights."""
     call.seen.pop("multi_head", None)
 
 

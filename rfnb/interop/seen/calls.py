@@ -124,7 +124,7 @@ class Call:
         return self._tensors
 
     def begin(self, named: list[Dims], state: int) -> None:
-        """Note the dims of each of the tensors, as they were known in a state of the names; from now on `dims` stays as it is."""
+        """Record the dims of each tensor for a state of the names; from now on `dims` is fixed."""
         self._named, self._place = (state, named), 0
 
     def named(self) -> list[tuple[Dim, ...]]:
@@ -136,7 +136,7 @@ class Call:
 
     @property
     def surroundings(self) -> int:
-        """A number that stands for the dims of the inputs of this call and of those around it."""
+        """A number that identifies the dims of the inputs of this call and of its enclosing calls."""
         if not self._place:
             self._place = self.names.place(0 if self.outer is None else self.outer.surroundings, self.dims)
         return self._place

@@ -66,7 +66,7 @@ def prepare(names: Any, modules: Sequence[nn.Module]) -> None:
 
 
 def begin(call: Call) -> None:
-    """An outermost call begins."""
+    """Handle the start of an outermost call."""
     if call.names.searched and (listening("attention") or listening("states") or editing.get()):
         loops = listening("states")
         call.seen[SEARCH] = SoftmaxSearch(call, call.names.buffers, why_not, _accepted, loops=loops)

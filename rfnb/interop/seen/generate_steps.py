@@ -124,7 +124,7 @@ class GenerateSteps:
         target, axis = values.get("target"), values.get("axis")
         over = target if isinstance(target, Dim) else query
         if isinstance(axis, Dim) and not isinstance(target, Dim):
-            recurrent = "norm" in values and "hidden" not in values  # of a kernel, which may read a position once more
+            recurrent = "norm" in values and "hidden" not in values  # of a kernel, which may read a position twice
             over = axis if recurrent or self._is_query(axis, query) else over
         made: dict[str, Any] = {}
         for name, value in values.items():

@@ -24,7 +24,7 @@ from rfnb.interop.seen.streams import attention_dims, is_cross, stream_of
 from rfnb.trace.probe import Later, listening, probe_later
 
 ODD = "odd softmax"
-"""In `Call.seen`: why a softmax in an attention was not taken for its weights, in case that nothing else is."""
+"""In `Call.seen`: why a softmax in an attention was not taken as its weights, in case nothing else is."""
 
 
 def offer(home: Call, result: torch.Tensor, axis: int) -> None:

@@ -26,7 +26,7 @@ MOST_DEAD = 1024
 
 
 def without_dead(known: dict[Any, tuple[Any, ...]]) -> int:
-    """Drop the entries whose references (their first part) are dead; gives the number of entries at which it is worth it again.
+    """Drop the entries whose references (their first part) are dead; returns the number of entries at which the next call pays off.
 
     A callback for each reference would do it at once, at ten times the cost.
     """
@@ -43,7 +43,7 @@ class Layouts:
     """The dims of memory views.
 
     Attributes:
-        state: A number that changes where something that was known of a dim or of memory is something else now.
+        state: A number that changes when a known fact about a dim or a memory changes.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Layouts:
 
     def of(self, raw: torch.Tensor) -> Dims | None:
         """The dims of an equal view of this memory, or None."""
-        try:  # as `looks`, without a call for each part: every result of a module is asked for here
+        try:  # as `looks`, inlined: this runs for every result of a module
             if raw.layout is not _STRIDED or raw.is_nested:
                 return None
             storage = raw.untyped_storage()
@@ -75,7 +75,7 @@ class Layouts:
         return known[1].get((raw.shape, raw.stride(), raw.storage_offset()))
 
     def put_new(self, raw: torch.Tensor, dims: Dims) -> bool:
-        """The same as `put` if nothing is known of this memory; returns whether that is so."""
+        """Like `put`, but only if nothing is known of this memory; returns whether it was done."""
         storage = memory_of(raw)
         if storage is None:
             return True
@@ -89,7 +89,7 @@ class Layouts:
         return True
 
     def stands_for(self, raw: torch.Tensor) -> Any:
-        """An object that is the same for all equal views of this memory, until it is changed in place."""
+        """The object that represents all equal views of this memory, until an in-place change."""
         storage = memory_of(raw)
         key = id(storage), raw.shape, raw.stride(), raw.storage_offset(), version_of(raw)
         known = self._objects.get(key)
@@ -115,7 +115,7 @@ class Layouts:
         return out
 
     def looks(self, raw: torch.Tensor) -> dict[Look, Dims] | None:
-        """The dims of the memory of a tensor by the looks at it; None if nothing is known of it."""
+        """The dims of a tensor's memory, by view; None if nothing is known of it."""
         storage = memory_of(raw)
         known = None if storage is None else self._known.get(id(storage))
         return known[1] if known is not None and known[0]() is storage else None

@@ -417,7 +417,7 @@ CONVOLUTIONS = {
         _convolution, ("conv_state",), lambda s, _: s[..., 0], in_place=True, head="channel", time=2
     ),
 }
-"""As `KERNELS`, in files of models that have none of these: else they are a part of a layer whose state is a matrix."""
+"""Further `KERNELS`, only for models without any of those: otherwise they are part of a layer with a matrix state."""
 KERNELS = {
     **dict.fromkeys(("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule"), _DELTA),
     **dict.fromkeys(("chunk_kimi_delta_attention", "recurrent_kimi_delta_attention"), _DELTA),
@@ -435,4 +435,4 @@ KERNELS = {
         _mlstm, ("c_initial", "n_initial", "m_initial"), lambda s, made: (s[..., :-1], s[..., -1], _last_scale(made)[..., None]), time=2
     ),
 }  # fmt: skip
-"""By the name of the function in the file of the model, or of the method of the module; or by class and method of a module inside."""
+"""By the name of a function in the file of the model, or of a method of the module, or by class and method of an inner module."""

@@ -137,7 +137,7 @@ class _KernelRun(NamedTuple):
 
 
 def _runs_so_far(call: Call, run: _KernelRun) -> list[_KernelRun]:
-    """This call of a kernel, in `generate` behind those of the earlier steps; none if these do not have all positions so far."""
+    """This call of a kernel, in `generate` after those of the earlier steps; empty if these do not cover all positions so far."""
     session = generating()
     if session is None or session.is_aside or session.ids is None:
         return [run]
@@ -154,7 +154,7 @@ def _runs_so_far(call: Call, run: _KernelRun) -> list[_KernelRun]:
 
 
 def _made(runs: Sequence[_KernelRun]) -> list[Recurrence] | None:
-    """The recurrences of runs, with the rows of the hypotheses in the last one; None if a run does not begin with the state that the
+    """The recurrences of runs, with the rows of the hypotheses in the last one; None if a run does not start with the state that the
     one before it left in these rows: then the model has not put its states in their order.
     """
     made: list[Recurrence] = []
@@ -171,7 +171,7 @@ def _made(runs: Sequence[_KernelRun]) -> list[Recurrence] | None:
 
 
 def _is_near(state: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether a state is another one, which may have been rounded to the dtype of a cache."""
+    """Whether two states are equal up to rounding to the dtype of a cache."""
     return state.shape == other.shape and bool((state - other).abs().max() <= 0.02 * state.abs().max())
 
 
@@ -267,7 +267,7 @@ def _edited(
     for edit in edits:
         if edit.part in gates:
             gates[edit.part] = applied(edit, gates[edit.part], axes[: gates[edit.part].ndim])
-    of_states = []  # also for states that are computed when somebody looks: rows are those of now
+    of_states = []  # also for states computed on demand: the rows are the current ones
     for edit in edits:
         if edit.part == "matrix" or edit.part == "normaliser" and plain.scale is not None:
             rest = {name: at for name, at in edit.entries.items() if name != "time"}

@@ -233,7 +233,7 @@ def _values(
     return values if raised is None else values | {"raised": raised}
 
 
-# Of other dtypes the template is made in the call: they may have no name here, and that is said then.
+# For other dtypes the template is made in the call: they may have no name here, which is an error then.
 _SAMPLES = {
     dtype: torch.empty(0, dtype=dtype, device="cpu")
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int32, torch.bool)

@@ -123,7 +123,7 @@ class Names:
         return self.of if self._now else self._layouts.of
 
     def give_new(self, raw: torch.Tensor, dims: Dims) -> bool:
-        """The same if nothing is known of the memory of a raw tensor; returns whether that is so."""
+        """Like `give`, but only if nothing is known of the memory of a raw tensor; returns whether it was done."""
         return self._layouts.put_new(raw, dims)
 
     def is_new(self, raw: torch.Tensor) -> bool:
@@ -184,7 +184,7 @@ class Names:
         return dims
 
     def _found_before(self, shape: torch.Size, roles: Sequence[Role], call: Any, *, guessed: bool) -> Dims:
-        """The dims that `found` gives for unknown axes, kept for the same question in a call with the same surrounding dims."""
+        """The result of `found` for unknown axes, cached for equal queries in calls with the same surrounding dims."""
         if self.why is not None:
             return self.found(shape, roles, call, guessed=guessed)
         state = self._layouts.state
@@ -193,7 +193,7 @@ class Names:
         dims = self._plans.get(key)
         if dims is None:
             dims = self.found(shape, roles, call, guessed=guessed)
-            if self._layouts.state == state:  # else it has made or corrected dims, which happens once
+            if self._layouts.state == state:  # otherwise it made or corrected dims, which happens once
                 if len(self._plans) >= _MOST_PLANS:
                     self._plans.clear()
                 self._plans[key] = dims
@@ -201,15 +201,15 @@ class Names:
 
     @property
     def state(self) -> int:
-        """A number that changes where dims that were known are made, or something else is known of them."""
+        """A number that changes when dims are made, or when a known fact about them changes."""
         return self._layouts.state
 
     def unsettle(self) -> None:
-        """Say that something else is known of dims: what was found by them may be found otherwise."""
+        """Note that a known fact about dims changed: cached results of `found` become invalid."""
         self._layouts.state += 1
 
     def place(self, around: int, dims: Sequence[Dim]) -> int:
-        """A number that stands for the dims of the inputs of a call and of the calls around it.
+        """A number that identifies the dims of the inputs of a call and of its enclosing calls.
 
         Args:
             around: That of the call around it; 0 without one.

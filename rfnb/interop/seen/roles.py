@@ -147,7 +147,7 @@ SPATIAL = (
     nn.modules.conv._ConvNd, nn.modules.pooling._MaxPoolNd, nn.modules.pooling._AvgPoolNd,
     nn.modules.pooling._AdaptiveAvgPoolNd, nn.modules.pooling._AdaptiveMaxPoolNd,
 )  # fmt: skip
-"""The modules that go along the axes behind the features."""
+"""The modules that work along the axes after the features."""
 
 
 @_takes(*SPATIAL, nn.modules.instancenorm._InstanceNorm)

@@ -49,7 +49,7 @@ class _Run:
 
 
 def begin(call: Call) -> None:
-    """A call of what is called attention begins."""
+    """Handle the start of a call of a module called attention."""
     if listening("attention"):
         call.seen[_RUN] = _Run()
 

@@ -11,7 +11,7 @@ from rfnb.core.errors import message, runtime_error
 from rfnb.core.place import warn_user
 
 attached: ContextVar[bool] = ContextVar("rfnb_seen_attached", default=False)
-"""Whether what is recorded stays in the graph of autograd: then it is the tensor that the model goes on with, no look at it."""
+"""Whether recorded tensors stay in the autograd graph: an event then has the model's own tensor instead of a detached one."""
 
 
 def refuse_without_graph() -> None:

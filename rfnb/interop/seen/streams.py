@@ -17,7 +17,7 @@ from rfnb.core.dim import Dim
 from rfnb.interop.seen.calls import Call
 
 SOURCES = ("key_value_states", "encoder_hidden_states", "cross_attention_states", "memory")
-"""Parameters of attentions that take keys from elsewhere."""
+"""Parameters of attentions whose keys come from another sequence."""
 
 _STREAM, _BEGUN, _ALL, _SOURCE = "stream", "streams begun", "all positions", "source"
 

@@ -41,8 +41,8 @@ from rfnb.trace.probe import held_back
 EDITED = "edited weights"
 """In `Call.seen`: weights {batch, head, target, source} that a kernel would have made otherwise, for its reader."""
 LEARNED = "learned softmaxes"
-"""In `Call.seen` of an outermost call: by path of each softmax in a call of it, in their order, the way to weights with names; None of what
-is no attention."""
+"""In `Call.seen` of an outermost call: by path, for each softmax in order, its mapping to weights with named axes; None if it is not
+attention."""
 _CALLED = "edited calls"  # key of `Call.seen` of an outermost call: number of calls of each module
 _OUTSIDE = (
     "edited outside"  # key of `Call.seen`: queries, keys, values and heads belong to a function around the kernel

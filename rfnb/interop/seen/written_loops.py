@@ -31,7 +31,7 @@ from rfnb.interop.seen.snapshot import copied, version_of
 from rfnb.trace.probe import probe, trace_context
 
 THROUGH = "words_of_a_call"
-"""The name of the functions of ours that stand around some of the user's: no place in the user's code."""
+"""The name of our wrappers around user functions, which do not count as a place in user code."""
 HAS_STATES = "states of a loop in its code"
 """In `Call.seen`: whether some were offered."""
 _ADDING = {
