@@ -15,7 +15,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from seed import SEED
-from warm import warm_kernels
+from warm import IN_LESSONS, warm_kernels
 
 # Without limits of time: no test may depend on how fast or busy the machine is.
 NO_CLOCK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -55,7 +55,7 @@ def pytest_runtest_setup(item):
         if not torch.cuda.is_available():
             pytest.skip("needs a GPU: torch.cuda.is_available() is False")
     if item.get_closest_marker("notebook"):
-        warm_kernels("torch._dynamo", "matplotlib.pyplot", "anywidget", "rfnb")
+        warm_kernels(*IN_LESSONS)
 
 
 def drawn_by(node):

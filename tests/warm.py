@@ -16,6 +16,12 @@ import sys
 from functools import cache
 
 SLOW = ("numpy", "torch", "ipykernel.kernelapp", "ipykernel.ipkernel", "nbformat")
+IN_LESSONS = (
+    "torch._dynamo",
+    "matplotlib.pyplot",
+    "anywidget",
+    "rfnb",
+)  # for kernels that run notebooks; an optimizer imports the first
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 FROZEN = [sys.executable, "-I", "-S", __file__]  # -I -S: it starts in a hundredth of a second
 

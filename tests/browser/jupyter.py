@@ -52,7 +52,7 @@ _LEAVE = """async () => {
         await commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' });
     return !document.querySelector('.jp-NotebookPanel, .jp-Dialog, .rfnb-root');
 }"""
-LOADED = ("rfnb", "rfnb.models", "anywidget")  # in kernels, before they begin
+LOADED = ("torch._dynamo", "rfnb", "rfnb.models", "anywidget")  # in kernels, before they begin
 SIZE = {"width": 1280, "height": 1400}
 # A cell of code, by its number among them: runs it, also what JupyterLab does then, as to move the focus, and says how often it had run
 # before; whether it has run since; what it has put out.

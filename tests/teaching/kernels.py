@@ -11,7 +11,7 @@ import nbformat
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from waiting import LONG
-from warm import warm_kernels
+from warm import IN_LESSONS, warm_kernels
 
 
 class Kernel:
@@ -62,6 +62,6 @@ def kernel_in(folder: Path) -> Iterator[Kernel]:
         allow_errors=True,
         resources={"metadata": {"path": str(folder)}},
     )
-    warm_kernels()
+    warm_kernels(*IN_LESSONS)
     with client.setup_kernel():
         yield Kernel(client, folder)
