@@ -89,16 +89,16 @@ def _placed(boxes: list[Box], edges: list[JsonObject]) -> JsonObject:
     for box in boxes:  # an input from outside is placed directly above its first reader
         if box.shape == "value" and readers.get(box.id):
             box.layer = min(low.layer for low in readers[box.id]) - 1
-    placed = in_layers(boxes, joins, 2 * PAD)
+    lines, rows, width = in_layers(boxes, joins, 2 * PAD)
     y, tops = float(PAD), []
-    for row in placed.rows:
+    for row in rows:
         height = max((box.height for box in row), default=0.0)
         tops.append(y + height / 2)
         y += height + _LAYER
-    paths = [path_of(line, tops) for line in placed.lines]
+    paths = [path_of(line, tops) for line in lines]
     _spread_ends(paths, edges, by_id)
     return {
-        "width": placed.width,
+        "width": width,
         "height": max(y - _LAYER + PAD, 2 * PAD),
         "places": {box.id: (box.x, tops[box.layer]) for box in boxes},
         "paths": paths,

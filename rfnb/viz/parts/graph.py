@@ -126,28 +126,20 @@ class Box:
     below: list[Box] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Layered:
-    """Boxes laid out in layers.
+def in_layers(
+    boxes: list[Box], joins: list[tuple[Box, Box]], min_width: float
+) -> tuple[list[list[Box]], list[list[Box]], float]:
+    """Place every box in its layer, with few crossing lines.
 
-    Attributes:
-        lines: The lines of the joins, each through its points.
-        rows: The boxes and points of each layer.
+    Returns:
+        The lines of the joins, each through its points; the boxes and points of each layer; the width.
     """
-
-    lines: list[list[Box]]
-    rows: list[list[Box]]
-    width: float
-
-
-def in_layers(boxes: list[Box], joins: list[tuple[Box, Box]], min_width: float) -> Layered:
-    """Place every box in its layer, with few crossing lines."""
     lines, everything = _with_points(boxes, joins)
     rows: list[list[Box]] = [[] for _ in range(1 + max((box.layer for box in boxes), default=-1))]
     for box in everything:
         rows[box.layer].append(box)
     _order(rows)
-    return Layered(lines, rows, _positions(rows, min_width))
+    return lines, rows, _positions(rows, min_width)
 
 
 def path_of(line: list[Box], middles: list[float]) -> list[list[float]]:

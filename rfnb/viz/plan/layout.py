@@ -30,15 +30,15 @@ def layout(head: JsonObject) -> JsonObject:
         bands.append({"label": label, "y": top, "height": bottom - top})
         layer, top = last, bottom + 8
     longest = max((len(band["label"]) for band in bands), default=0)
-    placed = in_layers(list(boxes.values()), edges, longest * 7 + 2 * PAD)
-    back, width = _back(head, boxes, y, placed.width)
+    lines, _, needed = in_layers(list(boxes.values()), edges, longest * 7 + 2 * PAD)
+    back, width = _back(head, boxes, y, needed)
     nodes = [_node(head, box, y[box.layer]) for box in boxes.values()]
     return {
         "width": round(width, 1),
         "height": round(top - 8, 1),
         "bands": bands,
         "nodes": nodes,
-        "edges": [edge_of(line[0].id, line[-1].id, path_of(line, y), "steps") for line in placed.lines] + back,
+        "edges": [edge_of(line[0].id, line[-1].id, path_of(line, y), "steps") for line in lines] + back,
     }
 
 
