@@ -136,7 +136,7 @@ class TorchModule(PTModuleAsRFModule):
         dim = self.in_dim or x.feature_dim
         if dim is None or dim not in x.dims or dim.size != size:
             kind = _kind(self.pt_module)
-            known = [("in_dim", dim.short_repr())] if dim is not None else []
+            known = [("in_dim", dim)] if dim is not None else []
             raise dim_error(
                 f"from_torch: several dims could have the {size} features of {kind}.",
                 [("source", x), *known],

@@ -17,7 +17,6 @@ import numpy as np
 from rfnb.core.dim import Dim
 from rfnb.core.errors import ErrorOf, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.operands import need_tensors
 
 
@@ -40,7 +39,7 @@ def to_xarray(x: Tensor) -> Any:
     except ModuleNotFoundError as error:
         raise ErrorOf(ModuleNotFoundError)(
             "to_xarray: the package xarray is not installed.",
-            [("x", shape_of(x))],
+            {"x": x},
             "A DataArray is one of that package. Install it:",
             "pip install xarray",
         ) from error

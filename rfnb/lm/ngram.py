@@ -330,7 +330,7 @@ def labels_dim(labels: Dim | Sequence[str]) -> tuple[Dim, list[str]]:
         return Dim(len(labels), name="labels", vocab=list(labels)), list(labels)
     vocab = getattr(labels.vocab, "labels", labels.vocab)
     if vocab is None or len(vocab) != labels.extent:
-        rows = [("labels", labels.short_repr()), ("vocab", None if vocab is None else f"{len(vocab)} labels")]
+        rows = {"labels": labels, "vocab": None if vocab is None else f"{len(vocab)} labels"}
         raise value_error(
             "n-gram model: which texts do the labels have?",
             rows,

@@ -19,7 +19,6 @@ from rfnb.core.place import warn_user
 from rfnb.core.size_queries import watching
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim, check_lengths_here
-from rfnb.core.tensor_text import shape_of
 from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
@@ -160,7 +159,7 @@ def _warn_of_some(source: Tensor, index: int, axis: Dim) -> None:
         return
     axis._masks.keep("warned", True, 0)
     name = axis.name if axis.name.isidentifier() else f"source.dims[{source.dims.index(axis)}]"
-    rows = [("source", shape_of(source)), ("axis", axis.short_repr()), ("shortest", f"{shortest} frames")]
+    rows = {"source": source, "axis": axis, "shortest": f"{shortest} frames"}
     rule = "For sequences that end earlier, the result is padding. Take their last frame instead, or mask the result:"
     fix = f"rf.gather(source, indices={index}, axis={name}, clip_to_valid=True)\nrf.where({name}.get_size_tensor() > {index}, ..., 0)"
     warn_user(message(f"gather: some sequences of {axis.short_repr()} have no frame {index}.", rows, rule, fix))

@@ -169,7 +169,7 @@ def _check_labels(estimated: Tensor, target: Tensor, axis: Dim) -> None:
 
 def _warn_of_softmax(estimated: Tensor) -> None:
     rule = "As logits they are all nearly equal, and little is learned. Leave the softmax out, or say what they are:"
-    rows = [("estimated", f"{shape_of(estimated)}, of rf.softmax"), ("type", "logits")]
+    rows = {"estimated": f"{shape_of(estimated)}, of rf.softmax", "type": "logits"}
     warn_user(message("cross_entropy: a softmax of a softmax.", rows, rule, 'estimated_type="probs"'))
 
 

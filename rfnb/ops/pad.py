@@ -14,7 +14,7 @@ from rfnb.core.layout import PlanCache, full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_lengths_here, check_unique, dims_of
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import dims_text
 from rfnb.ops import dims as dim_ops
 from rfnb.ops import math
 from rfnb.ops.cast import cast
@@ -66,7 +66,7 @@ def pad(
         raise not_one_of(f'pad: unknown mode "{mode}".', "mode", mode, known, "A mode is one of these.")
     axes, padding = dims_of("pad", axes), list(padding)
     if any(not isinstance(width, (tuple, list)) or len(width) != 2 for width in padding):
-        rows = [("source", shape_of(source)), ("axes", dims_text(axes)), ("padding", padding)]
+        rows = {"source": source, "axes": dims_text(axes), "padding": padding}
         rule = "padding has two numbers of frames for each axis, before and after it:"
         each, widths = ", ".join(axis.name for axis in axes), ", ".join(["(1, 1)"] * len(axes))
         raise type_error("pad: how many frames?", rows, rule, f"rf.pad(source, axes=[{each}], padding=[{widths}])")
@@ -178,8 +178,7 @@ def _repeat_frames(
     total, before, after = left + axis + right, _extent(left), _extent(right)
     frames = np.arange(axis.extent)[max(-before, 0) : max(axis.extent - max(-after, 0), 0)]
     if not frames.size or (mode == "reflect" and max(before, after) >= frames.size):
-        sizes = [("source", shape_of(source)), ("axis", axis.short_repr())]
-        sizes += [("padding", f"({before}, {after})")]
+        sizes = {"source": source, "axis": axis, "padding": f"({before}, {after})"}
         raise value_error(f'pad: mode "{mode}" needs more frames.', sizes, "There is nothing more to repeat.")
     out_dim = total if out_dim is None else out_dim
     settle_size("pad", out_dim, total)

@@ -17,7 +17,7 @@ from rfnb.core.op import op
 from rfnb.core.plan_parts import Shape
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.core.tensor_checks import check_dim, check_unique, dims_of
-from rfnb.core.tensor_text import dims_text, shape_of
+from rfnb.core.tensor_text import dims_text
 from rfnb.core.type_errors import not_a_tensor
 from rfnb.ops.amp import in_float32, narrowed, widened
 from rfnb.ops.const import ones_like
@@ -134,7 +134,7 @@ def _plan(source: Tensor, mode: str, dtype: str, axes: Dims, use_mask: bool) -> 
         check_dim(f"reduce_{mode}", source, dim, "source")
     if len(set(axes)) != len(axes):
         twice = next(dim for dim in axes if axes.count(dim) > 1)
-        rows = [("source", shape_of(source)), ("axis", dims_text(axes)), ("twice", twice.short_repr())]
+        rows = {"source": source, "axis": dims_text(axes), "twice": twice}
         raise dim_error(f"reduce_{mode}: the same dim twice.", rows, "A dim can be reduced only once.")
     if mode.startswith("arg") and len(axes) != 1:
         raise dim_error(

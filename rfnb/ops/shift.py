@@ -11,7 +11,6 @@ from rfnb.core.errors import value_error
 from rfnb.core.layout import masks_for
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor, new_tensor
-from rfnb.core.tensor_text import shape_of
 from rfnb.ops.gather import gather
 from rfnb.ops.operands import need_tensors
 from rfnb.ops.out_dim import check_movable
@@ -53,7 +52,7 @@ def _shifted(what: str, source: Tensor, axis: Dim, pad_value: Any, left: int, ri
     amount = left + right
     if amount < 0:
         other = "shift_left" if what == "shift_right" else "shift_right"
-        rows = [("source", shape_of(source)), ("axis", axis.short_repr()), ("amount", amount)]
+        rows = {"source": source, "axis": axis, "amount": amount}
         rule = "An amount is 0 or more; the other direction is"
         raise value_error(f"{what}: a negative amount.", rows, rule, f"rf.{other}(..., amount={-amount})")
     padded, (longer,) = pad(source, axes=[axis], padding=[(left, right)], value=pad_value)

@@ -19,7 +19,6 @@ from rfnb.core.layout import full_shape
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_checks import dims_of
-from rfnb.core.tensor_text import shape_of
 from rfnb.nn.init import ParamInit, ParamInitType
 from rfnb.nn.module.assign_key import EntryPlaces
 from rfnb.nn.module.types import ItemKeyType, RawTensorTypes
@@ -248,10 +247,10 @@ class Parameter(Tensor):
         if not isinstance(value, Tensor):
             value = convert_to_tensor(value, dims=dims)
         if set(value.dims) - set(dims):
-            operands = [("parameter", shape_of(self)), ("value", shape_of(value))]
+            operands = {"parameter": self, "value": value}
             rule = "The value has dims that the parameter lacks."
             if what == "assign_key":
-                operands.insert(1, ("places", shape_of(Tensor("places", dims))))
+                operands = {"parameter": self, "places": Tensor("places", dims), "value": value}
                 rule = (
                     "The value has dims that the indexed entries lack; key_dim names the dim that replaces each axis."
                 )
