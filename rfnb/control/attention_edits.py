@@ -251,9 +251,9 @@ def refused(path: str, seen: Iterable[str], known: Mapping[str, Any], *, attends
     if found is None and attends:
         return None
     return value_error(
-        f'attention "{path}": {f"no model is recorded that makes it ({found})" if found else "rf computes no attention here"}.',
+        f'attention "{path}": {f"no recorded model computes it ({found})" if found else "rf computes no attention here"}.',
         {"changed": ", ".join(known) or "none so far"},
-        "A run changes weights that rf makes (its layers, rf.dot_attention, your own by rf.generic_attention), and those of a model of "
-        "torch that it records:",
+        "A run edits weights that rf computes (in its layers, in rf.dot_attention, in your own rf.generic_attention) and those of a torch "
+        "model that it records:",
         'rf.run(fn, record={"model": model}, paused=True)',
     )

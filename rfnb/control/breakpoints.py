@@ -65,8 +65,8 @@ class Breakpoint(RunMember):
         self._has_missed = self._has_heard = False
 
     def __repr__(self) -> str:
-        marks = f"{', once' if self.once else ''}{'' if self.enabled else ', not asked'}"
-        return f"<breakpoint {self.number}: {self.text}{marks}, {self.hits} times so far>"
+        marks = f"{', once' if self.once else ''}{'' if self.enabled else ', disabled'}"
+        return f"<breakpoint {self.number}: {self.text}{marks}, hits: {self.hits}>"
 
     def unknown_at(self, at: Position) -> list[str]:
         """The states that it refers to but that do not exist at a place."""
@@ -77,7 +77,7 @@ class Breakpoint(RunMember):
     def never_came(self) -> str:
         """The reason why it could not hold, as text; "" if it could."""
         if self.is_step:
-            return " never came"
+            return " was never reached"
         if self._has_heard or not self.kinds or not self.kinds <= _UNHEARD.keys():
             return ""
         return f": {' and '.join(words for kind, words in _UNHEARD.items() if kind in self.kinds)} since it was set"
@@ -229,7 +229,7 @@ def _condition(given: Any, path: str | None) -> tuple[Callable[[ConditionContext
 
 
 PATIENCE, PATIENCE_AFTER = 3.0, 3.0
-"""seconds: how long a condition may be asked while somebody waits for the run to pause or stop, and then may take to be ended"""
+"""seconds: how long a condition may run while somebody waits for the run to pause or stop, and how long its interruption may take"""
 
 
 class Interrupted(BaseException):
@@ -306,7 +306,7 @@ class ConditionEvaluator(RunMember):
                 raise TimeoutError(
                     message(
                         f"{what}: {name} evaluates a condition that does not end.",
-                        {"condition": now[0].text, "asked for": f"{now[1]:.0f} seconds"},
+                        {"condition": now[0].text, "running for": f"{now[1]:.0f} seconds"},
                         "The condition waits in a call that cannot be interrupted. The run continues when the call returns.",
                     )
                 )

@@ -245,7 +245,7 @@ def entropy(asked: ConditionContext, path: str | None = None) -> tuple[NamedNumb
     out = tuple(_entropy_of(made) for made in found if fits(made.path, made.module))
     if found and not out:
         raise MissingReference(
-            f'no attention "{path}" here (there is {", ".join(sorted({made.path for made in found}))})'
+            f'no attention "{path}" here (only at {", ".join(sorted({made.path for made in found}))})'
         )
     return out
 

@@ -116,7 +116,7 @@ class Expression(RunMember):
     def _operator(self, op: ast.cmpop) -> tuple[str, Callable[[Any, Any], Any]]:
         found = _COMPARISONS.get(type(op))
         if found is None:
-            raise self._error("compared by something other than < <= > >= == !=")
+            raise self._error("unsupported comparison; the operators are < <= > >= == !=")
         return found
 
     # -- values ------------------------------------------------------------------------------------------------------------
@@ -146,16 +146,16 @@ class Expression(RunMember):
             return self._entries(node)
         if isinstance(node, ast.Call):
             return self._call(node)
-        raise self._error(f"not understood: {ast.unparse(node)}")
+        raise self._error(f"unsupported expression: {ast.unparse(node)}")
 
     def _dotted(self, node: ast.expr) -> str:
         if isinstance(node, ast.Name):
             return node.id
         if isinstance(node, ast.Attribute):
             if node.attr in (*_METHODS, *_TRUTHS):
-                raise self._error(f"{ast.unparse(node)} is called: {ast.unparse(node)}()")
+                raise self._error(f"{ast.unparse(node)} is a method: write {ast.unparse(node)}()")
             return f"{self._dotted(node.value)}.{node.attr}"
-        raise self._error(f"not understood: {ast.unparse(node)}")
+        raise self._error(f"unsupported expression: {ast.unparse(node)}")
 
     def _state(self, name: str) -> Value:
         if any(part.startswith("_") for part in name.split(".")):
@@ -167,7 +167,7 @@ class Expression(RunMember):
             found = value_of(asked, name)
             if found is None:
                 states = ", ".join((*asked.at.states, *asked.at.values)) or "none"
-                raise MissingReference(f'no state "{name}" in "{asked.at.path}" (there: {states})')
+                raise MissingReference(f'no state "{name}" in "{asked.at.path}" (it has {states})')
             return found
 
         return find
@@ -212,7 +212,7 @@ class Expression(RunMember):
     def _entries(self, node: ast.Subscript) -> Value:
         inner, entries = self._value(node.value), self._constant(node.slice)
         if not isinstance(entries, dict) or not all(isinstance(at, int) for at in entries.values()):
-            raise self._error(f'unclear entries: {ast.unparse(node)}; as h[{{"batch": 0}}]')
+            raise self._error(f'entries are selected by dim and index, as in h[{{"batch": 0}}]: {ast.unparse(node)}')
         return lambda asked: _entries_of(inner(asked), entries)
 
     def _arguments(self, node: ast.Call, names: tuple[str, ...], needs: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -225,10 +225,10 @@ class Expression(RunMember):
                 raise self._error(f"no such argument: {text}; it has {', '.join(names) or 'none'}")
             given[keyword.arg] = self._constant(keyword.value)
         if not set(needs) <= given.keys():
-            raise self._error(f"{text}: which {needs[0]}?")
+            raise self._error(f"{needs[0]} is missing: {text}")
         for name, value in given.items():
             if value is not None and not isinstance(value, _TYPES[name]):
-                raise self._error(f"{name}={value!r}: {text}")
+                raise self._error(f"invalid {name} {value!r}: {text}")
         return given
 
     def _constant(self, node: ast.expr) -> Any:

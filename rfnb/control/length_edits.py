@@ -81,7 +81,7 @@ def change_length(
             f"run.from_step(..., lambda at: at.go_on({seq}))",
         )
     ends.go_on(which)
-    return f"let {name} go on"
+    return f"continued {name}"
 
 
 def _which(kind: str, dims: Dims, batch: Sequence[Dim] | None, seq: int, hypothesis: int | None) -> np.ndarray:

@@ -108,7 +108,7 @@ class NamedEntries:
         whole = isinstance(at, (int, np.integer)) and not isinstance(at, (bool, np.bool_))
         if not whole or not -size <= at < size:
             raise index_error(
-                f"{self._what}: no such entry.",
+                f"{self._what}: index out of range.",
                 {"given": f"{dim.name}: {at!r}", "dim": dim},
                 f"Entries are 0 to {size - 1}." if size else "It has no entries.",
             )
@@ -129,7 +129,7 @@ def axis_of(dims: Sequence[Dim], key: Key, what: str) -> int:
         found = found[nth : nth + 1]
     if len(found) != 1:
         raise dim_error(
-            f"{what}: {'which' if found else 'no'} dim {name.short_repr() if isinstance(name, Dim) else name}?",
+            f"{what}: {'ambiguous' if found else 'no'} dim {name.short_repr() if isinstance(name, Dim) else name}.",
             {"dims": dims_text(dims)},
             "Two of its dims have this name: give the Dim itself." if found else "It has these dims.",
         )

@@ -41,10 +41,10 @@ class GateStep(Protocol):
 
 
 Change = Callable[["Position"], Any]
-"""what is done at a position, by who holds the run; what it does there goes by `Position.do`"""
+"""A function that user code applies to a position; its changes go through `Position.do`."""
 
 Edit = Callable[["Position"], str]
-"""one thing that is done, which gives in words what it did"""
+"""One change of a position; returns a description of it."""
 
 
 class Position(RunMember, NearNames):

@@ -455,7 +455,7 @@ class Run(RunMember, NearNames):
     def __repr__(self) -> str:
         at = self._gate.at
         unheld = self.state == "done" and not self.steps
-        where = ", without a step that is held" if unheld else f" after {len(self.steps)} steps"
+        where = ", no step was held" if unheld else f" after {len(self.steps)} steps"
         where = f" {at!r}, {self.reason}" if at is not None else where
         return f"<Run {self.name}: {self.state}{where}>"
 
@@ -601,7 +601,7 @@ class Run(RunMember, NearNames):
     def _need_on(self, what: str) -> None:
         if self._gate.mode == "over":
             raise runtime_error(
-                f"{what}: {self.name} is over.",
+                f"{what}: {self.name} has ended.",
                 {"state": self.state},
                 *self._further(),
             )

@@ -23,7 +23,7 @@ from rfnb.ops.where import where
 from rfnb.search.labels import text_index
 
 Make = Callable[["StateValue"], Tensor]
-"""gives the next tensor of a state, of which it gets that of its own run"""
+"""Computes the new tensor of a state from the state in the same run."""
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028235e38}
 
@@ -260,7 +260,7 @@ class StateValue(PositionMember, Reductions):
             labels = self.tensor.sparse_dim
             if not 0 <= value.min() <= value.max() < labels.extent:
                 raise index_error(
-                    f'state "{self.name}": no such label.',
+                    f'state "{self.name}": label out of range.',
                     {"values": f"{value.min()} to {value.max()}", "labels": labels},
                     f"Labels are 0 to {labels.extent - 1}.",
                 )

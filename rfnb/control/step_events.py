@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ENDED = "ended"
 """kind: sequences or hypotheses have ended"""
 ANY = "*"
-"""kind: whatever is offered anyway"""
+"""kind: every event that is sent, whatever its kind"""
 
 
 class StepEvent(NamedTuple):

@@ -127,7 +127,7 @@ def _all_made(text: str, value: Any, modules: Mapping[str, Any]) -> list[ValueEd
     chosen = list(range(count))[at] if isinstance(at, slice) else at if isinstance(at, list) else [at]
     if not all(isinstance(each, int) and -count <= each < count for each in chosen):
         raise index_error(
-            f'edit: "{text}" has no such entry.',
+            f'edit: "{text}": index out of range.',
             {"given": f"head={at}", "heads": f"{path}.0 to {path}.{count - 1}"},
             f"Entries are 0 to {count - 1}; -1 is the last one.",
         )

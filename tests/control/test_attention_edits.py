@@ -183,11 +183,11 @@ BAD = {
     ),
     "another dim": (
         lambda at: at["att"].uniform({"beam": 0}), rf.DimError,
-        'attention "att": no dim beam?\n  dims  [batch=2, heads=3]\nIt has these dims.',
+        'attention "att": no dim beam.\n  dims  [batch=2, heads=3]\nIt has these dims.',
     ),
-    "no such entry": (
+    "an index out of range": (
         lambda at: at["att"].uniform({"heads": 3}), IndexError,
-        'attention "att": no such entry.\n  given  heads: 3\n  dim    heads=3\nEntries are 0 to 2.',
+        'attention "att": index out of range.\n  given  heads: 3\n  dim    heads=3\nEntries are 0 to 2.',
     ),
     "a number of an axis": (
         lambda at: at["att"].uniform(0), TypeError,

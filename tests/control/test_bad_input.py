@@ -244,7 +244,7 @@ def test_what_is_over_is_told_nothing_any_more():
     for what in ("step", "resume"):
         with raises_message(
             RuntimeError,
-            f"{what}: it is over.\n  state  done\nAnother run can continue from one of its steps:\n"
+            f"{what}: it has ended.\n  state  done\nAnother run can continue from one of its steps:\n"
             "    branch = run.from_step(6)",
         ):
             getattr(run, what)()

@@ -157,7 +157,7 @@ def test_one_that_is_disabled_is_not_asked_until_it_is_enabled():
     run = paused(sums())
     point = run.break_when("step > 0")
     point.enabled = False
-    assert repr(point) == "<breakpoint 1: step > 0, not asked, 0 times so far>"
+    assert repr(point) == "<breakpoint 1: step > 0, disabled, hits: 0>"
     run.step(3)
     assert (run.reason, point.hits) == ("3 steps were made", 0)
     point.enabled = True
@@ -170,7 +170,7 @@ def test_one_that_is_disabled_is_not_asked_until_it_is_enabled():
 def test_one_is_removed_by_hand_or_after_once():
     run = paused(sums())
     point, once = run.break_when("step > 0"), run.break_when("step > 1", once=True)
-    assert run.breakpoints == (point, once) and repr(once) == "<breakpoint 2: step > 1, once, 0 times so far>"
+    assert run.breakpoints == (point, once) and repr(once) == "<breakpoint 2: step > 1, once, hits: 0>"
     run.step()
     assert run.reason == "breakpoint step 1 > 0"
     run.step()
@@ -195,7 +195,7 @@ def test_one_that_raises_pauses_the_run_and_says_so():
 def test_a_text_about_what_is_not_there_pauses_once_and_says_so():
     found = steps_with(sums(), "hh.max() > 0")
     assert found == [
-        (1, 'hh.max() > 0 was not evaluated: no state "hh" in "sums" (there: h). It is evaluated once there is one')
+        (1, 'hh.max() > 0 was not evaluated: no state "hh" in "sums" (it has h). It is evaluated once there is one')
     ]
 
 

@@ -228,7 +228,7 @@ def test_all_commands_on_a_run_that_is_over_answer_and_change_nothing(page):
         assert page.answer() is None
     for do in ("step", "resume"):
         page.ask(do)
-        assert page.answer().startswith(f"{do}: {page.run.name} is over.")
+        assert page.answer().startswith(f"{do}: {page.run.name} has ended.")
     assert page.run.state == "done" and page.run.result is not None
 
 
@@ -265,7 +265,7 @@ def test_a_page_changes_a_state(page):
         ),
         (
             {"value": 1, "entries": {"batch": 3}},
-            'state "h": no such entry.\n  given  batch: 3\n  dim    batch=3\nEntries are 0 to 2.',
+            'state "h": index out of range.\n  given  batch: 3\n  dim    batch=3\nEntries are 0 to 2.',
         ),
     ],
 )
@@ -336,6 +336,6 @@ def test_a_page_lets_hypotheses_end_and_go_on():
     ]
     assert [change.words for change in run.changes] == [
         "ended hypothesis 0 of sequence 1",
-        "let hypothesis 0 of sequence 1 go on",
+        "continued hypothesis 0 of sequence 1",
     ]
     run.stop()

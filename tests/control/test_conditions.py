@@ -284,7 +284,7 @@ def test_the_attention_is_found_by_the_end_of_its_path():
     assert steps_with(go, "entropy('att') > 0") == [
         (
             1,
-            "entropy('att') > 0 was not evaluated: no attention \"att\" here (there is decoder). It is evaluated once there is one",
+            "entropy('att') > 0 was not evaluated: no attention \"att\" here (only at decoder). It is evaluated once there is one",
         )
     ]
 

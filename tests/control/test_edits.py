@@ -92,13 +92,13 @@ def test_labels_and_flags_are_set_as_such(run):
 
 
 BAD = {
-    "a dim that it lacks": ("h", {"time": 0}, 0.0, 'state "lstm.h": no dim time?', rf.DimError),
-    "no such entry": ("h", {"batch": 3}, 0.0, 'state "lstm.h": no such entry.', IndexError),
+    "a dim that it lacks": ("h", {"time": 0}, 0.0, 'state "lstm.h": no dim time.', rf.DimError),
+    "an index out of range": ("h", {"batch": 3}, 0.0, 'state "lstm.h": index out of range.', IndexError),
     "a number of an axis": ("h", 0, 0.0, 'state "lstm.h": entries without dims.', TypeError),
     "too many values": ("h", {"batch": 0}, [1.0, 2.0], 'state "lstm.h": the values do not fit.', rf.ShapeError),
     "text": ("h", {"batch": 0}, "zero", 'state "lstm.h": the values have the wrong dtype.', TypeError),
     "a fraction of a label": ("label", {"batch": 0}, 0.5, 'state "label": the values have the wrong dtype.', TypeError),
-    "a label that there is not": ("label", {"batch": 0}, 4, 'state "label": no such label.', IndexError),
+    "a label that there is not": ("label", {"batch": 0}, 4, 'state "label": label out of range.', IndexError),
     "a number for a flag": ("flag", {"batch": 0}, 1, 'state "flag": the values have the wrong dtype.', TypeError),
     "another dtype": ("h", ..., rf.zeros([BATCH], dtype="int32"), 'state "lstm.h": the value has the wrong dims or dtype.', rf.DimError),
     "a dim more": ("h", ..., rf.zeros([BATCH, TIME]), 'state "lstm.h": the value has the wrong dims or dtype.', rf.DimError),
@@ -353,11 +353,11 @@ REFUSED = {
     ),
     "an entry of a list": (
         lambda h: h.__setitem__({"feat": [0, 5]}, 0.0), IndexError,
-        'state "lstm.h": no such entry.\n  given  feat: 5\n  dim    feat=5\nEntries are 0 to 4.',
+        'state "lstm.h": index out of range.\n  given  feat: 5\n  dim    feat=5\nEntries are 0 to 4.',
     ),
     "half an entry": (
         lambda h: h.__setitem__({"feat": 0.5}, 0.0), IndexError,
-        'state "lstm.h": no such entry.\n  given  feat: 0.5\n  dim    feat=5\nEntries are 0 to 4.',
+        'state "lstm.h": index out of range.\n  given  feat: 0.5\n  dim    feat=5\nEntries are 0 to 4.',
     ),
     "beyond the range": (
         lambda h: h.__setitem__({"feat": 0}, 1e39), ValueError,
@@ -422,7 +422,7 @@ def test_a_dim_whose_name_another_one_has_is_given_itself():
 
     run = rf.run(go, paused=True)
     run.wait()
-    with pytest.raises(rf.DimError, match="which dim same"):
+    with pytest.raises(rf.DimError, match="ambiguous dim same"):
         run.at.states["h"][{"same": 0}] = 1.0
     run.at.states["h"][{other: 2}] = 1.0
     run.resume()

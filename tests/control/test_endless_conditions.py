@@ -78,7 +78,7 @@ def test_what_cannot_be_ended_is_said_and_the_run_arrives_when_it_ends(monkeypat
         run.pause()
     lines = str(error.value).splitlines()
     assert lines[0] == f"pause: {run.name} evaluates a condition that does not end."
-    assert lines[1] == "  condition  slow" and lines[2].startswith("  asked for  ")
+    assert lines[1] == "  condition    slow" and lines[2].startswith("  running for  ")
     assert lines[3] == (
         "The condition waits in a call that cannot be interrupted. The run continues when the call returns."
     )

@@ -57,8 +57,7 @@ NOT_NOW = (
     ": it is not paused at a step.",  # it runs, or is over
     "run: values can be read",
     "run: it has continued from here.",
-    "run: the run has ended.",
-    " is over.",  # step, resume
+    " has ended.",  # values; step, resume
 )
 
 

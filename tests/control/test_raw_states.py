@@ -211,7 +211,7 @@ def test_a_bad_edit_of_a_raw_state_changes_nothing():
     with pytest.raises(IndexError) as error:
         run.at.states["h"][{"beam": 3}] = 0.0
     assert str(error.value) == (
-        'state "model.h": no such entry.\n  given  beam: 3\n  dim    beam=3\nEntries are 0 to 2.'
+        'state "model.h": index out of range.\n  given  beam: 3\n  dim    beam=3\nEntries are 0 to 2.'
     )
     with pytest.raises(rf.DimError) as error:
         run._gate.ask(

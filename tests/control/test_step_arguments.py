@@ -53,7 +53,7 @@ def no_run_is_left():
 FROM_THE_END, ANY = "below 0", set(BAD)
 CALLS = {
     "run.step": (lambda w, v: held(1, sums()).step(v, timeout=LONG), {"beyond the end"}),
-    "run.break_when": (lambda w, v: w.sums.break_when(v), {"beyond the end"}),  # said in the end, that step never came
+    "run.break_when": (lambda w, v: w.sums.break_when(v), {"beyond the end"}),  # said in the end, that step was never reached
     "run.break_when path": (lambda w, v: w.sums.break_when(1, path=v), {"a text", "nothing"}),
     "run.look": (lambda w, v: w.sums.look(v), ()),
     "run.look nth": (lambda w, v: w.sums.look(1, nth=v), {"nothing"}),

@@ -79,7 +79,7 @@ def test_what_was_to_be_held_and_had_no_step_says_how_to_hold_it(what, ask):
     head = "it: the run was to pause, but has no step to pause at."
     assert [str(one.message) for one in said] == [f"{head}\n  ran    {ran}\n  loops  {loops}\n{rule}\n{line}"]
     assert said[0].filename == __file__
-    assert repr(run) == "<Run it: done, without a step that is held>"
+    assert repr(run) == "<Run it: done, no step was held>"
     with warnings.catch_warnings():  # once
         warnings.simplefilter("error")
         _ = run.result
@@ -107,7 +107,7 @@ def test_what_is_asked_of_it_afterwards_is_refused_with_a_line_that_works(what):
     run.wait()
     fix = "It had no step that can be held, so run it again:\n    run = rf.run(fn, paused=True)"
     asked = {"step": run.step, "resume": run.resume, "break_when": lambda: run.break_when(3), "at": lambda: run.at}
-    expected = f"{what}: it is over.\n  state  done\n{fix}"
+    expected = f"{what}: it has ended.\n  state  done\n{fix}"
     if what == "at":
         expected = (
             "it: it is not paused at a step.\n  state  done\nThe values of a run can be read and changed only while it is paused.\n"
@@ -152,7 +152,7 @@ def test_a_breakpoint_at_a_step_that_never_comes_is_said_in_the_end():
     with pytest.warns(UserWarning) as said:
         _ = run.result
     assert [str(one.message) for one in said] == [
-        'it: some requests were not carried out.\nBreakpoint 2: step 2 of "sms" never came.\nBreakpoint 4: step 7 never came.'
+        'it: some requests were not carried out.\nBreakpoint 2: step 2 of "sms" was never reached.\nBreakpoint 4: step 7 was never reached.'
     ]
     with raises_message(
         ValueError,
@@ -220,8 +220,8 @@ def test_nothing_is_no_label():
 # -- attention of models of torch ------------------------------------------------------------------------------------------
 
 OF_TORCH = (
-    "A run changes weights that rf makes (its layers, rf.dot_attention, your own by rf.generic_attention), and those of a model of torch "
-    "that it records:\n"
+    "A run edits weights that rf computes (in its layers, in rf.dot_attention, in your own rf.generic_attention) and those of a torch "
+    "model that it records:\n"
     '    rf.run(fn, record={"model": model}, paused=True)'
 )
 

@@ -123,7 +123,7 @@ def test_a_module_in_a_loop_is_edited_in_each_step_or_in_one(net, x):
     ("edits", "words"),
     [
         ({"a[place=0]": 0}, "no dim place"),
-        ({"a[time=9]": 0}, "no such entry"),
+        ({"a[time=9]": 0}, "index out of range"),
         ({"a[time=0]": [1, 2, 3]}, "does not fit"),
         ({"a": "much"}, "cannot be replaced by this"),
         ({"a.thing": 0}, "is not a result of this module"),

@@ -300,7 +300,7 @@ def _checked(edit: ValueEdit, name: str, at: Any, size: int, own: Any) -> Any:
     elif -size <= at < size:
         return at % size
     raise index_error(
-        f'edit: "{edit.text}" has no such entry.',
+        f'edit: "{edit.text}": index out of range.',
         {"given": f"{name}={at}", "size": size},
         f"Entries are 0 to {size - 1}; -1 is the last one." if size else "It has no entries.",
     )

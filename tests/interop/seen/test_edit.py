@@ -386,7 +386,7 @@ def parts(error):
         ({"h.1[": 0}, ValueError, "says no place"),
         ({"h.1[time 3]": 0}, ValueError, "says no place"),
         ({"h.1[place=3]": 0}, DimError, 'no dim "place"'),
-        ({"h.1[time=9]": 0}, IndexError, "no such entry"),
+        ({"h.1[time=9]": 0}, IndexError, "index out of range"),
         ({"h.1": torch.zeros(5)}, ShapeError, "does not fit"),
         ({"h.1.attn.weights[head=0]": [1, 2]}, ShapeError, "does not fit"),
         ({"h.1": "much"}, ValueError, "cannot be replaced by this"),
