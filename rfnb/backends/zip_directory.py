@@ -17,7 +17,7 @@ def members_of(file: zipfile.ZipFile, size: int) -> list[zipfile.ZipInfo]:
 
     Raises:
         ValueError: If a member occurs twice, overlaps another one, or is packed without a size limit; or if they unpack to more than
-            64 MB and 50 times the size of the file.
+            64 MiB and 50 times the size of the file.
     """
     members = sorted(file.infolist(), key=lambda member: member.header_offset)
     ends = [*(member.header_offset for member in members[1:]), file.start_dir]
