@@ -1,4 +1,4 @@
-"""How long a lesson takes, as its page for teachers says."""
+"""Reads the minutes of a lesson from its page for teachers."""
 
 import re
 

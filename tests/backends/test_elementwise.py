@@ -1,4 +1,4 @@
-"""What the rows of elementwise functions say is true of the functions, and a row that says too little is refused."""
+"""The properties in the table of elementwise functions are true, and a row that omits one is refused."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the laws leave out runs with NumPy too: random numbers, loops, search, records, files. Gradients say that there are none."""
+"""NumPy also runs random numbers, loops, search, recordings and files, which the laws leave out. Gradients report that it has none."""
 
 import numpy as np
 import pytest

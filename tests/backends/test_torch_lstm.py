@@ -1,4 +1,4 @@
-"""What the LSTM of torch keeps of masks, so that the next call with the same dims finds it."""
+"""torch's LSTM caches values derived from masks, and the next call with the same dims finds them."""
 
 import pytest
 import torch

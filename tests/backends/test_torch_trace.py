@@ -1,4 +1,4 @@
-"""What the torch backend says of the calls of torch: which ones a program may repeat."""
+"""The torch backend tells which calls of torch a program may repeat."""
 
 import numpy as np
 import pytest

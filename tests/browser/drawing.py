@@ -1,4 +1,4 @@
-"""How much a page draws, as a number of calls: the same on every machine, and in light and dark."""
+"""Counts the drawing calls of a page: the same on every machine, in light and dark."""
 
 from __future__ import annotations
 

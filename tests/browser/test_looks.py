@@ -1,4 +1,4 @@
-"""What a designer would circle in every kind of view, narrow and wide, light and dark: text cut, covered or pale, a page too wide."""
+"""No kind of view, narrow or wide, light or dark, has text that is cut off, covered or pale, or a page that is too wide."""
 
 from __future__ import annotations
 

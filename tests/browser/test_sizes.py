@@ -1,4 +1,4 @@
-"""How much of a notebook a view takes, as JupyterLab saves it by default and with the state of its widgets; what is large comes back."""
+"""A view's share of a notebook as JupyterLab saves it, by default and with widget state; large data is restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if, on one screen of a real JupyterLab: ghosts, a weight dragged in its map, the rail of branches. Clicks are counted."""
+"""The what-if screen in a real JupyterLab: ghosts, a weight dragged in its map, the rail of branches. Clicks are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was expected, typed above the tree of a real JupyterLab: completed, answered as rf.why_not does, mended by a click."""
+"""The expected output is typed above the tree in a real JupyterLab: completed, answered like rf.why_not, repaired by a click."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rfnb doctor: what is missing is said with what works without it; and that is so."""
+"""rfnb doctor reports what is missing and what works without it; the report is true."""
 
 from __future__ import annotations
 

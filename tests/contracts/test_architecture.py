@@ -1,4 +1,4 @@
-"""What docs/architecture.md and docs/contracts/ say of files and names is so."""
+"""docs/architecture.md and docs/contracts/ name files and symbols that exist."""
 
 import ast
 import re

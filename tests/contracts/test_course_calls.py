@@ -1,4 +1,4 @@
-"""What notebooks of the course ask of their lesson is there: each `lesson.name(...)` is a method of a Lesson."""
+"""Every `lesson.name(...)` in a notebook of the course is a method of Lesson."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stranger reads leads somewhere: every link, every name in the text for assistants, the first picture of each guide."""
+"""Links lead somewhere: those of all pages, every name in the text for assistants, the first picture of each guide."""
 
 import inspect
 import operator

@@ -1,4 +1,4 @@
-"""What may lie in the repository: no machine's paths, no registry's address, every shipped data file with its licence."""
+"""The repository contains no machine's paths and no registry's address, and a licence for every shipped data file."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""What `warm()` runs ends, prints and loads as what Python runs."""
+"""Code run by `warm()` ends, prints and loads like code run by Python."""
 
 import os
 import signal

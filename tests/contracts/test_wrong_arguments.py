@@ -1,4 +1,4 @@
-"""Whatever public name is called wrongly, the error is ours: what failed, the arguments, the rule, and the next line to type."""
+"""A wrong call of any public name gives rfnb's own error: what failed, the arguments, the rule, and the next line to type."""
 
 import contextlib
 import inspect

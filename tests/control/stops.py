@@ -1,4 +1,4 @@
-"""Where a run pauses by itself, and why."""
+"""Reports where a run pauses by itself, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a run wrongly is said in whole sentences, and the run goes on as if it had not been asked."""
+"""Invalid requests to a run get errors in whole sentences, and the run continues as if there had been no request."""
 
 import asyncio
 import contextvars

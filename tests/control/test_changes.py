@@ -1,4 +1,4 @@
-"""What was changed in a run is said in words, whoever changed it and however often it is repeated."""
+"""Each change of a run is described in words, whoever made it and however often it is repeated."""
 
 import numpy as np
 import pytest

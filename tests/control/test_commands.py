@@ -1,4 +1,4 @@
-"""What a page asks of a run is done, or answered with a sentence; nothing that it asks waits or raises."""
+"""A run executes the commands of a page, or answers with a sentence; no command waits or raises."""
 
 import queue
 import threading

@@ -1,4 +1,4 @@
-"""What a run gives is copied, pickled, compared and printed, or refused in a sentence: whatever has run, and however far it has come."""
+"""The objects of a run are copied, pickled, compared and printed, or refuse with a sentence, in every state of the run."""
 
 import copy
 import pickle

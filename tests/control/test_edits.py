@@ -1,4 +1,4 @@
-"""What is changed where a run stands: by names of dims, and what does not fit changes nothing."""
+"""States are edited at a pause, by names of dims; an edit that does not fit changes nothing."""
 
 import numpy as np
 import pytest

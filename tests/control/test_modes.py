@@ -1,4 +1,4 @@
-"""What is current where a run is started is current in it, in whatever step; two runs at once do not touch each other, nor the cell."""
+"""Modes that are current where a run starts apply in all of its steps; two runs at once affect neither each other nor the cell."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""What ends or outlives a run: interrupts, exits, forks, the end of Python, nobody who holds it any more."""
+"""A run handles interrupts, exits, forks, the end of Python, and the loss of its last reference."""
 
 import asyncio
 import copy

@@ -1,4 +1,4 @@
-"""Whatever takes a step, a place or a number of them is right about it or refuses it: as a method, and as a message of a page."""
+"""All methods and page commands that take a step, an index or a count interpret it correctly or refuse it."""
 
 import math
 import queue

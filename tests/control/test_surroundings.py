@@ -1,4 +1,4 @@
-"""What is not the same around a branch is named: it pauses, says so, and the run it is made of stays as it was."""
+"""A branch names changes in its surroundings: it pauses and reports them, and its parent run stays as it was."""
 
 import functools
 

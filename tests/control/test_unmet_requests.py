@@ -1,4 +1,4 @@
-"""What is asked of a run and never comes to pass is refused at once, or said in the end."""
+"""A request that a run cannot meet is refused at once, or reported when the run ends."""
 
 import contextvars
 import threading

@@ -1,4 +1,4 @@
-"""How many calls of Python functions an op, a step or a recording makes, cold or warm: a script, since "cold" wants a process of its own.
+"""Counts the calls of Python functions in an op, a step or a recording, cold or warm: a script, since "cold" needs its own process.
 
 Counts do not depend on the machine. They are what a newcomer steps through with a debugger, and most of the time of small ops.
 """

@@ -1,4 +1,4 @@
-"""What an op, a step or a recording costs in calls of Python functions stays small, cold and warm."""
+"""An op, a step and a recording make few calls of Python functions, cold and warm."""
 
 import json
 import subprocess

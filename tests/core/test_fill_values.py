@@ -1,4 +1,4 @@
-"""What is put into a tensor (padding, fill values) never changes its dtype, whether or not this batch has padding."""
+"""Values written into a tensor (padding, fill values) never change its dtype, whether or not this batch has padding."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is looked up by a dim that a square weight has twice is its input side, so code for any two dims holds where they are one."""
+"""A lookup by a dim that a square weight has twice gives its input side, so code for any two dims also works if they are one."""
 
 import numpy as np
 import pytest

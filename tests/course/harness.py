@@ -1,4 +1,4 @@
-"""What tests of the course share: checks tried on unsolved, wrong and right answers, and a notebook executed once.
+"""Helpers for tests of the course: checks tried on unsolved, wrong and right answers, and a notebook executed once.
 
 course = Course("07_search")
 

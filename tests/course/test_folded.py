@@ -1,4 +1,4 @@
-"""Cells that reveal an answer, or judge one that is drawn, are folded: their code has the truth and why it is so."""
+"""Cells that reveal an answer, or judge a drawn one, are folded: their code contains the answer and its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lessons say in numbers is so: a sentence of a lesson, beside what it can be computed from."""
+"""Numbers in the sentences of lessons are true: each is computed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people pass as a device: a name, a torch.device, and what is none."""
+"""Devices are given as a name or a torch.device; anything else is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is imported goes where the model is, from wherever it comes; models of others compute there, and wait for nothing more."""
+"""Imported parameters and models are put on the model's device; foreign models compute there, without further synchronizations."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What stands for the simulated device where the tests run on a GPU: it sees waits as torch tells them, and has the same names."""
+"""The replacement for the simulated device on a real GPU sees the waits that torch reports, and has the same names."""
 
 import ast
 import os

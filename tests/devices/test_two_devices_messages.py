@@ -1,4 +1,4 @@
-"""What people meet first when they begin to work on a device: whole messages."""
+"""The first errors of users who begin to work on a device: whole messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What needs torch waits until it is used."""
+"""Modules that need torch are imported on first use."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a network in the dict notation cannot be: names, options, expressions, inputs and parameters; whole messages."""
+"""Errors of networks in dict notation: names, options, expressions, inputs and parameters; whole messages."""
 
 from __future__ import annotations
 

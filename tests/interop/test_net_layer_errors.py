@@ -1,4 +1,4 @@
-"""What units, choices, attention and masks in the dict notation cannot be: whole messages."""
+"""Errors of units, choices, attention and masks in dict notation: whole messages."""
 
 from __future__ import annotations
 

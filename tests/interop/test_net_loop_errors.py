@@ -1,4 +1,4 @@
-"""What a loop in the dict notation cannot be: whole messages."""
+"""Errors of loops in dict notation: whole messages."""
 
 from __future__ import annotations
 

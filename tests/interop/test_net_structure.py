@@ -1,4 +1,4 @@
-"""What a layer computes does not depend on what it is wrapped in, on the face of the loop, or on which sizes happen to be equal."""
+"""A layer gives the same result in every wrapper, in every form of the loop, and whichever sizes happen to be equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch code does with `model.parameters()` of a Module does what it means there, or is an error."""
+"""torch code that uses `model.parameters()` of a Module has its usual effect, or raises an error."""
 
 import pytest
 import torch

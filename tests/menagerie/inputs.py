@@ -1,4 +1,4 @@
-"""What a model of `transformers` is called with: the names of the parameters of `forward` tell, and its errors say what else."""
+"""Makes the inputs of a model of `transformers` from the parameter names of its `forward`, and from its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rfnb sees of one class of `transformers`: a dict with the columns of the table, each a word, a number, or a sentence where not."""
+"""Describes how rfnb sees one class of `transformers`: a dict of the table's columns, each a word, a number, or a sentence on failure."""
 
 from __future__ import annotations
 

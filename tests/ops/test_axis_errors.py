@@ -1,4 +1,4 @@
-"""What is given for a dim, or forgotten: every public op says that it wants a Dim, and which ones there are."""
+"""Every public op refuses a wrong or missing dim, and lists the dims that exist."""
 
 import inspect
 import types

@@ -1,4 +1,4 @@
-"""What a CTC alignment says: labels, durations of labels and blanks."""
+"""Labels and durations, also of blanks, are read from a CTC alignment."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What stands for a number: a Tensor that something computes, a raw scalar. It means the same as the number."""
+"""Computed Tensors and raw scalars may replace a number, with the same meaning."""
 
 import numpy as np
 import pytest

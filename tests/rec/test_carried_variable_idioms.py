@@ -1,4 +1,4 @@
-"""What Python carries from step to step, as people write it: `with loop:` gives the numbers of `for _ in loop:`, or refuses."""
+"""Idioms of Python variables carried from step to step: `with loop:` gives the numbers of `for _ in loop:`, or refuses."""
 
 import argparse
 import array

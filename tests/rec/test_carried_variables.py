@@ -1,4 +1,4 @@
-"""What Python carries from step to step where a state of the loop is meant: `for` warns of tensors, `with` refuses all that it can see."""
+"""Python variables carried from step to step in place of a loop state: `for` warns of tensors, `with` refuses all that it can detect."""
 
 import inspect
 import itertools

@@ -1,4 +1,4 @@
-"""What recordings have in common is kept from run to run; whatever changes between two runs shows in the second one."""
+"""Recordings share code from run to run; every change between two runs has its effect in the second one."""
 
 from collections import namedtuple
 

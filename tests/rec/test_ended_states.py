@@ -1,4 +1,4 @@
-"""What has ended keeps its state: alone and in structures it is as `where` gives it, whatever differs from the call before."""
+"""An ended sequence keeps its state, alone and in structures, as `where` would give it, whatever differs from the previous call."""
 
 from __future__ import annotations
 

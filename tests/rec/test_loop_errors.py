@@ -1,4 +1,4 @@
-"""What a Loop says when it is used wrongly: the whole message."""
+"""Errors of a Loop that is used wrongly: whole messages."""
 
 import pytest
 from asserting import assert_same, ragged, raises_message, randn, tensor

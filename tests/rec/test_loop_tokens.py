@@ -1,4 +1,4 @@
-"""What is read and written in tokens tells views how to label axes."""
+"""Labels that a loop reads and writes tell views how to label axes."""
 
 from __future__ import annotations
 

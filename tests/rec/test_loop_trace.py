@@ -1,4 +1,4 @@
-"""Where a Loop says it is while somebody listens."""
+"""A Loop reports its current place to listeners."""
 
 import pytest
 

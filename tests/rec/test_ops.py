@@ -1,4 +1,4 @@
-"""What is an op is declared: neither its name, nor its file, nor how it reads the raw array matters to a recorded loop."""
+"""Ops are declared: neither the name, nor the file, nor the access to the raw array matters to a recorded loop."""
 
 import pytest
 from asserting import assert_same, randn

@@ -1,4 +1,4 @@
-"""What holds in a part of the body of a recorded loop, or around it: random numbers, modes, checks, probes, other threads."""
+"""Modes inside and around the body of a recorded loop: random numbers, debugging switches, checks, probes, other threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the body of a recorded loop may do and may not: it gives what Python would give in every step, or an error says why not."""
+"""The body of a recorded loop gives Python's result in every step, or is refused with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is current (defaults, the run context, train flags, switches, loops) belongs to the context: threads do not see each other's."""
+"""Current settings (defaults, the run context, train flags, switches, loops) belong to the context: threads do not share them."""
 
 import ast
 import contextvars

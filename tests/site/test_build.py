@@ -1,4 +1,4 @@
-"""What the command says where it cannot go on."""
+"""Messages of the command `rfnb site` when it cannot continue."""
 
 from __future__ import annotations
 

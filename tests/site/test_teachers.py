@@ -1,4 +1,4 @@
-"""The index for teachers has every lesson with the minutes of its page, and what it says of commands is so."""
+"""The index for teachers has every lesson with the minutes of its page, and its statements about commands are true."""
 
 from __future__ import annotations
 

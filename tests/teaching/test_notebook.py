@@ -1,4 +1,4 @@
-"""What is read from a notebook's file: which cell makes a name, what was answered."""
+"""Reads a notebook's file: the cell that defines a name, and the stored answers."""
 
 import json
 

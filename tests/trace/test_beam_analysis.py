@@ -1,4 +1,4 @@
-"""What the history of a search tells, against searches that were run again."""
+"""The analysis of a recorded search equals searches that are run again."""
 
 import gc
 import itertools

@@ -1,4 +1,4 @@
-"""What an event holds is told where it comes in: to who offers it, and to who reads it in a file."""
+"""The fields of an event are checked on entry: for the sender, and for the reader of a file."""
 
 import json
 

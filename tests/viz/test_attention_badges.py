@@ -1,4 +1,4 @@
-"""What the badges of heads say, on weights that were built to have it; masks, words and places in the grid."""
+"""Badges of heads describe weights that were built for them; masks, words and places in the grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dims view folds, says of the origin of dims, and shows of the values of small tensors."""
+"""The dims view folds repeats, states the origin of dims, and shows the values of small tensors."""
 
 from __future__ import annotations
 

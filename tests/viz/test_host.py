@@ -1,4 +1,4 @@
-"""What the toolbar of a run says of a kernel that hears buttons late or not at all, and what works there."""
+"""The toolbar of a run states the limitations of kernels that receive buttons late or never, and what works there."""
 
 from __future__ import annotations
 

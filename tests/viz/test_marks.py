@@ -1,4 +1,4 @@
-"""What is wrong with weights and states is said in words, in the spec, the text and the HTML; what is as it should be is not."""
+"""Faults in weights and states are reported in the spec, the text and the HTML; correct ones are not."""
 
 from __future__ import annotations
 

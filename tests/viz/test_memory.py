@@ -1,4 +1,4 @@
-"""What a view of a recording keeps: overviews of many maps, exact rows when they are asked for, and nothing once it is gone."""
+"""A view of a recording keeps overviews of many maps, computes exact rows on request, and keeps nothing once it is deleted."""
 
 from __future__ import annotations
 

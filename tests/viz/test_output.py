@@ -1,4 +1,4 @@
-"""What a notebook stores of a view: picture, data and script in the budget; and notebooks without their widgets."""
+"""A notebook stores picture, data and script of a view within the budget; notebooks also work without their widgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes to a page: small enough, and what was lost is neither a peak, a NaN nor silence about it."""
+"""The spec of a page is small enough; the reduction loses no peak and no NaN, and is stated."""
 
 from __future__ import annotations
 

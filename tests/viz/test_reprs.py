@@ -1,4 +1,4 @@
-"""What a notebook shows for a Tensor or a Dim as the last line of a cell."""
+"""A Tensor or a Dim is drawn as the last line of a cell."""
 
 import sys
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What units of a state do is found: on states that are built to have such units."""
+"""Properties of units (saturated, dead, unchanged) are found in states that are built to have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recording shows: every run under a path, tokens on both axes, and the search that a step belongs to."""
+"""A recording is drawn with every run under a path, tokens on both axes, and the search that a step belongs to."""
 
 from __future__ import annotations
 

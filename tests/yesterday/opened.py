@@ -1,4 +1,4 @@
-"""What is read in the files of any version, as JSON: `written.py` stores what the version found that wrote them, the test compares."""
+"""Reads files of any version as JSON: `written.py` stores the results of the version that wrote them, and the test compares."""
 
 from __future__ import annotations
 

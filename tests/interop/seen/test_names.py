@@ -1,4 +1,4 @@
-"""Which dims the axes of tensors have that a torch model computes with: guessed right, corrected, said by the user."""
+"""The axes of a torch model's tensors get dims: guessed correctly, corrected, or given by the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Python loop makes of its own earlier value is a state with steps; what it carries in another way is none."""
+"""A variable that a Python loop computes from its own earlier value is a state with steps; other carried values are not."""
 
 import inspect
 

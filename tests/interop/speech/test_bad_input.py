@@ -1,4 +1,4 @@
-"""What cannot be meant is refused, with numbers and the next line to type."""
+"""Invalid outputs of speech models are refused, with numbers and the next line to type."""
 
 from types import SimpleNamespace
 

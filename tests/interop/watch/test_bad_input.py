@@ -1,4 +1,4 @@
-"""What cannot be watched is refused with a message that says what can."""
+"""rf.watch refuses what it cannot watch, with a message that names what it can."""
 
 import warnings
 

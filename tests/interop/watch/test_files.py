@@ -1,4 +1,4 @@
-"""What a training that is watched leaves on disk while it runs: its own file, and event files of TensorBoard."""
+"""A watched training writes files while it runs: its own file, and event files of TensorBoard."""
 
 import os
 import subprocess

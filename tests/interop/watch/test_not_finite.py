@@ -1,4 +1,4 @@
-"""What is NaN or infinite ends the training with the module that made it, before the optimizer has used it."""
+"""A NaN or an infinity ends the training before the optimizer uses it, with the module that caused it."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""What a watch sees, against independent computations: norms, updates, activations, clipping, scaling, closures, sparse gradients."""
+"""The numbers of a watch equal independent computations: norms, updates, activations, clipping, scaling, closures, sparse gradients."""
 
 import warnings
 

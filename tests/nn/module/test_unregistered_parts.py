@@ -1,4 +1,4 @@
-"""What a module would lose silently: parts in plain lists, parameters that an optimizer refuses, marks for "not given"."""
+"""Parts that a module would silently lose: in plain lists, parameters that an optimizer refuses, marks for "not given"."""
 
 import textwrap
 import warnings

@@ -1,4 +1,4 @@
-"""What is common to all recurrent units, and to one of one's own."""
+"""Properties that all recurrent units share, including user-defined ones."""
 
 import numpy as np
 import pytest
