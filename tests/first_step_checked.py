@@ -52,7 +52,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Those that count what is watched would count what is watched here."""
+    """Skip tests that count traced steps: they would count those of this plugin."""
     items[:] = [item for item in items if item.path.name != "test_first_step.py"]
 
 

@@ -16,7 +16,7 @@ FACES = ("for", "with", "with, nothing moved")
 
 
 def in_all_faces(body: Callable[[Loop], Any], *, axis: Dim, **initial: Any) -> Iterator[tuple[Any, Any]]:
-    """What body(loop) gives (handles of `loop.stack`) and the final states, for each face; `initial` are the states."""
+    """The results of body(loop) (handles of `loop.stack`) and the final states, for each form of the loop; `initial` are the states."""
     for face in FACES:
         yield run_face(face, body, axis=axis, **initial)
 

@@ -18,7 +18,7 @@ END = 0
 
 @dataclass(frozen=True)
 class Said:
-    """What the decoder computes while it is given labels: all {words, labels, ...}.
+    """The values of the decoder under teacher forcing: all {words, labels, ...}.
 
     Attributes:
         logits: Of the next label.
@@ -83,7 +83,7 @@ class PlainG2P:
 
     @torch.no_grad()
     def decode(self, x: torch.Tensor, inputs: torch.Tensor) -> Said:
-        """What follows each of `inputs` {words, labels}, the begin label 0 first, given the encoded words."""
+        """The outputs after each of `inputs` {words, labels}, the begin label 0 first, given the encoded words."""
         p = self.p
         h = torch.tanh(x.mean(1) @ p["decoder.start.weight"] + p["decoder.start.bias"])[None]
         c = torch.zeros_like(h)
@@ -105,7 +105,7 @@ class PlainG2P:
         return torch.tensor([[self.letters.index(letter) for letter in word]])
 
     def saying(self, word: str, phonemes: list[str]) -> Said:
-        """What happens while the model spells these phonemes and ends: one entry per phoneme, and one for the end; no batch."""
+        """The steps in which the model writes these phonemes and ends: one entry per phoneme, and one for the end; no batch."""
         inputs = torch.tensor([[END, *map(self.labels.index, phonemes)]])
         said = self.decode(self.encode(self.word(word)), inputs)
         return Said(said.logits[0], said.weights[0], said.h[0], said.c[0])

@@ -81,7 +81,7 @@ class Model(rf.Module):
 
 
 def numpy_steps(model: Model, x: Tensor, axis: Dim) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """What each module gives and each step of the loop, in order: path, array with the batch first, the real cells."""
+    """The outputs of all modules and steps of the loop, in order: path, array with the batch first, the real cells."""
     found = []
 
     def note(path):

@@ -39,7 +39,7 @@ def run_in_processes(count: int, *arguments: object, torchrun: bool = False) -> 
 
 
 def _of_each(count: int) -> list[dict[str, str]]:
-    """What torchrun says to each of its processes; nothing to one that is alone."""
+    """The environment that torchrun gives to each process; empty for a single one."""
     if count == 1:
         return [{}]
     with socket.socket() as free:

@@ -262,7 +262,7 @@ def _copy(name: str, source: torch.Tensor, target: torch.Tensor, non_blocking: b
 
 
 class _Backend(_DummyBackendModule):
-    """What `torch.sim` is."""
+    """The module `torch.sim`."""
 
     def __init__(self) -> None:
         self.state = torch.Generator().manual_seed(0).get_state()

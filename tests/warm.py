@@ -263,7 +263,7 @@ def answer(connection: socket.socket, number: int) -> None:
 
 
 def become(asked: bytes, streams: list[int]) -> None:
-    """Takes the streams, the folder and the environment of who asked, and runs the command as `python` does."""
+    """Take over the streams, the folder and the environment of the client, and run the command as `python` does."""
     import ast
     import runpy
     import types

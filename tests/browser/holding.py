@@ -34,7 +34,7 @@ def at(view) -> int:
 
 
 def hold(view):
-    """Pauses a run, makes three steps, goes on; all by clicks. Gives the step where it was paused first."""
+    """Pause a run, make three steps, and resume, all by clicks. Returns the step of the first pause."""
     expect(view).to_have_attribute("data-state", "running")
     press(view, "pause")
     expect(view).to_have_attribute("data-state", "paused")

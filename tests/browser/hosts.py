@@ -54,7 +54,7 @@ Found = dict[str, str]
 
 
 def look(page: Page, kinds: list[str], patience: float = LONG) -> Found:
-    """What is seen of each kind, once the first one is drawn; shadow roots are looked into."""
+    """The visible content of each kind of view once the first one is drawn, also inside shadow roots."""
     alive = page.locator(".rfnb-root:not(.rfnb-picture)")
     with contextlib.suppress(Exception):
         alive.first.wait_for(timeout=1000 * patience)

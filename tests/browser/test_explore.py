@@ -54,7 +54,7 @@ def word(lab):
 
 
 def asked(lab, code):
-    """What the kernel prints for some code, in a cell at the end."""
+    """The output of code in a new last cell."""
     lab.page.evaluate(
         """code => { const notebook = window.jupyterapp.shell.currentWidget.content;
         notebook.activeCellIndex = notebook.widgets.length - 1; notebook.activeCell.model.sharedModel.setSource(code);

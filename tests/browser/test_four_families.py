@@ -173,7 +173,7 @@ def printed(lab, cell):
 
 
 def shown(view):
-    """What a map says of its last column, row by row."""
+    """The readouts of a map's last column, row by row."""
     found = []
     for place in ("0 3", "1 3"):
         find(view, place, "row", "col")

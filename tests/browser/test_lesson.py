@@ -40,7 +40,7 @@ def form(lab, number):
 
 
 def records(lab):
-    """What a grader would read, by exercise; of several the last one."""
+    """The records for a grader, by exercise; the last one of several."""
     found = [output.get("data", {}).get(MIME) for cell in lab.cells() for output in cell["outputs"]]
     found = [json.loads(each) if isinstance(each, str) else each for each in found if each]
     return {each["exercise"]: each for each in found}

@@ -133,7 +133,7 @@ def told(lab, cell=1):
 
 
 def read(view, rows, columns, *tracks):
-    """What a view says of the cells of its tracks, each a list of rows."""
+    """The readouts of the cells of a view's tracks, each a list of rows."""
     said = {(at["track"].rpartition(".")[2], at["row"], at["col"]): at["value"] for at in sweep(view, 9, 5)}
     return [
         [

@@ -21,7 +21,7 @@ rf.viz.attention([[0.9, 0.1], [0.25, 0.75]], source=["a", "b"], target=["x", "y"
 
 @pytest.fixture(scope="module")
 def context(browser):
-    """What it has compiled of Notebook 7 is kept for the next page."""
+    """Keeps the compiled code of Notebook 7 for the next page."""
     made = browser.new_context(viewport={"width": 1280, "height": 1000})
     yield made
     made.close()

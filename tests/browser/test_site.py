@@ -67,7 +67,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def pages(browser, site):
-    """What is on each page, by its path, and all that went wrong."""
+    """The content of each page by its path, and all problems."""
     reader, found = Reader(browser), {}
     for path in sorted(site.rglob("*.html")):
         reader.open(path)

@@ -137,7 +137,7 @@ class Tour:
         return found
 
     def printed(self, text: str) -> str:
-        """What the cell with this text has printed."""
+        """The printed output of the cell with this text."""
         cell = self.page.evaluate(
             """text => [...window.jupyterapp.shell.currentWidget.content.model.cells]
             .find(cell => cell.sharedModel.getSource().includes(text)).outputs.toJSON()""",

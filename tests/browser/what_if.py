@@ -196,6 +196,6 @@ class Page:
         return [" ".join(text.split()) for text in self.rail.locator(".rfnb-rail-row").all_inner_texts()]
 
     def made(self) -> dict:
-        """What the kernel has, once all its runs are over."""
+        """The state of the kernel once all its runs have ended."""
         expect(self.rail).not_to_contain_text("running", use_inner_text=True, timeout=1000 * LONG)
         return json.loads(self.lab.run_cell(1)[0]["text"])

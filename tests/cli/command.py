@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 def rfnb(
     *words: object, cwd: Path, stdin: str = "", hidden: tuple[str, ...] = (), **env: str
 ) -> subprocess.CompletedProcess[str]:
-    """What `rfnb WORD...` prints, and its exit status.
+    """The output of `rfnb WORD...`, and its exit status.
 
     Args:
         hidden: Packages that this process does not find, as if they were not installed.

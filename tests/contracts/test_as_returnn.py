@@ -13,7 +13,7 @@ ABSENT = ("static_traceable", "conversions.espnet_e_branchformer")
 
 
 def run(script, *folders):
-    """What a fresh interpreter prints; the last line of its error if it fails."""
+    """The output of a fresh interpreter; the last line of its error if it fails."""
     code = f"import sys\nsys.path[:0] = {[str(folder) for folder in folders]}\n" + textwrap.dedent(script)
     done = subprocess.run([*warm(), "-c", code], capture_output=True, text=True, timeout=LONG)
     return done.stdout if done.returncode == 0 else done.stdout + done.stderr.partition("Error: ")[2]

@@ -133,7 +133,7 @@ def test_nothing_is_installed_without_a_list_of_packages(bundle, packages):
 
 @pytest.fixture
 def npm_calls(monkeypatch, bundle):
-    """What npm was asked for; nothing runs."""
+    """The recorded calls of npm, which does not run."""
     calls = []
     monkeypatch.setattr(bundle.shutil, "which", lambda name: name)
     monkeypatch.setattr(bundle.subprocess, "run", lambda command, **_: calls.append(command))

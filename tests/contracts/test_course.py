@@ -26,7 +26,7 @@ def files_of(name: str) -> list[str]:
 
 
 def wrong_with(notebook: nbformat.NotebookNode, name: str) -> list[str]:
-    """What a stored notebook of the course has against the rules, one line each."""
+    """The violations of the rules in a stored notebook of the course, one line each."""
     found = []
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     if any(cell.outputs or cell.execution_count for cell in code):

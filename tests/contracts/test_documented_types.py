@@ -68,7 +68,7 @@ def values_of(kinds, value):
 
 
 def content(result):
-    """What is compared: numbers, not the dims, which may be new ones."""
+    """The compared content: numbers, not the dims, which may be new ones."""
     if isinstance(result, rf.Tensor):
         return result.copy_masked(0).numpy()
     if isinstance(result, rf.Dim):

@@ -36,7 +36,7 @@ def doubled(value: int, *, times: int = 2) -> int:
 
 
 def times_two(value: int, *extra: "Never", times: int = 2, **unknown: "Never") -> int:
-    """What has no place is left to its door."""
+    """Surplus arguments are left to its door."""
     return value * times
 
 

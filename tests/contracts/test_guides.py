@@ -137,7 +137,7 @@ def test_each_of_twelve_tasks_takes_at_most_as_many_lines_as_elsewhere():
 
 @pytest.fixture
 def without_returnn():
-    """What `import rfnb.as_returnn` puts in place is taken away again."""
+    """Undo the effects of `import rfnb.as_returnn`."""
     finders = list(sys.meta_path)
     yield
     sys.meta_path[:] = finders

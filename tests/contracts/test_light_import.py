@@ -42,7 +42,7 @@ def test_the_check_sees_a_heavy_import(package):
 
 
 def said(code: str, python: Callable[[], list[str]] = warm) -> str:
-    """What a fresh interpreter prints."""
+    """The output of a fresh interpreter."""
     run = subprocess.run([*python(), "-c", code], capture_output=True, text=True, timeout=LONG)
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()

@@ -47,7 +47,7 @@ def anchors(text: str) -> set[str]:
 
 
 def broken(pages: dict[Path, str]) -> list[str]:
-    """Links to files and headings that there are not."""
+    """Links to files and headings that do not exist."""
     known: dict[Path, set[str]] = {}
     found = []
     for path, text in pages.items():

@@ -292,7 +292,7 @@ NOT_RUN = {
 
 
 def arguments_behind(error):
-    """What the functions that led to an error were called with, the outermost first."""
+    """The arguments of the functions that led to an error, the outermost first."""
     found = {}
     while error is not None:
         for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -337,7 +337,7 @@ def test_the_line_to_type_is_shown_and_runs(typed, tmp_path, switches, monkeypat
 
 
 class Switches:
-    """What a line to type has switched on, to be switched off again."""
+    """Switches that a line to type has turned on, to be turned off again."""
 
     def __init__(self):
         self._on, self._debug = [], rf.debug

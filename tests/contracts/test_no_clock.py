@@ -27,7 +27,7 @@ WAITS = {"wait", "join", "get", "acquire", "result", "wait_for_timeout", "commun
 
 
 def clocks_in_python(source: str) -> list[str]:
-    """What looks at a clock in a file of tests, as "line: text"."""
+    """Uses of a clock in a file of tests, as "line: text"."""
     found = []
     for node in ast.walk(ast.parse(source)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

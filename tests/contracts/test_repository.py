@@ -124,7 +124,7 @@ UNIX_NAMES = re.compile(
 
 
 def of_unix(source: str) -> list[str]:
-    """What a file needs of Unix, or leaves to the encoding of a machine, as "line: text"."""
+    """Lines that need Unix or depend on a machine's encoding, as "line: text"."""
     tree = ast.parse(source)
     guarded = {
         id(inner) for node in ast.walk(tree)

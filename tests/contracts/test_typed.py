@@ -1,4 +1,4 @@
-"""Whoever installs rfnb gets its types: a script of a user is checked as strictly as mypy can."""
+"""rfnb is installed with its types: a user's script is checked by mypy in strict mode."""
 
 import importlib.util
 import os

@@ -41,7 +41,7 @@ def sums(face: str = "for") -> Callable[[], tuple[Any, Any]]:
 
 
 def plain_sums(edits: dict[int, Callable[[np.ndarray], None]]) -> np.ndarray:
-    """What `sums` comes to, {batch, feat}, where before some steps something is done with the state."""
+    """The result of `sums`, {batch, feat}, if the state is changed before some steps."""
     x, lengths = X.copy_transpose([BATCH, TIME, FEAT]).numpy(), [7, 4, 2]
     h = np.zeros((3, 5), np.float32)
     for step in range(NUM_STEPS):

@@ -1,4 +1,4 @@
-"""Branches: the same once more up to a step, and what is not the same is said."""
+"""A branch repeats its run up to a step, and reports differences."""
 
 import random
 import threading

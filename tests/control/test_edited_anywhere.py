@@ -78,7 +78,7 @@ def of_scan_while():
 
 
 def plain_scan_while(put):
-    """What was decided before a value is put in stays so for this step."""
+    """Decisions made before a value is edited hold for this step."""
     h, ended = torch.zeros(ROWS, FEATS), torch.zeros(ROWS, dtype=torch.bool)
     for step in range(STEPS):
         ended |= ~(h.sum(1) < 20.0)

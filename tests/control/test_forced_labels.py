@@ -518,7 +518,7 @@ def test_of_several_sources_one_label_is_no_decision(label):
 
 
 def test_of_several_choices_of_a_step_the_first_one_is_decided():
-    """They have other labels here; the second one goes on as it would have done."""
+    """They have other labels here; the second choice is made as usual."""
     letters, digits = Dim(4, name="letters", vocab=list("abcd")), Dim(3, name="digits", vocab=list("123"))
     one = rf.log_softmax(rf.convert_to_tensor(np.array([3, 2, 1, 0], "float32"), dims=[letters]), axis=letters)
     two = rf.log_softmax(rf.convert_to_tensor(np.array([0, 3, 1], "float32"), dims=[digits]), axis=digits)

@@ -23,7 +23,7 @@ class Sees(torch.overrides.TorchFunctionMode):
 
 
 def modes():
-    """What is current, in words and numbers that are compared."""
+    """The current modes as words and numbers, to compare."""
     x = torch.ones(2, 2, requires_grad=True)
     ctx = rf.get_run_ctx()
     return {
@@ -62,7 +62,7 @@ BLOCKS = {
 
 
 def seen_in_steps():
-    """What is current in the steps of a loop: one list of all."""
+    """The current modes in the steps of a loop: one list of all."""
     seen, loop = [], rf.Loop(axis=TIME, name="modes")
     for _ in loop:
         seen.append(modes())

@@ -34,7 +34,7 @@ def stepwise(run):
 
 
 def by_tick(run, tick):
-    """What `look` gives for a tick."""
+    """The result of `look` for a tick."""
     path, step = run.steps[tick]
     nth = sum(1 for each in run.steps[:tick] if each == (path, step))
     return run.look(step, path=path, nth=nth)

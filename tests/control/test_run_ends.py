@@ -136,7 +136,7 @@ def test_an_error_has_the_same_traceback_each_time():
 
 
 def in_python(code):
-    """What a program prints, and how it ends."""
+    """The output of a program, and its exit."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=LONG, env=os.environ
     )
@@ -179,7 +179,7 @@ def test_python_ends_with_an_error_and_a_run_that_stands():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 def test_a_forked_process_has_no_runs():
-    """What is over stays so; what runs is over there, and goes on here; loops there are held by nobody."""
+    """Finished runs stay finished; live runs are finished there and continue here; loops there are not held."""
     code = f"""{PROGRAM}
     import os, sys
     run, done = rf.run(sums, paused=True), rf.run(sums)

@@ -101,7 +101,7 @@ def test_four_live_views_change_nothing_and_lose_no_event():
 
 @pytest.mark.parametrize("record", [False, {"limit": 1 << 20}])
 def test_memory_does_not_grow_with_the_steps(monkeypatch, record):
-    """What is kept of the states, and with a limit what is recorded; besides some bytes for each step."""
+    """The history of states and a limited recording have a bounded size, besides some bytes for each step."""
     monkeypatch.setattr(state_history, "LIMIT", 100 * EVENT_COST)
     counts = {}
 
@@ -149,7 +149,7 @@ def test_a_screen_that_hangs_holds_up_no_run(how):
 
 
 def test_what_draws_takes_a_small_part_of_the_time():
-    """Whatever it costs: while Python draws, no step is made."""
+    """The bound holds at any cost of drawing: while Python draws, no step is made."""
     rests, drawn = [], threading.Event()
 
     class RawTrace(Pump):

@@ -13,7 +13,7 @@ import rfnb as rf
 
 @functools.cache
 def expected(name):
-    """What a direct call gives, and the number of steps it takes."""
+    """The result of a direct call, and its number of steps."""
     rf.set_random_seed(5)
     direct = PROGRAMS[name]()
     rf.set_random_seed(5)

@@ -26,7 +26,7 @@ def held(steps, fn):
 
 
 class World:
-    """What has places, made once."""
+    """The objects with steps, made once."""
 
     def __init__(self):
         self.sums, self.decoding, self.letters = held(2, sums()), held(2, decoding()), held(2, letters)

@@ -30,7 +30,7 @@ class Net(rf.Module):
 
 
 def other_after(run, change, *, step=4):
-    """What a branch says after a change; the run has its result all the same."""
+    """The report of a branch after a change; the run still has its result."""
     result = run.result.numpy().copy()
     change()
     branch = run.from_step(step)

@@ -68,7 +68,7 @@ def test_a_search_error_is_one_and_a_wider_beam_mends_it(model):
 
 
 def test_the_position_that_an_attention_has_to_look_at_is_found(parachute):
-    """What the letters say at h: the word that comes of dragging the look of EH there."""
+    """The letters at h: the word that results if the attention of EH is dragged there."""
     why = rf.why_not(parachute, "P HH EH R AH CH UW T")
     (found,) = (each for each in why.repairs if each.kind == "attention")
     assert found.words == "decoder.att all on position 5 in step 1"

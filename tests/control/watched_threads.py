@@ -15,7 +15,7 @@ import rfnb as rf
 
 
 def stacks() -> str:
-    """What every thread is doing."""
+    """The stacks of all threads."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file=file, all_threads=True)
         file.seek(0)

@@ -190,7 +190,7 @@ def test_error(call, text):
 
 
 def _of_size(size):
-    """What a function that makes its dim anew gives."""
+    """The result of a function that makes a new dim in each call."""
     return randn(feat, dim := Dim(size, name="frames")), dim
 
 

@@ -25,7 +25,7 @@ def array(dtype, *dims):
 
 
 def rule(a, b):
-    """What torch says, for raw arrays or Python numbers."""
+    """torch's result dtype, for raw arrays or Python numbers."""
     return str(torch.result_type(a, b)).removeprefix("torch.")
 
 

@@ -65,7 +65,7 @@ def answers_of(lesson: str) -> list[Answer]:
 
 
 def verdicts_of(lesson: str) -> list[tuple[Answer, Result]]:
-    """What the checks of a lesson say of each answer, with what cells above have made as in a kernel."""
+    """The verdicts of a lesson's checks on each answer, with the variables of the cells above as in a kernel."""
     course, answers = Course(lesson), answers_of(lesson)
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         above = _made_above(course, answers)

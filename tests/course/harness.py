@@ -73,11 +73,11 @@ class Course:
         return load(self.folder / "solutions" / f"{self.name}.py")
 
     def judged(self, exercise: str, answer: Any) -> Result:
-        """What the check says of an answer."""
+        """The verdict of the check on an answer."""
         return judge(self.name, self.lesson.exercises[exercise], answer)
 
     def unsolved(self, exercise: str, **names: Any) -> Any:
-        """What the exercise's own cell in the stored notebook makes of the name.
+        """The value of the name in the exercise's own cell of the stored notebook.
 
         Args:
             names: That the cell needs beside `rf`, `lesson`, and what cells above import.
@@ -89,7 +89,7 @@ class Course:
         return space[exercise]
 
     def _imported(self, before: int) -> dict[str, Any]:
-        """What cells above import."""
+        """The imports of the cells above."""
         space: dict[str, Any] = {}
         for cell in self.stored.cells[:before]:
             if cell.cell_type == "code" and not cell.source.lstrip().startswith("%"):
@@ -143,7 +143,7 @@ class Executed:
         self.notebook, self.theory = notebook, theory
 
     def problems(self) -> list[str]:
-        """What is wrong with it, one line each."""
+        """Its problems, one line each."""
         truths = [
             data for data in self.records("reveal") if data.get("options") and data["truth"] not in data["options"]
         ]
@@ -165,7 +165,7 @@ class Executed:
         return found
 
     def printed(self, text: str) -> str:
-        """What that cell printed."""
+        """The printed output of that cell."""
         return "".join(o.text for o in self.cell(text).outputs if o.output_type == "stream" and o.name == "stdout")
 
     def shown(self, text: str) -> list[str]:
@@ -173,7 +173,7 @@ class Executed:
         return [o.data.get("text/plain", "") for o in self.cell(text).outputs if "data" in o]
 
     def records(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """What a grader reads of all cells; of one kind ("check", "predict", "reveal", ...) if asked."""
+        """The records for a grader in all cells, optionally of one kind ("check", "predict", "reveal", ...)."""
         found = [
             o.data[MIME] for cell in self.notebook.cells for o in cell.get("outputs", []) if MIME in o.get("data", {})
         ]
@@ -184,7 +184,7 @@ class Executed:
         return {data["exercise"] for kind in ("predict", "explain") for data in self.records(kind)}
 
     def truth(self, question: str) -> str:
-        """What was revealed of a prediction."""
+        """The revealed truth of a prediction."""
         (found,) = {data["truth"] for data in self.records("reveal") if data["exercise"] == question}
         return found
 

@@ -64,7 +64,7 @@ _SIBLINGS = {
 
 
 def mutants_of(source: str, name: str | None = None) -> Iterator[tuple[str, str]]:
-    """What was changed, and the source with it.
+    """Each change, and the source with it.
 
     Args:
         source: Of a module.

@@ -228,7 +228,7 @@ def codes(lesson: str) -> dict[str, set[str]]:
 
 
 def told_in(text: str, lesson: str, *, own: bool = True) -> list[Told]:
-    """What a text tells of the answers of a lesson.
+    """The answers of a lesson that a text tells.
 
     Args:
         own: Whether the text is of this lesson; in others numbers and words that are somebody's by chance tell nothing, nor does code.
@@ -330,7 +330,7 @@ def squeezed(text: str) -> str:
 
 
 def shown_of(source: str) -> str:
-    """What code says in words: its comments, docstrings and texts, without those of questions, which have all options."""
+    """The words of code: comments, docstrings and strings, without those of questions, which have all options."""
     if source.lstrip().startswith("%"):
         return source
     tree = ast.parse(source)

@@ -108,7 +108,7 @@ def with_reduce(source, target, encoder, decoder):
 
 
 def by_torch_block(x, states, parts):
-    """What nn.TransformerDecoderLayer would do, written in one expression for each line."""
+    """The computation of nn.TransformerDecoderLayer, one expression per line."""
     a = torch.add(x, parts.self_attention(parts.norms[0](x)))
     b = a if states is None else torch.add(a, parts.cross_attention(parts.norms[1](a), states))
     return torch.add(b, parts.outer(parts.inner(parts.norms[2 - (states is None)](b)).clamp(min=0)))

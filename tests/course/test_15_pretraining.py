@@ -43,7 +43,7 @@ def fifteen_percent_of_each_word(letters, generator):
 
 
 def agreeing(choose):
-    """What is shown follows what `choose` has chosen."""
+    """A masking whose shown letters follow the places that `choose` returns."""
 
     def mask_letters(letters, generator):
         chosen = choose(letters, generator)

@@ -1,4 +1,4 @@
-"""Whoever has only llms.txt and texts finds the faults of the clinic: one call each, by the way that its table names for the complaint."""
+"""The faults of the clinic are found with llms.txt and texts alone: one call each, the one that its table names for the complaint."""
 
 import sys
 from functools import cache

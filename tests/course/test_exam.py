@@ -83,7 +83,7 @@ def chrf(precision: float, recall: float) -> float:
 
 
 def memory(pairs: list[tuple[list[float], float]]) -> tuple[list[float], list[float]]:
-    """What is in linear attention, and in the delta rule with gates of 1, after the pairs have been written."""
+    """The states of linear attention, and of the delta rule with gates of 1, after the pairs are written."""
     solutions = Course("14_linear_attention").solutions
     sums, corrected, one = torch.zeros(2, 1), torch.zeros(2, 1), torch.tensor(1.0)
     for key, value in pairs:

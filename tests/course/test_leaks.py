@@ -205,7 +205,7 @@ def test_nothing_is_shown_of_what_was_asked_between_a_question_and_the_end_of_it
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_what_is_made_of_a_value_that_is_asked_for_waits_until_it_is_found(lesson):
-    """`lesson.use` goes on with the value of the solution, which a view or a printed line would tell."""
+    """`lesson.use` continues with the value of the solution, which a view or a printed line would tell."""
     course = Course(lesson)
     values = {name for name in course.exercises if not callable(getattr(course.solutions, name))}
     told = {value: set[str]() for value in values}  # by value the names that are made of it

@@ -35,7 +35,7 @@ NOTHING = {
 
 
 def told(texts: Iterator[tuple[str, str, str]]) -> list[str]:
-    """What texts tell, by place; each has the lesson that it is of, "" for none."""
+    """The answers told by texts, by place; each with its lesson, "" for none."""
     found = []
     for place, own, text in texts:
         for lesson in LESSONS:
@@ -46,7 +46,7 @@ def told(texts: Iterator[tuple[str, str, str]]) -> list[str]:
 
 
 def cells(path: Path, ran: Any = None) -> Iterator[tuple[str, str, str]]:
-    """What is to be read in a notebook: text, and of code the words; of a folded cell the first line; and its outputs."""
+    """The readable content of a notebook: text, words of code, the first line of folded cells, and outputs."""
     lesson = path.stem
     for cell in (ran or nbformat.read(path, as_version=4)).cells:
         place = f"{path.name}:{cell.id}"
@@ -66,7 +66,7 @@ def cells(path: Path, ran: Any = None) -> Iterator[tuple[str, str, str]]:
 
 
 def files(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """What is to be read in a folder, names of files included; what is sealed is not."""
+    """The readable content of a folder, with file names and without sealed files."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         yield (

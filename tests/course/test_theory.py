@@ -471,7 +471,7 @@ def transducer_sums() -> bool:
 
 
 def transducer_of_rfnb() -> bool:
-    """What a lattice of rfnb gives for all walks is the log of the recursion."""
+    """rfnb's sum over all walks of a lattice equals the log of the recursion."""
     logits = torch.randn(1, 4, 3, 3, generator=torch.Generator().manual_seed(1))
     found = rf.transducer_lattice(logits, [["a", "b"]], vocab=["-", "a", "b"], blank="-")[0]
     probs = logits[0].softmax(-1).numpy()

@@ -1,4 +1,4 @@
-"""docs/gpu.md runs on the device: its code, and what it says of who waits."""
+"""docs/gpu.md runs on the device: its code, and its statements about synchronization."""
 
 import re
 

@@ -141,7 +141,7 @@ def run(name, face, steps=4, **options):
 
 
 def on_device(call):
-    """What call() gives, made on the device."""
+    """The result of call() on the device."""
     with rf.set_default_device_ctx(NAME):
         rf.set_random_seed(1)
         return call()

@@ -47,7 +47,7 @@ def test_a_copy_to_a_device_does_not_wait_and_one_to_the_host_does():
 
 
 class OfHost:
-    """What `brought` asks of a tensor of the host, for a device that there is not."""
+    """The part of a host tensor that `brought` uses, for a device that does not exist."""
 
     def __init__(self, pinned: bool):
         self.pinned, self.waited = pinned, None

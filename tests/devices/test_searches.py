@@ -22,7 +22,7 @@ FEW = BASE | {"steps": 6, "ends_soon": 0.0}
 
 
 def both(run):
-    """What run() gives on the CPU and on the device; all arrays that it makes are there."""
+    """The results of run() on the CPU and on the device, where all of its arrays are."""
     rf.set_random_seed(1)
     expected = run()
     with rf.set_default_device_ctx(NAME):
@@ -78,7 +78,7 @@ def test_a_step_waits_once_recorded_or_not(changed):
 
 
 def of_result(result, num_seqs):
-    """What rf.beam_search has found, as arrays."""
+    """The result of rf.beam_search as arrays."""
     found = {}
     for seq in range(num_seqs):
         rows = result.nbest(seq)

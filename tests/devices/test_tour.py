@@ -58,7 +58,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def told(run):
-    """What the last cell tells of the run."""
+    """The text of the last cell about the run."""
     return json.loads(run.printed(LAST))
 
 

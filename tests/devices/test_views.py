@@ -121,7 +121,7 @@ def test_the_view_of_a_recording_is_that_of_the_cpu(name, capsys):
 
 
 def assert_close(one, other, at=""):
-    """The same data; numbers and what is said of them, up to rounding."""
+    """Assert the same data; numbers and texts with numbers up to rounding."""
     if isinstance(one, dict):
         assert list(one) == list(other), at
         for key in one:

@@ -65,7 +65,7 @@ def surroundings(**more: str) -> dict[str, str]:
 
 
 def run(*words: object, cwd: Path, **more: str) -> str:
-    """What a program prints; it has to succeed."""
+    """The output of a program, which must succeed."""
     done = subprocess.run(
         [str(word) for word in words],
         cwd=cwd,

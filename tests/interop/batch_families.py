@@ -184,7 +184,7 @@ class Convolution(nn.Module):
 
 
 class Cell(nn.Module):
-    """A written recurrence. Fault: "ended": its state goes on over padding; "reverse": it begins in the padding."""
+    """A custom recurrence. Fault: "ended": its state changes over padding; "reverse": it begins in the padding."""
 
     def __init__(self, fault=None):
         super().__init__()

@@ -258,7 +258,7 @@ class Crf(nn.Module):
 
 
 class CrfTagger(nn.Module):
-    """A CRF's loss for each sequence. Fault: the forward algorithm goes on over padding."""
+    """A CRF's loss for each sequence. Fault: the forward algorithm runs over padding."""
 
     def __init__(self, fault):
         super().__init__()

@@ -1,4 +1,4 @@
-"""rf.atlas: each cell is what a plain computation with that change gives, and what its branch comes to; it stops and goes on."""
+"""Each cell of rf.atlas equals a plain computation with that change, and the result of its branch; an atlas stops and resumes."""
 
 import itertools
 

@@ -64,7 +64,7 @@ def looks(trace, path):
 
 
 def use_recording(trace):
-    """Look at all of it, and write it again; what was odd when it was recorded is said in words of ours."""
+    """Read all of it, and write it again; oddities of the recording are reported in rfnb's own words."""
     with tempfile.TemporaryDirectory() as folder:
         for look in looks(trace, Path(folder) / "again.rfnb"):
             try:
@@ -123,7 +123,7 @@ def changed_state(data, rng):
 
 
 def use_state(path):
-    """Take it up; a refused one has changed nothing, and a training goes on with one that was taken up."""
+    """Load it; a refused file changes nothing, and training continues from an accepted one."""
     trainer = trainer_of_state()
     before = [value.clone() for value in trainer.parameters]
     try:

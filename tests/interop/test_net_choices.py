@@ -122,7 +122,7 @@ def test_scores_in_the_loop_are_those_up_to_each_step(loop):
 @LOOPS
 @pytest.mark.parametrize("first", [True, False])
 def test_parents_and_scores_of_each_of_two_choices(loop, first):
-    """Whatever the order of the layers is, what reads the first choice is not brought to the beam of the second one."""
+    """In any order of the layers, a layer that reads the first choice does not get the beam of the second one."""
     golden = GoldenNet("search_two_choices")
     net = copy.deepcopy(golden.meta["net"])
     readers = {}

@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_listed_and_nothing_loaded(raw, tmp_path):
 
 
 class Code:
-    """What a pickle may do when it is read."""
+    """Code that a pickle may execute when it is read."""
 
     def __reduce__(self):
         return os.mkdir, ("should-not-be-there",)

@@ -74,7 +74,7 @@ class Small(torch.nn.Module):
 
 
 def asked(model, ids, seq=0, rank=1, **options):
-    """What was found, another hypothesis of the beam, and why it was not that one."""
+    """The answer of rf.why_not for another hypothesis of the beam, with the labels of that hypothesis and of the best one."""
     run = rf.run(model.search, torch.tensor(ids), **options)
     assert run.wait(LONG)
     nbest = run.result.history.nbest(seq)

@@ -79,7 +79,7 @@ def check_padding(run: Run) -> None:
 
 
 def check_garbage(run: Run) -> None:
-    """Whatever is in the padding changes the gradient of no real frame and of nothing that frames share, and gets the gradient 0.
+    """The content of the padding changes no gradient of real frames or of shared values, and gets the gradient 0.
 
     Before the op something shared is added to each input; after it each result is scaled by something shared and goes through a
     nonlinear function. So it shows what the op gives to the gradient of its padding, and what it leaves in that of its result.

@@ -71,7 +71,7 @@ LAWS = {"order": check_order, "padding": check_padding, "backend": check_backend
 
 
 def parts_in(result: Any, kinds: Any = object) -> Iterator[Any]:
-    """What a result is made of, through lists, tuples and dicts; only what is of these kinds."""
+    """The parts of a result inside lists, tuples and dicts; only those of these kinds."""
     if isinstance(result, dict):
         result = list(result.values())
     if isinstance(result, (list, tuple)):

@@ -288,7 +288,7 @@ def _replaced(x: Tensor, time: Dim) -> Any:
 
 
 class Made(NamedTuple):
-    """What a chain makes of a batch: for each sequence its frames, and the gradient of a weighted sum of squares."""
+    """The result of a chain for a batch: the frames of each sequence, and the gradient of a weighted sum of squares."""
 
     frames: list[np.ndarray]
     gradients: list[np.ndarray]

@@ -29,7 +29,7 @@ def worlds():
 
 
 def misfits(name, call, inputs):
-    """What is wrong with the results of a call."""
+    """The problems of a call's results."""
     for backend in ("torch", "numpy"):
         try:
             with using_backend(backend):

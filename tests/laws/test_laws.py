@@ -127,7 +127,7 @@ def test_again(name, subtests):
 
 
 def names_without_case(public):
-    """Those of the public names that neither the table nor the list of exempt names has."""
+    """The public names that are neither in the table nor in the list of exempt names."""
     return sorted(set(public) - {name.split()[0] for name in CASES} - set(EXEMPT))
 
 

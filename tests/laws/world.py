@@ -16,7 +16,7 @@ from rfnb import Dim, Tensor
 
 
 class Choices(np.random.Generator):
-    """What a case chooses by, with a record of it: (how many choices came before, the option)."""
+    """The random choices of a case, with a record: (number of earlier choices, the option)."""
 
     def __init__(self, seed: int):
         super().__init__(np.random.PCG64(seed))
@@ -169,7 +169,7 @@ def seeds_for(case: Any) -> list[int]:
 
 
 def choices_of(case: Any, seed: int) -> list[tuple[int, ...]]:
-    """What a case chooses in a ragged world, which one by the seed."""
+    """The choices of a case in a ragged world, selected by the seed."""
     chosen = world(RAGGED[seed % 2], seed)
     case(chosen)
     return chosen.rng.made

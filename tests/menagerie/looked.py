@@ -266,7 +266,7 @@ def maps(trace: Any) -> list[Any]:
 
 
 class Softmaxes(TorchDispatchMode):
-    """What every softmax of a run has made, whoever called it."""
+    """Collects the results of every softmax of a run, from any caller."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from rfnb.models.g2p_live import attention_of, train_live
 
 
 class Clock:
-    """A clock that goes on by `tick` seconds whenever it is looked at."""
+    """A clock that advances by `tick` seconds whenever it is read."""
 
     def __init__(self, tick):
         self.now, self.tick = 0.0, tick

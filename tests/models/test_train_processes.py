@@ -84,7 +84,7 @@ assert processes_script.main(sys.argv[1], sys.argv[2:]) == 130
 
 @pytest.mark.slow
 def test_a_training_with_dropout_goes_on_in_as_many_processes_bit_by_bit(tmp_path):
-    """Each process goes on with its own random numbers."""
+    """Each process continues with its own random numbers."""
     straight, stopped, script = tmp_path / "straight", tmp_path / "stopped", tmp_path / "script.py"
     train(straight, 2)
     script.write_text(STOPPED)

@@ -364,7 +364,7 @@ def test_a_new_module_without_entry_is_seen():
 
 
 def not_compared_in(text, names):
-    """Those of the names that no code of a file uses, neither as `rf.Name` nor, where it asks `rf` for names, as a text."""
+    """The names that no code of a file uses, neither as `rf.Name` nor as a string where it looks up names in `rf`."""
     nodes = list(ast.walk(ast.parse(text)))
     assert any(isinstance(node, ast.Attribute) and node.attr in COMPARE for node in nodes) or any(
         isinstance(node, ast.Name) and node.id in COMPARE for node in nodes

@@ -147,7 +147,7 @@ def test_partial_words_follow_the_hypotheses_of_a_search(face):
 
 @pytest.mark.parametrize("face", ["for", "with"])
 def test_dense_scores_choose_the_next_part_in_a_beam(face):
-    """What the best label adds is what the text then costs more, with the end of the last word as its parts are written."""
+    """The score of the best label is the additional cost of the text, with the end of the last word as its parts are written."""
     lm = rf.KenLmState(TINY, vocab_file=PARTS, bpe_merge_symbol="@@")
     batch, time, labels = Dim(2, name="batch"), Dim(4, name="time"), lm.out_dim
     frames = tensor(np.random.default_rng(3).uniform(-3, 0, (2, 4, len(PARTS))), batch, time, labels)

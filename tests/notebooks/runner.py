@@ -54,7 +54,7 @@ def outputs(notebook: nbformat.NotebookNode) -> list[tuple[int, nbformat.Noteboo
 
 
 def problems(notebook: nbformat.NotebookNode) -> list[str]:
-    """What is wrong with an executed notebook, one line each: errors, empty or missing static forms of the views."""
+    """The problems of an executed notebook, one line each: errors, empty or missing static forms of the views."""
     found = []
     for number, output in outputs(notebook):
         if output.output_type == "error":

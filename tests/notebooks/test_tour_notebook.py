@@ -31,7 +31,7 @@ class Run:
         return found
 
     def printed(self, text: str) -> str:
-        """What that cell printed."""
+        """The printed output of that cell."""
         return "".join(output.text for output in self.cell(text).outputs if output.output_type == "stream")
 
 

@@ -73,7 +73,7 @@ def test_a_forgotten_axis_names_the_dims(name):
 
 @pytest.mark.parametrize("name", required())
 def test_a_forgotten_axis_is_said_again_for_other_dims(name):
-    """What a plan was made of for the first call stands in for the dims of later ones."""
+    """A cached plan of the first call does not put its dims into the message of a later one."""
     if "axis" not in (getattr(rf, name).__kwdefaults__ or {}):
         pytest.skip("Python says that the argument is missing")
     for _ in range(3):

@@ -140,7 +140,7 @@ def _with_numpy(logits, ids, **options):
 
 
 def warned(call):
-    """What call() gives, and the texts of its warnings, which name the line of the call."""
+    """The result of call(), and the texts of its warnings, which name the line of the call."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = call()

@@ -14,7 +14,7 @@ from rfnb import Dim
 
 
 def labels_of(path, blank, label_loop):
-    """What a path stands for."""
+    """The labels of a path."""
     kept = [label for label, _ in itertools.groupby(path)] if label_loop else path
     return [label for label in kept if label != blank]
 

@@ -1,4 +1,4 @@
-"""Operands that no kernel takes: indices that there are not or are none, arrays on different devices. Whole messages."""
+"""Operands that no kernel accepts: indices out of range or of a wrong type, arrays on different devices. Whole messages."""
 
 import re
 

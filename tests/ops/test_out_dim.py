@@ -38,7 +38,7 @@ OPS = {
 
 
 def _lengths(op):
-    """What the op gives to a dim without size."""
+    """The lengths that the op gives to a dim without size."""
     op(new := Dim(None, name="new"))
     return new.lengths.tolist()
 

@@ -1,4 +1,4 @@
-"""Positions along a ragged dim: each sequence has its own, or it is said which has none."""
+"""Positions along a ragged dim count within each sequence; a message names the sequence that lacks one."""
 
 import warnings
 

@@ -127,7 +127,7 @@ def test_a_cell_of_a_notebook_is_seen_too():
 
 
 class Model:
-    """Whose methods keep values."""
+    """A model with methods that keep values."""
 
     def __init__(self):
         self.h, self.hs, self.by_name = rf.zeros([BATCH]), [rf.zeros([BATCH])], {"h": rf.zeros([BATCH])}

@@ -101,7 +101,7 @@ def test_states_that_change_places():
 
 
 def test_a_value_of_the_frames_that_is_a_constant_in_the_first_step():
-    """What an op gives may be one of the arrays that it got."""
+    """An op may return one of its input arrays."""
     x, other = randn(TIME, BATCH, FEAT), randn(BATCH, FEAT, seed=2)
     both(lambda loop: frame_and(loop, x, rf.cast(loop.unstack(x), "float32") + rf.cast(other, "float32")), h=other)
 

@@ -35,7 +35,7 @@ X = randn(BATCH, TIME)
 
 
 def state_of_the_library():
-    """What a run may leave behind."""
+    """The state of the library that a run could leave behind."""
     return {
         "handlers": intercept._innermost.get(), "open": len(intercept._open),
         "codes": {op.fn.__code__ for op in all_ops()}, "loop": rf.Loop.current(),

@@ -56,7 +56,7 @@ class Records(StepAround):
 
 
 class Replays(StepAround):
-    """The first `count` steps are those of an earlier run; the body goes on from there."""
+    """The first `count` steps are those of an earlier run; the body continues from there."""
 
     def __init__(self, loop, record, count):
         super().__init__(loop.step)
@@ -130,7 +130,7 @@ def test_an_edited_state_keeps_its_structure_and_dims():
 
 @pytest.mark.parametrize("count", [0, 1, 3, 7])
 def test_a_step_may_give_what_an_earlier_run_gave(count):
-    """And the body goes on where the record ends: nothing of it runs before."""
+    """The body continues where the record ends, and does not run before."""
     first = rf.Loop(axis=TIME)
     first.step = record = Records(first.step)
     expected = sums(first)

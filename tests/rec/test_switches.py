@@ -167,7 +167,7 @@ def test_a_bad_index_is_found_in_a_step(face):
 
 
 def test_ops_whose_values_of_all_steps_are_huge_run_in_each_step(monkeypatch):
-    """What frames alone need is computed once for all steps, but not if that takes too much memory: the same comes out."""
+    """Ops on frames alone run once for all steps, but not if that takes too much memory: the result is the same."""
     wide, places = Dim(7, name="wide"), []
     linear = rf.Linear(FEAT, wide)
 

@@ -24,7 +24,7 @@ TIME = ragged([3, 2], BATCH, "time")
 
 
 def in_thread(call, *, context=None):
-    """What call() gives in a new thread; with `context` it runs in that one."""
+    """The result of call() in a new thread; with `context` it runs in that context."""
     result = []
     run = call if context is None else lambda: context.run(call)
     thread = threading.Thread(target=lambda: result.append(run()))

@@ -26,7 +26,7 @@ ACTIVATIONS = {
 
 @dataclass
 class Hypothesis:
-    """What one hypothesis of one sequence knows.
+    """The state of one hypothesis of one sequence.
 
     Attributes:
         score: Natural log.
@@ -45,7 +45,7 @@ class Hypothesis:
     lasts: dict[str, Any] = field(default_factory=dict)
 
     def child(self, score: float) -> Hypothesis:
-        """One that goes on from here."""
+        """A hypothesis that continues this one."""
         return replace(self, score=score, now=dict(self.now), kept=list(self.kept), lasts=dict(self.lasts))
 
 

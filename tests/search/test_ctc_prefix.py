@@ -20,7 +20,7 @@ WORDS = ["<unk>", "<s>", "</s>", "a", "b", "c"]
 
 @pytest.fixture(autouse=True, params=["tree", "arrays"])
 def way(request, monkeypatch):
-    """Few sequences are searched one by one, many on arrays; all that is said here holds for both."""
+    """Few sequences are searched one by one, many on arrays; all tests here hold for both."""
     monkeypatch.setattr(ctc_prefix, "pays", lambda *sizes: request.param == "tree")
 
 

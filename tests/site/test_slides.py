@@ -108,7 +108,7 @@ THEORY = sorted((Path(__file__).parents[2] / "docs/theory").glob("[0-9]*.md"))
 
 
 def board_of(text: str) -> list[tuple[str, str]]:
-    """What is shown and what is said, slide by slide."""
+    """The visible content and the notes, slide by slide."""
     return [
         (
             "\n\n".join(

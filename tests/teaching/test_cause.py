@@ -1,4 +1,4 @@
-"""The cause of a wrong result is named where one operation leads from what is expected to it; of chance nothing is said."""
+"""The cause of a wrong result is named if one operation leads to it from the expected one; coincidences are not reported."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def place(lesson):
 
 
 def page_says(asked, boards, do="answer"):
-    """What a page is answered."""
+    """The answer that a page gets."""
     got = []
     asked.view._hear({"rfnb": "do", "id": "1", "do": do, "boards": boards}, got.append)
     (message,) = got

@@ -1,4 +1,4 @@
-"""Two recordings are compared by kind, path, step and dims; what is said of them is whole sentences."""
+"""Two recordings are compared by kind, path, step and dims; the report consists of whole sentences."""
 
 import numpy as np
 import pytest

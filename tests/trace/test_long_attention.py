@@ -22,7 +22,7 @@ SEQS, HEADS, WIDTH = 2, 4, 8
 
 @pytest.fixture
 def small(monkeypatch):
-    """What is large, in small: several blocks, and cells that stand for several weights."""
+    """A small case of a large map: several blocks, and cells that stand for several weights."""
     for name, value in (("LARGE", 500), ("LARGE_IN_ALL", 1 << 26), ("_BLOCK", 200), ("_SIDE", 8)):
         monkeypatch.setattr(long_attention, name, value)
 

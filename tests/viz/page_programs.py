@@ -75,7 +75,7 @@ def read(text):
 
 
 class Line(NamedTuple):
-    """What a program does at once.
+    """One line of a program.
 
     Attributes:
         code: One statement or a block of them, which makes the names in `makes`.

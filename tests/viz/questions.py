@@ -16,7 +16,7 @@ SPANS = np.array([[1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 1, 1]])
 
 
 def causal(labels: list[str] | None = None) -> Spec:
-    """What four words may see of themselves."""
+    """The positions that four words may attend to in a causal mask."""
     words = labels or WORDS
     return mask_spec("causal", np.tril(np.ones((len(words), len(words)))), target=words, source=words)
 

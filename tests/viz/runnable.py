@@ -58,7 +58,7 @@ def views_in_node(page: Spec | bytes, asked, folder: Path) -> list[Spec]:
 
 
 def told_in_node(page: Spec, messages, folder: Path, *, frames=False) -> list[list[dict]]:
-    """What the host of a page says to each of these messages; with `frames` also what it draws."""
+    """The replies of a page's host to each of these messages; with `frames` also its drawings."""
     return _in_node("drawn" if frames else "told", page, messages, folder)
 
 

@@ -62,7 +62,7 @@ def tree(steps: Any, **options: Any) -> Any:
 
 
 def as_data(made: Any) -> dict[str, Any]:
-    """What both sides have to agree on."""
+    """The data on which both sides must agree."""
     return {
         "nodes": [
             [
@@ -478,7 +478,7 @@ def test_a_merged_candidate_says_which_hypothesis_it_became_a_part_of():
 
 
 def garden_path() -> Spec:
-    """A beam of 1 takes A, which goes on badly; B was behind it by 0.1, C behind B, and with a beam of 2 B wins."""
+    """A beam of 1 takes A, which continues badly; B was behind it by 0.1, C behind B, and with a beam of 2 B wins."""
     no = [False] * 3
     steps = [
         step([1, 2, 3], [0, 0, 0], [-0.5, -0.6, -0.7], no, [(4, 0, -5.0)]),

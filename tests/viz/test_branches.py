@@ -65,7 +65,7 @@ def test_two_searches_part_where_their_scores_do(at):
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, STEPS - 1), st.integers(1, 5), st.integers(1, 3), st.integers(2, 5))
 def test_trunk_and_arm_are_the_whole_history(at, beam, seqs, steps):
-    """Whatever parts where: from the picture of both each one can be had again, place by place."""
+    """Wherever they part, each history can be recovered from the picture of both, place by place."""
     a = head_of(recorded_search(LABELS, steps, beam=beam, steps=steps, seqs=seqs))
     b = head_of(recorded_search(LABELS, min(at, steps - 1), beam=beam, steps=steps, seqs=seqs))
     both = merged(a, b, ["A", "B"])

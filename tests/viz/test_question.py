@@ -1,4 +1,4 @@
-"""Questions that are answered in the view: what is asked, what is right, and what is said of what is wrong."""
+"""Questions that are answered in the view: the question, the solution, and the messages for wrong answers."""
 
 from __future__ import annotations
 

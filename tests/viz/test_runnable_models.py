@@ -167,7 +167,7 @@ ALL = MODELS | OF_LESSONS
 
 
 def same_values(program, answer, wanted):
-    """What the engine gives is what the function gives, by dims."""
+    """Assert that the engine gives the function's result, by dims."""
     leaves = [each for each in wanted if isinstance(each, rf.Tensor)] if isinstance(wanted, tuple) else [wanted]
     for value, own in zip(answer["values"], leaves, strict=True):
         names = [at if at == "beam" else program.spec["dims"][at]["name"] for at in value["dims"]]

@@ -25,7 +25,7 @@ AT_ONCE = 100  # programs for one start of Node
 
 
 def exported_of(programs):
-    """Those that can be exported, and by seed what the others are refused with."""
+    """The programs that can be exported, and by seed the messages that refuse the others."""
     found, refused = {}, {}
     for seed, program in programs:
         try:
@@ -47,7 +47,7 @@ def runs(program):
 
 
 def problems(found, folder, *, plain=False):
-    """What a page has otherwise than Python: (seed, program cut to that, text, in words)."""
+    """The differences between a page and Python: (seed, program cut to that, text, in words)."""
     for begin in range(0, len(found), AT_ONCE):
         part = dict(list(found.items())[begin : begin + AT_ONCE])
         told = run_in_node({str(seed): exported for seed, (_, exported) in part.items()}, TEXTS, folder, plain=plain)
@@ -81,7 +81,7 @@ def test_random_programs_compute_in_a_page_what_they_do_here(sample, plain, tmp_
 
 
 def test_values_have_the_same_dims_and_marks_while_they_are_noted(sample):
-    """What is written by other ops (`op_rewrites.py`) is no other value for what follows."""
+    """Ops written by other ops (`op_rewrites.py`) give values of the same dims and marks."""
     others = []
     for seed, (program, _) in sample[0].items():
         there, (_, seen) = program.run("abcd"), noted(program.run, "abcd")

@@ -63,7 +63,7 @@ def wandering():
 
 
 def teacher_forced(model, batch, start, tokens, seq):
-    """What the model computes along the labels of one hypothesis, without any search."""
+    """The values of the model along the labels of one hypothesis, without any search."""
     time = rf.Dim(len(tokens), name="time")
     rows = np.array([[BEGIN, *tokens[:-1]]] * 2)
     ids = rf.convert_to_tensor(rows, dims=[batch, time], sparse_dim=model.vocab)

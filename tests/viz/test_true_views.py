@@ -1,4 +1,4 @@
-"""Nothing is drawn that is not in the data, and what is left out is said: every kind and form, with data that invites to lie.
+"""Views draw only what is in the data, and state what they leave out: every kind and form, with misleading data.
 
 The laws: the least and the largest number of what a picture, a page and a text show are those of the data; NaN and infinity are not
 passed over; there is no mask unless the caller or the data has one; a count that is said is the count of what is there.
@@ -68,7 +68,7 @@ def ends(values: np.ndarray) -> list[float]:
 
 
 def pages(spec: Spec) -> Iterator[Spec]:
-    """What pages get of a spec, as they read it."""
+    """The spec as pages receive and read it."""
     for size in ROOMS:
         yield unpack(pack(page_spec(spec, Room(size, size))))
 
@@ -334,7 +334,7 @@ def test_numbers_beyond_float32_stay_numbers_with_a_warning():
 
 @pytest.mark.parametrize("live", [False, True])
 def test_a_kernel_has_what_a_stored_view_has_not(live):
-    """What a page asks for where its frame is thinned: all of it, or all of a range."""
+    """A page with a thinned frame requests all of it, or all of a range."""
     y = noise(30, 20_000)
     spec = rf.viz.curves({f"run {n}": row for n, row in enumerate(y)}, live=live).spec
     source = Source()

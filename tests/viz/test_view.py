@@ -220,7 +220,7 @@ def test_the_pump_keeps_only_the_newest_job():
 
 
 def test_the_last_job_is_done_by_the_pump_after_all_others_and_nothing_takes_its_place():
-    """What two threads send may arrive in another order: then the page would show an older state in the end."""
+    """Messages of two threads may arrive in another order: then the page would show an older state in the end."""
     pump, started, go_on, order = Pump(rate=100), threading.Event(), threading.Event(), []
 
     def job(name):

@@ -48,7 +48,7 @@ def numbers(text: str) -> list[float]:
 
 
 def read_grid(made: Drawing) -> tuple[np.ndarray, dict[int, str], dict[int, str]]:
-    """What is drawn in, and the labels of rows and columns by their places."""
+    """The drawn cells, and the labels of rows and columns by their places."""
     [cells] = of(made, Cells)
     rows, cols = cells.bytes.shape
     high, wide = cells.height / rows, cells.width / cols

@@ -46,6 +46,6 @@ def prompts(seed=0, batch=3, length=4):
 
 
 def generated(model, seed=0, **options):
-    """What generate gives with all that is in it."""
+    """The output of generate with all of its fields."""
     options = {"max_new_tokens": 6, "return_dict_in_generate": True, "output_scores": True, **options}
     return model.generate(prompts(seed), attention_mask=torch.ones(3, 4, dtype=torch.int64), **options)

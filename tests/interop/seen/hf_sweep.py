@@ -111,7 +111,7 @@ def _config(kind: Any, options: Any) -> Any:
 
 
 def inputs_of(model: torch.nn.Module, family: str) -> dict[str, Any]:
-    """What the parameters of `forward` are called tells what goes there."""
+    """Choose the inputs by the names of the parameters of `forward`."""
     torch.manual_seed(7)
     config, given = model.config, {}
     text = getattr(config, "text_config", None) or config

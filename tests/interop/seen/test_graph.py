@@ -127,7 +127,7 @@ def test_gradients_by_recorded_attention_are_those_of_a_change_of_it(name):
 
 
 def changed(model, path, named, value, run):
-    """What the model gives with these weights instead."""
+    """The output of the model with these weights instead."""
     with torch.no_grad(), rf.edit(model, {f"{path}.weights" if path else "weights": value}):
         return run()
 

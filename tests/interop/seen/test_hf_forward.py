@@ -15,7 +15,7 @@ from interop.seen.hf_families import FAMILIES, inputs, made  # noqa: E402
 
 
 def attentions(model, batch):
-    """What the model says itself, with "eager": the weights of all layers, in the order in which they run."""
+    """The model's own attention weights with "eager", of all layers in the order in which they run."""
     with torch.no_grad():
         out = model(**batch, output_attentions=True)
     own = lambda name: list(getattr(out, name, None) or ())  # noqa: E731

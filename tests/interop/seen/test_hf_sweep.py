@@ -33,7 +33,7 @@ def chosen() -> list[str]:
 
 
 class Softmaxes(TorchDispatchMode):
-    """What every softmax of a run has made, whoever called it."""
+    """Collects the results of every softmax of a run, from any caller."""
 
     def __init__(self):
         super().__init__()

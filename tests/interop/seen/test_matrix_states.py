@@ -365,7 +365,7 @@ def _tracks(run, path):
 
 
 def test_a_held_generate_is_changed_by_what_its_view_says(model, monkeypatch):
-    """A head of the second prompt is made 0 by its norm, as a page asks; the first prompt goes on as before."""
+    """A page sets the norm of a head of the second prompt to 0; the first prompt continues as before."""
     path = _first_recurrent(model)
     how = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0, "output_scores": True, "return_dict_in_generate": True}  # fmt: skip
     plain = model.generate(IDS, **how)

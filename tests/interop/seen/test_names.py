@@ -422,7 +422,7 @@ class BatchFirst(TimeFirst):
 
 
 class OneByOne(TimeFirst):
-    """Sequences one after the other: nothing goes on from one to the next."""
+    """Sequences one after the other: no state passes from one to the next."""
 
     def forward(self, x):
         return torch.stack([self.cell.up(sequence) for sequence in x])

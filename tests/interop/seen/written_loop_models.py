@@ -99,7 +99,7 @@ class SSM(Own):
 
 
 class LinearAttention(Own):
-    """What is only added to, but read in each turn."""
+    """A state that is only added to, but read in each turn."""
 
     def forward(self, x):
         k, v = self.i(x).relu(), self.h(x)

@@ -141,7 +141,7 @@ class Additive(Written):
 
 
 class Luong(Written):
-    """What is read and what is written are inputs, of equal length or not."""
+    """Source and target are both inputs, of equal length or not."""
 
     def __init__(self):
         super().__init__()

@@ -14,7 +14,7 @@ def output(vocab, classes=5, **options):
 
 
 class Tokenizer:
-    """What a CTC tokenizer of transformers has."""
+    """The attributes of a CTC tokenizer of transformers."""
 
     pad_token_id, unk_token_id, word_delimiter_token = 0, 3, "|"
 
@@ -27,7 +27,7 @@ class Tokenizer:
 
 
 class Pieces:
-    """What a processor of sentencepiece has."""
+    """The attributes of a processor of sentencepiece."""
 
     pieces = ["<unk>", "▁A", "B", "▁"]
 

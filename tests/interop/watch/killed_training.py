@@ -1,4 +1,4 @@
-"""A training that is killed from outside: it says each update that it has logged, and goes on until it is killed.
+"""A training that is killed from outside: it prints each logged update, and continues until it is killed.
 
 python killed_training.py FILE
 """

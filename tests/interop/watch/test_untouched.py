@@ -97,7 +97,7 @@ def test_an_evaluation_between_updates_takes_the_fast_path_as_without():
 
 
 def left_over(model, optimizer):
-    """What is still hooked."""
+    """The remaining hooks."""
     return [
         *[name for name, module in model.named_modules() if "forward" in module.__dict__],
         *optimizer._optimizer_step_pre_hooks.values(),

@@ -8,7 +8,7 @@ import torch
 
 
 class Tagger(torch.nn.Module):
-    """Embedding, LSTM, batch norm, dropout, linear: all that may be touched by who looks."""
+    """Embedding, LSTM, batch norm, dropout, linear: all that an observer might change."""
 
     def __init__(self):
         super().__init__()
