@@ -24,6 +24,7 @@ from rfnb.as_returnn import config, small_parts
 from rfnb.core import vocabulary
 from rfnb.core.errors import message
 from rfnb.core.not_specified import NotSpecified
+from rfnb.interop import numpy_to_torch
 from rfnb.places.paths import all_paths, new_module
 
 BRIDGE = "returnn.torch.frontend.bridge"
@@ -33,7 +34,7 @@ PARTS: dict[str, tuple[ModuleType, str]] = {
     "config": (config, "Config get_global_config set_global_config global_config_ctx"),
     "datasets.util.vocabulary": (vocabulary, "Vocabulary"),
     "forward_iface": (small_parts, "ForwardCallbackIface"),
-    "torch.data.tensor_utils": (small_parts, "tensor_dict_numpy_to_torch_ tensor_numpy_to_torch_"),
+    "torch.data.tensor_utils": (numpy_to_torch, "tensor_dict_numpy_to_torch_ tensor_numpy_to_torch_"),
     "util.basic": (small_parts, "BehaviorVersion get_login_username"),
     "util.better_exchook": (small_parts, "install better_exchook"),
     "util.math": (small_parts, "ceil_div next_power_of_two PiecewiseLinear"),

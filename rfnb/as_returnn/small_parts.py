@@ -12,7 +12,6 @@ import numpy as np
 from rfnb.core.errors import message as text_of
 from rfnb.core.errors import value_error
 from rfnb.core.place import warn_user
-from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_dict import TensorDict
 
 
@@ -113,17 +112,3 @@ def install(*args: Any, **kwargs: Any) -> None:
 def better_exchook(etype: Any, value: Any, tb: Any, **kwargs: Any) -> None:
     """Print a traceback, like Python."""
     traceback.print_exception(etype, value, tb, file=kwargs.get("file"))
-
-
-def tensor_dict_numpy_to_torch_(x: TensorDict) -> None:
-    """Replace the NumPy arrays by torch tensors, in place; they share the memory."""
-    for tensor in x.data.values():
-        tensor_numpy_to_torch_(tensor)
-
-
-def tensor_numpy_to_torch_(x: Tensor) -> None:
-    """Replace the NumPy array by a torch tensor, in place; they share the memory. Lengths stay on the host."""
-    import torch
-
-    if isinstance(x.raw_tensor, np.ndarray):
-        x.raw_tensor = torch.from_numpy(x.raw_tensor)

@@ -290,7 +290,7 @@ class Dim(DimOperators, OldDimNames):
         return self.size == 0 if self.size is not None else bool(asked(dim_mask.has_empty, self))
 
     get_mask = dim_mask.get_mask
-    raw_mask = dim_mask.raw_mask
+    _raw_mask = dim_mask.raw_mask
     host_mask = dim_mask.host_mask
     get_size_tensor = dim_sizes.get_size_tensor
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def get_mask(self: Dim, dim_order: Sequence[Dim] | None = None, device: str | None = None) -> Tensor:
     """Boolean Tensor {length dims, this dim}: True for real frames, False for padding."""
     dims = tuple(dim_order) if dim_order is not None else _own(self)
-    return tensor_of(f"{self.name}:mask", dims, self.raw_mask(dims, registry.selected(), device))
+    return tensor_of(f"{self.name}:mask", dims, self._raw_mask(dims, registry.selected(), device))
 
 
 def raw_mask(self: Dim, dims: Dims, backend: Any, device: Any) -> Any:

@@ -394,7 +394,7 @@ class _Mask(PlanPart):
         found = self.masks.get(device)
         if found is None:
             if len(ragged) == 1:
-                found = ragged[0].raw_mask(own, backend, backend.get_device_raw(raw))
+                found = ragged[0]._raw_mask(own, backend, backend.get_device_raw(raw))
                 found = self.masks.keep(
                     device, found if shape is None else shape(found), 0
                 )  # a view of what the dim keeps

@@ -24,5 +24,5 @@ def active_in_steps(axis: Dim, backend: Any, device: str | None) -> list[Tensor 
         return [None] * axis.extent
     assert axis.lengths is not None
     shortest = int(axis.lengths.min(initial=axis.extent))
-    masks = backend.unbind_raw(axis.raw_mask((axis, *over), backend, device), 0)
+    masks = backend.unbind_raw(axis._raw_mask((axis, *over), backend, device), 0)
     return [None if index < shortest else new_tensor(raw, over) for index, raw in enumerate(masks)]

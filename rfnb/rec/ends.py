@@ -135,7 +135,7 @@ class EndsOfAxis(Ends):
     def active_in(self, indices: range, like: Tensor) -> list[Any]:
         """The raw mask of the sequences that each of these steps counts for, in a loop over lengths."""
         backend = like.backend
-        masks = backend.unbind_raw(self.axis.raw_mask((self.axis, *self.dims), backend, like.device), 0)
+        masks = backend.unbind_raw(self.axis._raw_mask((self.axis, *self.dims), backend, like.device), 0)
         return [masks[index] for index in indices]
 
     @property

@@ -52,11 +52,12 @@ _FIND = """async (view, [names, pattern, many]) => {
         return [x, y + ((reach(x, y, 0, 1) - reach(x, y, 0, -1)) >> 1)];
     };
     pane.scrollIntoView({ block: pane.clientHeight < 600 ? "center" : "start" });
-    for (let first = null, before = null; ;) {
+    for (let first = null, before = null, missed = 0; ;) {
         if (!first || !fits(...first)) first = search(pane.getBoundingClientRect());
         const found = first && middle(first);
         for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
         hovers("pointerleave", ...(found ?? [0, 0]));
+        if (!found && ++missed < 5) continue; // it may not be drawn yet
         if (!found || JSON.stringify(found) === JSON.stringify(before)) return found; // nothing moves any more
         before = found;
     }

@@ -345,7 +345,7 @@ ERRORS = {
         """
         TensorArray.stack: no entries.
           pushed    1
-          template  Tensor{'', [batch=3]}
+          template  [batch=3]
         An array never changes: push_back returns a new, longer one.
             array = array.push_back(tensor)
         """,

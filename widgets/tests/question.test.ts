@@ -219,6 +219,30 @@ describe("a question in the page", () => {
     expect(drawn()).toEqual(now);
   });
 
+  it("keeps its step where an earlier answer comes back after a later one was given", () => {
+    vi.useFakeTimers();
+    open("lanes 0", {}, true);
+    const [wrong, right] = [[[1, 0, 1]], [[1, 1, 0]]];
+    for (const col of [0, 2]) cell(0, col).click();
+    press("Enter");
+    for (const col of [2, 1]) cell(0, col).click();
+    press("Enter");
+    act("next").click();
+    cell(0, 0).click();
+    cell(1, 0).click();
+    const now = drawn();
+    press("Enter"); // the kernel has answered none of them yet
+    for (const answer of [[wrong], [right], [right, now]]) {
+      shown.update(bytesOf("lanes 0", { answer }));
+      vi.runAllTimers();
+      expect(el.querySelector<HTMLElement>(".rfnb-root")!.dataset["step"]).toBe("1");
+      expect(drawn()).toEqual(now);
+    }
+    shown.update(bytesOf("lanes 0", { answer: [wrong] })); // given in another page
+    vi.runAllTimers();
+    expect(drawn()).toEqual(wrong);
+  });
+
   it("opens with the answer that was given, and what is said of it", () => {
     open("causal", { answer: [frameOf("causal").head.steps[0]!.solution] });
     expect(said()).toBe("All 16 cells are right.");

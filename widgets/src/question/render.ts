@@ -32,7 +32,7 @@ class Question implements Rendered<QuestionHead> {
   private readonly shell: Shell;
   private frame!: Frame<QuestionHead>;
   private known = ""; // the answer of the last frame
-  private sent = ""; // the last answer given here
+  private sent: string[] = []; // the answers given here, from the one that the kernel echoed last
   private boards: Board[] = [];
   private missed: (Board | null)[] = []; // by step, like in the head
   private judged: Judged | null = null;
@@ -82,7 +82,10 @@ class Question implements Rendered<QuestionHead> {
     for (const [at, board] of (Array.isArray(missed) ? missed : []).entries()) this.missed[at] ??= board;
     if (known === this.known) return;
     this.known = known;
-    if (!revealed && JSON.stringify(answer) === this.sent) return; // it was given here, and the drawing may have continued since
+    // An answer given here comes back, perhaps after later ones: the drawing may have continued since.
+    const echo = revealed ? -1 : this.sent.indexOf(JSON.stringify(answer));
+    this.sent = echo < 0 ? [] : this.sent.slice(echo);
+    if (echo >= 0) return;
     const given = this.isShown ? steps.map(({ solution }) => solution) : answer.slice(0, steps.length);
     this.boards = given.map((board, at) =>
       emptyBoard(steps[at]!).map((row, r) => row.map((_, c) => +!!board?.[r]?.[c])),
@@ -156,7 +159,7 @@ class Question implements Rendered<QuestionHead> {
     this.show(true);
     if (!this.next.hidden) this.next.focus();
     const boards = this.boards.slice(0, this.at + 1);
-    this.sent = JSON.stringify(boards);
+    this.sent.push(JSON.stringify(boards));
     void this.ctx.held?.do({ do: "answer", boards }).then((said) => {
       if (said) this.said.textContent = line(said);
     });
