@@ -345,7 +345,7 @@ class Counterparts(TorchFunctionMode):
                 else kwargs
             )
             if "out" in kwargs or (in_place and not self.is_followed(args[0])):
-                raise self.refuse(f"{self.name} of torch, which changes an array in place")
+                raise self.refuse(f"{self.name} of torch, which changes an array in place", _NEW)
             if in_place:
                 made = row(self, *args, **{name: value for name, value in kwargs.items() if name != "inplace"})
                 result = func(*_plain(args), **_plain(kwargs))

@@ -86,6 +86,20 @@ MADE = set(
     """tensor as_tensor from_numpy asarray arange zeros ones full eye zeros_like ones_like full_like new_zeros new_ones new_full
     new_tensor scalar_tensor""".split()
 )
+_PAIRS = "A page has no complex numbers. Turn pairs by cos and sin: `torch.stack([a * cos - b * sin, a * sin + b * cos], -1)`.\n"
+_PLACES = "How many there are depends on the text: `torch.where(mask, x, 0.0)` keeps the shape, as do sums over it.\n"
+_FIRST = "`topk` gives the first ones in order.\n"
+_DRAWS = "A page computes the same each time: take `argmax` or the probabilities, and call `model.eval()`.\n"
+READ |= {
+    name: (f"{name} of torch", instead)
+    for names, instead in (
+        ("polar complex view_as_complex view_as_real real imag angle conj fft_fft fft_ifft fft_rfft fft_irfft stft istft", _PAIRS),
+        ("nonzero argwhere masked_select unique unique_consecutive bincount histc", _PLACES),
+        ("argsort msort median quantile kthvalue", _FIRST),
+        ("rand_like randn_like bernoulli multinomial normal_ uniform_ gumbel_softmax rrelu", _DRAWS),
+    )
+    for name in names.split()
+}  # fmt: skip
 WHOLE = {"embedding_bag"}  # functions of torch in Python that have a row
 IN_PLACE = (
     {"__setitem__": "__setitem__"}
@@ -133,7 +147,7 @@ def _both(c: Any, kind: str, a: Any, b: Any, fn: Any = combine_bc) -> Tensor:
 def _two(kind: str, swap: bool, fn: Any) -> Row:
     def made(c: Any, a: Any, b: Any, *, alpha: float = 1, rounding_mode: Any = None, **_: Any) -> Tensor:
         if rounding_mode is not None:
-            raise c.refuse(f"div of torch with rounding_mode={rounding_mode!r}")
+            raise c.refuse(f"div of torch with rounding_mode={rounding_mode!r}", "`torch.floor(a / b)` rounds down. ")
         if alpha != 1:
             b = c.of(b) * alpha
         return _both(c, kind, *((b, a) if swap else (a, b)), fn)
@@ -390,7 +404,7 @@ def _squeeze(c: Any, x: Any, dim: Any = None) -> Tensor:
 def _view(c: Any, x: Any, *given: Any, shape: Any = None) -> Tensor:
     sizes = _sizes(given) if shape is None else list(shape)
     if sizes and isinstance(sizes[0], torch.dtype):
-        raise c.refuse("view of torch as another dtype")
+        raise c.refuse("view of torch as another dtype", "`x.to(dtype)` converts the values. ")
     known = math.prod(int(size) for size in sizes if size != -1)
     if -1 in sizes:
         sizes[sizes.index(-1)] = math.prod(x.shape) // max(known, 1)
@@ -418,7 +432,9 @@ def _shaped(c: Any, value: Tensor, sizes: Sequence[int]) -> Tensor:
             else:
                 into.append(wanted.pop(0))
         if any(map(is_beam, parts)) and (len(parts) > 1 or len(into) > 1):
-            raise c.refuse(f"{c.name} of torch, which mixes the axis of hypotheses with others")
+            raise c.refuse(
+                f"{c.name} of torch, which mixes the axis of hypotheses with others", "Keep that axis: `x.flatten(1)`. "
+            )
         if len(parts) > 1:
             merged = Dim(math.prod(into), name="axis")
             value, parts = merge_dims(value, dims=parts, out_dim=merged)[0], [merged]
@@ -489,14 +505,18 @@ def _repeat(c: Any, x: Any, *given: Any) -> Tensor:
     sizes, value = _sizes(given), c.of(x)
     value = _front(c, value, len(sizes) - len(value.dims))
     if any(size != 1 and not is_one(dim) for dim, size in zip(value.dims, sizes)):
-        raise c.refuse("repeat of torch over an axis of more than one entry")
+        raise c.refuse(
+            "repeat of torch over an axis of more than one entry", "`torch.cat([x, x], dim)` does the same. "
+        )
     return _stretched(c, value, sizes)
 
 
 @row("repeat_interleave")
 def _repeat_interleave(c: Any, x: Any, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Tensor:
     if not isinstance(repeats, int) or dim is None:
-        raise c.refuse("repeat_interleave of torch without a number or an axis")
+        raise c.refuse(
+            "repeat_interleave of torch without a number or an axis", "Give both: `x.repeat_interleave(2, 1)`. "
+        )
     value, times = c.of(x), Dim(repeats, name="times")
     order, axis = list(value.dims), value.dims[dim]
     value, order[dim] = merge_dims(expand_dim(value, times), dims=[axis, times])
@@ -584,7 +604,10 @@ def _item(c: Any, x: Any, index: Any) -> Tensor:
     arrays = [at for at, item in enumerate(items) if isinstance(item, Tensor)]
     if len(arrays) > 1:
         if not all(isinstance(item, (Tensor, int)) for item in items[arrays[0] : arrays[-1]]):
-            raise c.refuse("an index of several arrays with other axes between them")
+            raise c.refuse(
+                "an index of several arrays with other axes between them",
+                "Bring theirs together first: `x.movedim(2, 1)[i, j]`. ",
+            )
         together, shared = c.aligned(*(items[at] for at in arrays))
         for at, item in zip(arrays, together):
             items[at] = c.whole(item, shared)
@@ -667,7 +690,7 @@ def _cut(c: Any, value: Tensor, axis: Dim, part: Any) -> tuple[Tensor, Dim]:
         return sliced(value, axis=axis, start=start, end=stop, step=step, out_dim=out)
     begin, end, by = part.indices(axis.extent)
     if step not in (None, 1):
-        raise c.refuse("a slice with a step and a size")
+        raise c.refuse("a slice with a step and a size", "Take one after the other: `x[:n][::2]`. ")
     over = getattr(stop, "dim", None) if start in (None, 0) and not getattr(stop, "plus", 0) else None
     out = over if over is not None and over.extent == end else Dim(max(0, end - begin), name="axis")
     if any(out is each for each in value.dims if each is not axis):
@@ -702,7 +725,9 @@ def _gather(c: Any, x: Any, dim: int, index: Any, **_: Any) -> Tensor:
     value, places = c.of(x), c.of(index)
     at = dim % len(value.dims)
     if any(a.extent != b.extent for place, (a, b) in enumerate(zip(value.dims, places.dims)) if place != at):
-        raise c.refuse("gather of torch for a part of the other axes")
+        raise c.refuse(
+            "gather of torch for a part of the other axes", "Cut them first: `x[: index.shape[0]].gather(1, index)`. "
+        )
     axis, dims = value.dims[at], list(value.dims)
     dims[at] = twin(places.dims[at])
     return c.ordered(gather(value, indices=c.renamed(places, dims), axis=axis), dims)
@@ -724,7 +749,10 @@ def _embedding_bag(
     if (offsets is not None and offsets.numel() != 1 + include_last_offset) or (
         padding_idx is not None and mode == "max"
     ):
-        raise c.refuse("embedding_bag of torch with several bags in a row, or with the maximum of padded ones")
+        raise c.refuse(
+            "embedding_bag of torch with several bags in a row, or with the maximum of padded ones",
+            "Give each bag a row, and padding a mask: `F.embedding(ids, weight)`, `torch.where`, then `amax(1)`. ",
+        )
     ids = c.of(x)
     rows = _embedding(c, weight, x)
     axis, order = ids.dims[-1], [*ids.dims[:-1], rows.dims[-1]]
@@ -751,7 +779,10 @@ def _flip(c: Any, x: Any, *dims: Any) -> Tensor:
 def _pad(c: Any, x: Any, pad_by: Any, mode: Any = "constant", value: Any = None) -> Tensor:
     mode, value = (mode, value) if isinstance(mode, str) else ("constant", mode)
     if mode != "constant" or any(by < 0 for by in pad_by):
-        raise c.refuse(f"pad of torch with mode={mode!r} and {tuple(pad_by)}")
+        raise c.refuse(
+            f"pad of torch with mode={mode!r} and {tuple(pad_by)}",
+            "It adds a constant. Cut by a slice, repeat or mirror an end by `torch.cat([x, x[..., -3:].flip(-1)], -1)`. ",
+        )
     array = c.of(x)
     for number in range(0, len(pad_by), 2):
         at, dims = -1 - number // 2, list(array.dims)
@@ -822,7 +853,7 @@ def _topk(c: Any, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: b
 @row("sort")
 def _sort(c: Any, x: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     if not is_one(c.of(x).dims[dim]):
-        raise c.refuse("sort of torch", "`topk` gives the first ones in order. ")
+        raise c.refuse("sort of torch", _FIRST)
     return [c.of(x), new_tensor(torch.zeros_like(x, dtype=torch.int64), c.of(x).dims)]  # a batch of one, by length
 
 
@@ -848,7 +879,9 @@ def _variance(
 @row("norm", "linalg_vector_norm", "vector_norm")
 def _norm(c: Any, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, p: Any = None, **_: Any) -> Tensor:
     if (p or ord) not in (2, 2.0, "fro"):
-        raise c.refuse(f"norm of torch with p={p or ord}")
+        raise c.refuse(
+            f"norm of torch with p={p or ord}", "`(x.abs() ** p).sum(dim) ** (1 / p)` does the same, `amax` its limit. "
+        )
     value = c.of(x)
     over = _over(value, dim)
     return _kept(c, own.sqrt(reductions.reduce_sum(own.square(value), axis=over)), value.dims, over, keepdim)
@@ -1048,7 +1081,10 @@ def _pool(c: Any, x: Any, size: Any, stride: Any = None, padding: Any = 0, *othe
     axes = list(value.dims[-count:])
     if c.name.startswith("adaptive"):
         if any(each != 1 for each in _each_axis(size, count)):
-            raise c.refuse(f"{c.name} of torch to {size} entries")
+            raise c.refuse(
+                f"{c.name} of torch to {size} entries",
+                "One entry works, as do windows of one size: `avg_pool1d(x, 2)`. ",
+            )
         over = reductions.reduce_max if is_max else reductions.reduce_mean
         return _kept(c, over(value, axis=axes), value.dims, axes, True)
     if any(other not in (False, None, 1, (1,) * count) for other in (*others, *options.values())) or (
@@ -1067,7 +1103,8 @@ def _attention(
 ) -> Tensor:  # fmt: skip
     if dropout_p or enable_gqa:
         raise c.refuse(
-            "scaled_dot_product_attention of torch with dropout or grouped queries", "Call `model.eval()` first. "
+            "scaled_dot_product_attention of torch with dropout or grouped queries",
+            "Call `model.eval()` first; repeat keys and values by `k.repeat_interleave(groups, 1)`. ",
         )
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     energy = _matmul(c, c.of(query) * float(scale), _transpose(c, key, -1, -2))

@@ -44,6 +44,7 @@ _key = Dim(len(KEYS), name="key", vocab=list(KEYS))
 _label = Dim(1 + len(KEYS), name="label", vocab=["-", *KEYS])
 _note = Dim(len(NOTES), name="note", vocab=list(NOTES))
 _letter = Dim(len(LETTERS), name="letter", vocab=list(LETTERS))
+_written = Dim(5, name="last written", vocab=[*NOTES, "start"])
 _of_alphabet = Dim(len(ALPHABET), name="letter", vocab=list(ALPHABET))
 
 
@@ -90,7 +91,8 @@ def hear(number: str) -> tuple[Tensor, Tensor]:
     """Hear a number by the model of lesson 9: the labels in each frame, and the trellis of the forward algorithm.
 
     The sound is made of that of its keys, each with the same noise every time. In each frame the trellis has the share of the
-    paths so far that are in each row: blank, first key, blank, second key, ...
+    paths so far that are in each row: blank, first key, blank, second key, ...; the probabilities of labels are beside it as a state, so
+    that both are drawn over the same frames.
 
     Args:
         number: Keys, "1234567890".
@@ -103,19 +105,20 @@ def hear(number: str) -> tuple[Tensor, Tensor]:
     heard = gather(sounds, indices=ids, axis=_key)
     frames, frame = merge_dims(heard, dims=[key, sounds.dims[1]], out_dim=Dim(None, name="frame"))
     logits = model.output(model.lstm(frames, spatial_dim=frame))
-    probe("tokens", ids=set_sparse_dim(range_over_dim(_label), _label))
-    with trace_context.scope("labels"):
-        chances = attended(softmax(logits, axis=_label), axis=_label, target=frame)
+    chances = softmax(logits, axis=_label)
     two, last = Dim(2, name="blank, key"), Dim(1, name="last")
     both = where(range_over_dim(two) == 0, 0, set_sparse_dim(ids, None) + 1, allow_broadcast_all_sources=True)
     pairs, _ = merge_dims(both, dims=[key, two])
     rows, row = concat((pairs, pairs.dims[0]), (zeros([last], dtype=ids.dtype), last), out_dim=Dim(None, name="row"))
-    of_row = gather(chances, indices=set_sparse_dim(rows, _label), axis=_label)
+    labels = set_sparse_dim(rows, _label)
+    probe("tokens", ids=labels)  # the names of rows
+    of_row = gather(chances, indices=labels, axis=_label)
     skips = (rows != 0) & (rows != shift_right(rows, axis=row, amount=2, pad_value=0))
     loop = Loop(axis=frame, name="trellis")
     loop.state.paths = where(range_over_dim(row) == 0, 1.0, 0.0)
+    loop.state.labels = zeros([_label])
     for _ in loop:
-        paths = loop.state.paths
+        paths, loop.state.labels = loop.state.paths, loop.unstack(chances)
         above = shift_right(paths, axis=row, pad_value=0.0)
         by_skip = where(skips, shift_right(above, axis=row, pad_value=0.0), 0.0)
         paths = loop.unstack(of_row) * (paths + above + by_skip)
@@ -143,10 +146,10 @@ def align_tune(tune: str, blank: float = 1.5) -> Tensor:
     """
     note, ids = _ids(tune, NOTES, _note, "label")
     silence, two = Dim(1, name="silence"), Dim(2, name="of a note")
-    none = zeros([silence], dtype=ids.dtype) - 1
-    twice, sounding = merge_dims(expand_dim(set_sparse_dim(ids, None), two), dims=[note, two])
+    none, notes = zeros([silence], dtype=ids.dtype) + len(NOTES), set_sparse_dim(ids, None)
+    twice, sounding = merge_dims(expand_dim(notes, two), dims=[note, two])
     heard, frame = concat((none, silence), (twice, sounding), (none, silence), out_dim=Dim(None, name="frame"))
-    following = where(compare_bc(heard, "==", set_sparse_dim(ids, None)), 3.0, 0.0)  # of the next note
+    following = where(compare_bc(heard, "==", notes), 3.0, 0.0)  # of the next note
     total = log(exp(following) + exp(following * 0.0 + blank) + (len(NOTES) - 1))
     of_label = following - total  # log probabilities
     at_end = exp(blank - log(exp(zeros([silence]) + blank) + len(NOTES)))
@@ -157,6 +160,9 @@ def align_tune(tune: str, blank: float = 1.5) -> Tensor:
     until = reduce_sum(where(compare_bc(place, "<", index), of_label, 0.0), axis=note)  # of all labels before a place
     begun, before = replace_dim(until, in_dim=written)
     begin, _ = replace_dim(index, in_dim=written, out_dim=before)
+    last, _ = concat((none, silence), (notes, note), out_dim=written)
+    for names in (last, replace_dim(last, in_dim=written, out_dim=before)[0]):  # of the rows of both states
+        probe("tokens", ids=set_sparse_dim(names, _written))
     ways = where(compare_bc(begin, "<=", index), exp(combine_bc(until, "-", begun)), 0.0)  # {frame, before, written}
     loop = Loop(axis=frame, name="walks")
     loop.state.paths = where(begin == 0, 1.0, 0.0)

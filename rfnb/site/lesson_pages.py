@@ -59,10 +59,10 @@ PAGES = {
         "Type what was expected, IH N IH SH AH T IH V Z: was it the search or the model, and which beam would have found it?",
     ),
     "09_ctc": RunningPage(
-        "17024", {}, ("attention", "states"),
-        "Type a number; its sound is made of the tones of its keys, 13 frames for each. The map has the labels that the model "
-        "finds in each frame: how much of a tone does its label take, and what is in between? Below it is the trellis of the "
-        "forward algorithm. Type 55: what does the model put between the two?",
+        "17024", {}, ("states",),
+        "Type a number; its sound is made of the tones of its keys, 13 frames for each. Above is the trellis of the forward algorithm, "
+        "below it are the labels that the model finds in each frame: how much of a tone does its label take, and what is in between? "
+        "Type 55: what does the model put between the two?",
         "ctc",
     ),
     "10_transducers": RunningPage(
@@ -101,7 +101,7 @@ def _programs() -> dict[
             lambda word, beam_size: search(model, [word], beam_size=beam_size), "parachute", {"beam_size": (5, (1, 12, 1))},
             {"model": model},
         ),
-        "ctc": (lambda number: lessons.hear(number), "17024", {}, {"path": ["labels", "trellis"]}),
+        "ctc": (lambda number: lessons.hear(number), "17024", {}, {"path": "trellis"}),
         "walks": (
             lambda tune, blank: lessons.align_tune(tune, blank=blank), "CEG", {"blank": (1.5, (-2.0, 6.0, 0.25))}, {},
         ),

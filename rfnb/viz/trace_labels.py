@@ -23,9 +23,10 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.vocabulary import count_of, labels_by_index, sizes_of
 from rfnb.trace.stacked_events import loop_dim_of
-from rfnb.viz.axes import Axis, RowsOver, is_nested
+from rfnb.viz.axes import Axis, RowsOver, is_nested, vocab_of
 
 _LETTERS = 24  # characters of a name
+_UNITS = 64  # that have names
 
 
 @dataclass(eq=False)
@@ -157,6 +158,12 @@ class RunLabels:
             )
         return different[0].rows() if len(different) == 1 else None
 
+    def of_units(self, axis: Axis) -> Any:
+        """The labels of few units: those read along this very dim, or those of its vocabulary; None without."""
+        read = self._different(axis.dim)
+        labels = read[0].rows() if len(read) == 1 and read[0].over is None else vocab_of(axis)
+        return labels if axis.size <= _UNITS else None
+
     def names(self) -> list[str]:
         """Names of the sequences of the batch, from the first tokens read for each; [] if unknown."""
         batches = {dim for dim in _dims_of(self._events[0]) if Axis(dim.name, 1, dim).kind == "batch"}
@@ -197,7 +204,7 @@ class RunLabels:
         same = {other for other in there if other.name == dim.name}
         return same.pop() if len(same) == 1 else None
 
-    def _different(self, dim: Dim) -> list[_Read]:
+    def _different(self, dim: Any) -> list[_Read]:
         """The distinct reads along a dim that this run may have seen; at most two."""
         reads, events = self._tokens.reads.get(dim, []), self._events
         last = events[-1].index

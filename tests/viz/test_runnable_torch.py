@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
 from pathlib import Path
 
@@ -14,8 +16,9 @@ from viz.runnable import run_in_node, told_in_node, views_in_node
 
 import rfnb as rf
 from rfnb.core.errors import parts_of as parts_of_error
+from rfnb.interop import torch_page_calls
 from rfnb.interop.tape import tensors_in
-from rfnb.interop.torch_page_calls import ROWS
+from rfnb.interop.torch_page_calls import READ, ROWS
 from rfnb.viz import trace_page
 from rfnb.viz.distribution.spec import spec as distribution_spec
 from rfnb.viz.group.spec import parts_of
@@ -826,6 +829,46 @@ def test_what_a_page_cannot_run_of_torch_is_refused_with_the_rule(name):
         PageProgram.of(fn, "abcd")
     assert str(refused.value).startswith("A page cannot run")
     assert parts_of_error(refused.value)[2]
+
+
+def test_each_refusal_of_a_known_call_names_what_works():
+    """A refusal without it gives the list of calls alone."""
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(torch_page_calls))) if isinstance(node, ast.Call)]
+    refusals = [call for call in calls if getattr(call.func, "attr", "") == "refuse"]
+    assert len(refusals) > 15 and [call.lineno for call in refusals if len(call.args) != 2] == []
+    assert not READ.keys() & ROWS.keys()
+
+
+INSTEAD_OF = {  # what refusals advise, with what it replaces
+    "view_as_complex": (lambda x: torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()), "cos"),
+    "polar": (lambda x: torch.polar(x, x), "cos"),
+    "nonzero": (lambda x: x.nonzero(), "torch.where"),
+    "argsort": (lambda x: x.argsort(1), "topk"),
+    "bernoulli": (lambda x: torch.bernoulli(torch.sigmoid(x)), "argmax"),
+}
+
+
+@pytest.mark.parametrize("name", INSTEAD_OF)
+def test_a_refused_call_names_what_would_work(name):
+    fn, instead = INSTEAD_OF[name]
+    with pytest.raises(TypeError, match=f"cannot run {name} of torch") as refused:
+        PageProgram.of(lambda text: net_of(text, fn), "abcd")
+    assert instead in parts_of_error(refused.value)[2].split("A page runs these calls")[0]
+
+
+def test_what_refusals_advise_can_be_run():
+    def fn(text):
+        x = MODELS["MLP"].emb(ids_of(text))
+        a, b = x[..., 0::2], x[..., 1::2]
+        n = x.shape[1] - 1
+        return [
+            torch.stack([a * b.cos() - b * b.sin(), a * b.sin() + b * b.cos()], -1), torch.floor(a / (b.abs() + 1.0)),
+            torch.cat([x, x], 1), x.repeat_interleave(2, 1), x.movedim(2, 1)[PAIR % 1, PAIR], x[:, :n][:, ::2],
+            torch.cat([x, x[..., -3:].flip(-1)], -1), (x.abs() ** 3).sum(1) ** (1 / 3), x.flatten(1)[:, :2],
+            torch.where(x > 0, x, 0.0),
+        ]  # fmt: skip
+
+    PageProgram.of(fn, "abcd")  # which compares each call with torch
 
 
 def test_a_refused_call_of_torch_has_its_line_and_the_list_of_calls():

@@ -40,6 +40,7 @@ export interface Entry {
   tick?: number; // the same, counted over all loops
   moves?: boolean; // whether its edit can be moved to another step
   text?: string;
+  far?: string; // the number at its end, which is never cut
   results?: Result[]; // by sequence
   lanes?: (Lane | null)[]; // by sequence
 }

@@ -199,6 +199,15 @@ describe("the toolbar", () => {
     expect(tools.hidden).toBe(false);
   });
 
+  it("says by how much values change in a part of its own, which a narrow rail does not cut", () => {
+    const result = { labels: [], score: null, difference: null, same: false, words: "" },
+      entry = { from: "", state: "done", results: [result], text: "values change by up to", far: "0.5" };
+    open({ run: 1, runs: [1, 2].map((number) => ({ ...entry, number, name: `run ${number}` })) });
+    const shown = [...el.querySelectorAll(".rfnb-rail-far")];
+    expect(shown.map(({ textContent }) => textContent)).toEqual(Array(2).fill("values change by up to 0.5"));
+    expect(shown.map(({ lastElementChild: last }) => last!.textContent)).toEqual([" 0.5", " 0.5"]);
+  });
+
   it("asks for what is clicked, with its fields", async () => {
     open();
     const input = (label: string) => el.querySelector<HTMLInputElement>(`[aria-label="${label}"]`)!;

@@ -8,8 +8,18 @@ import { find } from "../src/states/brush";
 import { NO_KERNEL } from "../src/exact_values";
 import { hit, layout, titleAt, walk } from "../src/states/layout";
 import type { Head } from "../src/states/scene";
-import { asides, changing, flagWords, isDrawn, ordered, problem, sceneOf, withoutPrefix } from "../src/states/scene";
-import { valueAt } from "../src/states/words";
+import {
+  asides,
+  changing,
+  flagWords,
+  isDrawn,
+  ordered,
+  problem,
+  sceneOf,
+  unitText,
+  withoutPrefix,
+} from "../src/states/scene";
+import { valueAt, words } from "../src/states/words";
 
 HTMLCanvasElement.prototype.getContext = () => null; // jsdom has no canvas
 
@@ -66,6 +76,17 @@ describe("the tracks", () => {
     expect(of.tracks[0]!.value(1, 2)).toBe(-0.625);
     expect(of.tracks[0]!.line[0]).toBeCloseTo(Math.hypot(-1.25, -1.125, -1), 10);
     expect(valueAt(of, { track: 0, unit: -1, step: 0 })).toBe(of.tracks[0]!.line[0]);
+  });
+
+  it("have the names of their units", () => {
+    const { head, ...given } = frame(),
+      [first, second] = head.tracks,
+      tracks = [{ ...first!, names: ["-", "5", "-"] }, second!];
+    const of = sceneOf({ ...given, head: { ...head, tracks } }, 0)!,
+      said = (track: number) =>
+        words(of, { track, unit: 1, step: 0 }).map((part) => (part as Node).textContent ?? part);
+    expect(of.tracks.map((track) => unitText(track, 1))).toEqual(["5 (1)", "1"]);
+    expect([said(0).join("").includes("5 (1)"), said(1).join("").includes("(1)")]).toEqual([true, false]);
   });
 
   it("have no norm after the end", () => {

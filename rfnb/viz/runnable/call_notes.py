@@ -102,6 +102,7 @@ class Notes(Hold):
     Attributes:
         blocks: Ops and loops outside of loops, in order.
         constants: Arrays that exist before the call, such as parameters.
+        tokens: By dim the labels that name its entries, if ops outside of loops have made them.
     """
 
     def __init__(self, until: int | None = None) -> None:
@@ -109,6 +110,7 @@ class Notes(Hold):
         self.blocks: list[OpNote | LoopNote] = []
         self.count = 0
         self.constants: list[Tensor] = []
+        self.tokens: dict[Dim, Ref] = {}
         self._where: dict[int, Ref] = {}  # id of a Tensor -> its Ref
         self._of_raw: dict[int, Tensor] = {}  # id of a raw array -> its Tensor
         self._kept: list[Any] = []  # keeps these ids valid
@@ -347,12 +349,14 @@ class Notes(Hold):
         return value
 
     def hear(self, kind: str, place: Place, values: Mapping[str, Any]) -> None:
-        """Record an event: for a supported op by name; for states of a loop by its path."""
+        """Record an event: for a supported op by name; for states of a loop by its path; for labels by their dim."""
         names = [name for name, value in values.items() if isinstance(value, Tensor)]
         if self._inside is not None and kind in ("attention", "states"):
             self._inside += [(kind, place.path, name) for name in names]
         elif self._loop is not None and self._loop.steps and kind == "states" and self._step is None:
             self._loop.steps[-1].path = place.path
+        elif kind == "tokens" and (ref := self._where.get(id(values.get("ids")), ("",)))[0] == "value":
+            self.tokens |= dict.fromkeys(values["ids"].dims, ref)
 
     # -- loops -------------------------------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ from rfnb.viz.visible_text import line
 _LEFT = ("orders", "badges", "looks", "range", "hands", "live")  # fields of a head that hold for one text only
 _IN_HTML = str.maketrans("&<>", ",./")  # of the digits of base 85
 _PLAIN = (str, int, float, list, tuple)
-_OF_ONE = ("notes", "says", "looks", "slots", "sums")
+_OF_ONE = ("notes", "says", "looks", "slots", "sums", "names")
 
 
 def save_running(
@@ -222,8 +222,10 @@ def page_of(
             "save: a page that runs would show nothing.",
             {"recorded": ", ".join(part.kind for part in there) or "nothing"},
             "It shows searches of rf.choice, attention and states of its run, and scores of classes (or probabilities) that the function\n"
-            "returns.",
-            "return model(ids).log_softmax(-1)",
+            "returns. A CTC prefix search has no tree there: return the scores that it reads as well.",
+            "return rf.ctc_prefix_beam_search(log_probs, in_spatial_dim=time, blank_index=0, beam_size=4), log_probs"
+            if "ctc_prefix_beam_search" in str(program.spec)
+            else "return model(ids).log_softmax(-1)",
         )
     lost = "" if weights == "float32" else f"; {_lost(program, coded, lambda: fn(**given))}"
     fields: list[dict[str, Any]] = [{"name": name, "value": first}]

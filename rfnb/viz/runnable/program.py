@@ -217,9 +217,10 @@ class _Encoded:
             for number, loop in enumerate(self._loops) for path, turns in loop.turns.items()
         }  # fmt: skip
         found = [self._value(ref) for ref in refs]
+        named = {str(self._dims[dim]): [*ref] for dim, ref in notes.tokens.items() if dim in self._dims}
         constants = [self._constant(number) for number in self._numbers]
         dims = [self._dim(dim) for dim in self._dims]
-        self.spec = {"dims": dims, "constants": constants, "blocks": blocks, "result": found}
+        self.spec = {"dims": dims, "constants": constants, "blocks": blocks, "result": found, "named": named}
 
     def _block(self, block: OpNote | LoopNote) -> dict[str, Any]:
         return self._op(block) if isinstance(block, OpNote) else self._loop(block)

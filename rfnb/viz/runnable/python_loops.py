@@ -244,7 +244,7 @@ class _CallRecord:
 
     def change(self, blocks: list[OpNote | LoopNote], ends: list[tuple[Tensor, Ref]], count: int) -> None:
         """Change the record to what `end` has found."""
-        self._notes.blocks, self._notes.count = blocks, count
+        self._notes.blocks, self._notes.count, self._notes.tokens = blocks, count, {}
         self._notes._where |= {id(leaf): ref for leaf, ref in ends}
 
     def _outside(self, ref: Ref) -> Ref:

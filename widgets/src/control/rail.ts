@@ -87,7 +87,7 @@ export class Rail {
       },
       h("span.rfnb-rail-mark", isShown && now!.beside ? "A" : isBeside ? "B" : (GLYPHS[entry.state] ?? "")),
       h("b.rfnb-rail-name", line(entry.name)),
-      h("span.rfnb-rail-result", ...lettersOf(entry, this.seq)),
+      h(`span.rfnb-rail-result${entry.far ? ".rfnb-rail-far" : ""}`, ...lettersOf(entry, this.seq)),
       h("span.rfnb-rail-score", scoreOf(entry, this.seq)),
     );
     if (isBeside) row.dataset["beside"] = "";
@@ -244,10 +244,10 @@ export class Rail {
 }
 
 /** The labels of a result; those that differ from its parent run are highlighted. */
-function lettersOf({ results, text, state }: Entry, seq: number): (HTMLElement | string)[] {
+function lettersOf({ results, text, far, state }: Entry, seq: number): (HTMLElement | string)[] {
   const result = results?.[seq] ?? results?.[0];
   if (!result) return [state === "done" ? "" : state];
-  if (!result.labels.length) return [line(text ?? "")];
+  if (!result.labels.length) return far ? [h("span", line(text ?? "")), h("span", ` ${far}`)] : [line(text ?? "")];
   return result.labels.flatMap((label, index) => [
     result.edits?.[index] === "=" || !result.edits ? visible(label) : h("b", visible(label)),
     " ",

@@ -48,6 +48,7 @@ export interface Result {
   loops: Looped[];
   values: Named[]; // results of the function
   offers: Offers; // of ops outside of loops
+  names: Map<Axis, string[]>; // of the entries of axes
 }
 /** Inputs besides the text. */
 export type Inputs = Record<string, number>;
@@ -171,7 +172,22 @@ class Run {
     }
     if (this.hidden !== undefined) throw new Error("No letter is looked up in a table.");
     const values = this.engine.spec.result.map((ref) => this.at(ref));
-    return { loops: this.loops, values, offers: this.offers };
+    return { loops: this.loops, values, offers: this.offers, names: this.names() };
+  }
+
+  private names(): Map<Axis, string[]> {
+    const { named = {}, dims } = this.engine.spec,
+      found = new Map<Axis, string[]>();
+    for (const [axis, ref] of Object.entries(named)) {
+      const { values, sparse } = this.at(ref),
+        vocab = dims[sparse as number]?.vocab;
+      if (vocab)
+        found.set(
+          Number(axis),
+          Array.from(values, (label) => vocab[label] ?? String(label)),
+        );
+    }
+    return found;
   }
 
   private size(axis: Axis): number {
@@ -314,7 +330,10 @@ class Run {
       (one) =>
         one === axis || this.found.has(one) || (typeof one === "number" && this.engine.spec.dims[one]!.size !== null),
     );
-    if (last || !known) throw new Error("This is too short for the model: a loop of it has no step.");
+    if (last || !known)
+      throw new Error(
+        "This is too short for the model: a loop of it has no step, and what the code then returns was not recorded.",
+      );
     const shape = kind.dims.map((one) => (one === axis ? 0 : this.size(one)));
     return named(kind.dims, shape, kind.whole ? new Int32Array() : new Float32Array(), 0, kind.sparse);
   }

@@ -165,6 +165,12 @@ export class Frames {
     );
   }
 
+  /** The loop of the first open view that has one. */
+  get loopOnView(): number | null {
+    const open = this.page.parts.filter(({ head }) => !head["folded"]);
+    return open.map(({ loop, looks }) => loop ?? looks?.[0]?.loop ?? null).find((loop) => loop !== null) ?? null;
+  }
+
   /** The axis that the views of a loop run over. */
   axisOf(loop: number): string {
     const part = this.page.parts.find((part) => part.loop === loop || part.looks?.[0]?.loop === loop);
@@ -186,11 +192,44 @@ export class Frames {
     };
   }
 
-  private names(along: Along | undefined, count: number, text: string, best: Best | null): string[] {
+  private names(
+    along: Along | undefined,
+    count: number,
+    text: string,
+    best: Best | null,
+    known: string[] | null = null,
+  ): string[] {
     if (Array.isArray(along) && along.length === count) return along;
     const letters = unitsOf(text, this.page.program.unit);
     if (along === "search" && best) return best.labels;
+    if (along !== "text" && known) return known;
     return Array.from({ length: count }, (_, at) => (along === "text" ? (letters[at] ?? "") : String(at)));
+  }
+
+  /** The names of the entries of an axis: labels of the run, or those of its vocabulary; null without. */
+  private known(axis: Axis | null | undefined, count: number, { names }: Result): string[] | null {
+    const found = names.get(axis!) ?? this.page.program.dims[axis as number]?.vocab;
+    return found?.length === count ? found : null;
+  }
+
+  /** The names of a history that gets one entry in each step: those from before the loop, then the label that each step reads. */
+  private history(loop: number, axis: Axis, count: number, result: Result, best: Best): string[] | null {
+    const { dims, blocks } = this.page.program,
+      { grows, ops, next } = blocks.filter(isLoop)[loop]!,
+      { states, made } = result.loops[loop]!,
+      begin = grows.find(([, , after]) => after === axis)?.[0],
+      chosen = ops.find(({ op }) => op === "choice")!.results[0]!,
+      read = Object.keys(next).find((state) => String(next[state]) === `value,${chosen}`),
+      size = count - made;
+    if (begin === undefined || read === undefined) return null;
+    const before = [...result.names].find(
+      ([of, names]) => dims[of as number]!.name === dims[begin]!.name && names.length === size,
+    );
+    if (size && !before) return null;
+    const { vocab } = this.labels(loop),
+      first = states[0]![read]!.values[0]!,
+      found = [...(before?.[1] ?? []), vocab?.[first] ?? String(first), ...best.labels.slice(0, -1)];
+    return Array.from({ length: count }, (_, at) => found[at] ?? ""); // other hypotheses may be longer
   }
 
   private attention(part: PartSpec, text: string, result: Result): PlainFrame {
@@ -199,7 +238,8 @@ export class Frames {
       [look] = part.looks as [Look],
       best = this.bestOf(look, result),
       shapes: number[][] = [];
-    let most = 0;
+    let most = 0,
+      axes: [row: Axis | null, col: Axis | null] = [null, null];
     const maps = (head["maps"] as Head[]).map((map, number) => {
       const own = part.looks![number]!,
         values = rowsOf(own, result, this.page.program, 0),
@@ -209,6 +249,7 @@ export class Frames {
         along = own.loop === null ? (over?.dim ?? this.axis(map["row_dim"].name, cols)) : null,
         cut: Cut = (row) => [[...(along === null ? [] : [along]), cols], this.fixed(part, number, row, [along, cols])];
       const table = values.of(cut, best && best.before);
+      if (!number) axes = [along, cols];
       if (own.loop === null && along === null) table.shape = [1, table.data.length]; // of one query
       for (const value of table.data) if (value > most) most = value;
       shapes.push(table.shape);
@@ -221,10 +262,11 @@ export class Frames {
     const [rows, cols] = shapes[0] as [number, number],
       col = maps[0]!["col_dim"].name as string,
       row = maps[0]!["row_dim"].name as string;
+    const grown = best && this.history(look.loop!, axes[1]!, cols, result, best);
     const seq = {
       label: head["seqs"][0].label,
-      rows: this.names(part.along[row], rows, text, best),
-      cols: this.names(part.along[col], cols, text, best),
+      rows: this.names(part.along[row], rows, text, best, this.known(axes[0], rows, result)),
+      cols: this.names(part.along[col], cols, text, best, grown ?? this.known(axes[1], cols, result)),
       row_len: rows,
       col_len: cols,
     };
@@ -240,15 +282,24 @@ export class Frames {
       const look = part.looks![number]!,
         values = rowsOf(look, result, this.page.program, NaN),
         { before } = track,
-        along = look.loop === null ? this.axis(part.head["step_dim"].name) : null,
-        cut: Cut = (row) => [[...(along === null ? [] : [along]), ...this.units(row, track, along)], {}],
-        table = values.of(cut, best && (before ? best.before : best.after));
+        along = look.loop === null ? this.axis(part.head["step_dim"].name) : null;
+      let units: Axis[] = [];
+      const cut: Cut = (row) => [[...(along === null ? [] : [along]), ...(units = this.units(row, track, along))], {}],
+        table = values.of(cut, best && (before ? best.before : best.after)),
+        count = table.shape[1]!,
+        names = units.length === 1 && count <= MOST_NAMES ? this.known(units[0], count, result) : null;
       steps = table.shape[0]!;
       const most = table.data.reduce((top, value) => Math.max(top, Math.abs(value)), 0) || 1;
       blocks[`track${number}`] = { ...table, shape: [1, ...table.shape] };
       const slots = best && track["slots"] ? { slots: `track${number}/slots` } : {};
       if (slots.slots) blocks[slots.slots] = values.slots(cut);
-      return { ...track, ...slots, block: `track${number}`, range: track["gate"] ? [0, 1] : [-most, most] };
+      return {
+        ...track,
+        ...slots,
+        ...(names ? { names } : {}),
+        block: `track${number}`,
+        range: track["gate"] ? [0, 1] : [-most, most],
+      };
     });
     const along = part.along[head["step_dim"].name],
       names = this.names(along, steps, text, best),
@@ -376,7 +427,8 @@ function distributed(scores: ArrayLike<number>, kind: string): [label: number, l
   const less = kind === "logits" ? top + Math.log(all.reduce((sum, value) => sum + Math.exp(value - top), 0)) : 0;
   return all.map((value, label): [number, number] => [label, value - less]).sort((a, b) => b[1] - a[1] || a[0] - b[0]);
 }
-const TOP = 20; // number of classes per position in a view
+const TOP = 20, // number of classes per position in a view
+  MOST_NAMES = 64; // of units
 
 const slotsOf = (best: Best | null): Head =>
   best ? { best: true, slots_of_best: { before: [best.before], after: [best.after] } } : {};

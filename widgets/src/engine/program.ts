@@ -93,6 +93,7 @@ export interface ProgramSpec {
   constants: (Kind & { value?: Letters | Sizes | Counted })[];
   blocks: (OpSpec | LoopSpec)[];
   result: Ref[]; // the results of the function
+  named?: Record<string, Ref>; // by axis, the labels that name its entries
 }
 
 /** Which of the loops with its path a loop is. */

@@ -28,19 +28,22 @@ function outcomeOf(seq: SeqSpec | null): { labels: string[]; score: number | nul
 
 type Ran = Pick<Branch, "seq" | "result">;
 
-/** How far the values are apart that a function without labels returns, in words. */
-function apart(a: Result, b: Result): string {
+/** How far the values are apart that a function without labels returns; NaN: they are others. */
+function apart(a: Result, b: Result): number {
   let most = 0;
   for (const [at, { values }] of a.values.entries()) {
     const other = b.values[at]!.values;
-    if (values.length !== other.length) return "other values";
+    if (values.length !== other.length) return NaN;
     values.forEach((value, index) => {
       if (!Object.is(value, other[index])) most = Math.max(most, Math.abs(value - other[index]!)); // NaN stays
     });
   }
-  return most === 0 ? SAME : Number.isFinite(most) ? `values change by up to ${short(most)}` : "other values";
+  return most;
 }
-const SAME = "the same values";
+/** The same in words, and the number that belongs to them. */
+const wordsOf = (most: number): [words: string, number: string] =>
+  most === 0 ? ["the same values", ""] : Number.isFinite(most) ? [CHANGE, short(most)] : ["other values", ""];
+const CHANGE = "values change by up to";
 
 /** The result of an edit, compared with the one without it. */
 export function verdict(name: string, before: Ran, after: Ran, lane: Lane | null): Outcome {
@@ -48,9 +51,9 @@ export function verdict(name: string, before: Ran, after: Ran, lane: Lane | null
     { labels, score } = outcomeOf(after.seq),
     difference = score === null || old.score === null ? null : Math.round((score - old.score) * 1e5) / 1e5,
     some = labels.length + old.labels.length,
-    values = some ? "no labels" : apart(before.result, after.result),
-    same = some ? labels.join("\0") === old.labels.join("\0") : values === SAME,
-    said = [labels.join(" ") || values];
+    values = some ? NaN : apart(before.result, after.result),
+    same = some ? labels.join("\0") === old.labels.join("\0") : values === 0,
+    said = [labels.join(" ") || (some ? "no labels" : wordsOf(values).join(" ").trim())];
   if (score !== null) said.push(score.toFixed(2).replace("-", "−"));
   if (same && some) said.push("no change");
   else if (difference !== null)
@@ -110,14 +113,16 @@ export function entryOf(branch: Branch): Entry {
   const { number, name, parent, change, result, seq } = branch,
     steps = result.loops.at(-1)?.made ?? 0,
     lane = parent && change ? laneOf(seq, change.step, change.then) : null,
-    told = verdict(name, parent ?? branch, branch, lane);
+    told = verdict(name, parent ?? branch, branch, lane),
+    [text, far] = told.labels.length || told.same ? ["", ""] : wordsOf(apart((parent ?? branch).result, result));
   return {
     number,
     name,
     from: parent && change ? `from step ${change.step} of "${change.path}" of ${parent.name}` : "",
     state: "done",
     steps,
-    text: told.labels.length || told.same ? "" : apart((parent ?? branch).result, result),
+    text,
+    far,
     ...(parent && change ? { parent: parent.number, step: change.step, tick: change.step, moves: true } : {}),
     results: [parent ? told : { ...told, difference: null, same: false, words: "" }],
     ...(lane ? { lanes: [lane] } : {}),

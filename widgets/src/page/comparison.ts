@@ -171,8 +171,8 @@ function minus(a: PlainFrame, b: PlainFrame): PlainFrame | null {
     every = Math.max(every, most);
     blocks[block] = made;
     if (isMap) return [{ ...without(entry, OF_A_SLOT), block, seqs: [0] }];
-    const { label, unit_dim } = entry;
-    return [{ label, unit_dim, block, gate: false, range: [-(most || 1), most || 1] }];
+    const { label, unit_dim, names } = entry;
+    return [{ label, unit_dim, ...(names ? { names } : {}), block, gate: false, range: [-(most || 1), most || 1] }];
   });
   if (!entries.length) return null;
   const said = every

@@ -122,7 +122,7 @@ export class Host {
 
   /** The state of a run, as rfnb/viz/control/spec.py has it. */
   private state({ number, name, result, changes }: Branch): RunState {
-    const made = result.loops.map(({ made }) => made).reduce((sum, one) => sum + one, 0),
+    const made = result.loops[this.frames!.loopOnView ?? -1]?.made ?? 0,
       spec = this.engine!.spec.blocks.filter(isLoop),
       last = result.loops.at(-1);
     return {

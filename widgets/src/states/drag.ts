@@ -17,7 +17,7 @@ import type { HeldTrack } from "./handles";
 import { changedAt, putting } from "./handles";
 import type { Layout, Position } from "./layout";
 import type { Scene, Track } from "./scene";
-import { rowOfUnit, topOf } from "./scene";
+import { rowOfUnit, topOf, unitText } from "./scene";
 
 const FULL = 160, // pixels from one end of the range of a track to the other
   NOTHING = 0.02, // fraction of the range: closer to 0 it snaps to 0
@@ -76,7 +76,7 @@ export class Drag {
             : track.gate
               ? moved(track, value, down, tall) // its line is the mean opening: all gates are moved by the same amount
               : scaled(value, down, Math.max(1, tall - 5) / topOf(track)),
-        said = unit < 0 ? made.said : `${track.unitName} ${unit} ${made.said}`;
+        said = unit < 0 ? made.said : `${track.unitName} ${unitText(track, unit)} ${made.said}`;
       this.now = { at, value: made.value, said: `${short} ${said}` };
       this.changed();
       const then = [putting(held, entries, made.set)];

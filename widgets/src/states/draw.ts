@@ -5,7 +5,7 @@ import { drawColumns, LINE } from "../axis";
 import type { Table } from "../color";
 import { css } from "../color";
 import { MARK } from "../handles";
-import { shorten } from "../labels";
+import { drawn, shorten } from "../labels";
 import { short } from "../number";
 import type { Scene as Sight } from "../pane";
 import type { Palette } from "../theme";
@@ -211,9 +211,14 @@ function drawTitle(g: CanvasRenderingContext2D, sight: Sight, picture: Picture, 
 
 /** Units and the line at the left, so that heights mean something. */
 function drawAxis(g: CanvasRenderingContext2D, placed: Placed, track: Track, left: number, palette: Palette): void {
-  const put = (text: string, y: number) => write(g, text, left - 8, y, `10px ${palette.font}`, palette.muted, "right");
-  if (track.rows) put(String(unitIn(track, 0)), placed.strip + 6);
-  if (track.rows > 1) put(String(unitIn(track, track.rows - 1)), placed.strip + placed.height - 5);
+  const put = (text: string, y: number) =>
+    write(g, text, left - 8, y, `10px ${palette.font}`, palette.muted, "right", left - 10);
+  const { names, rows } = track,
+    tall = placed.height / Math.max(1, rows);
+  for (const row of names ? drawn(rows, tall, LINE - 2) : [])
+    put(shorten(names![unitIn(track, row)]!, 10), placed.strip + (row + 0.5) * tall);
+  if (rows && !names) put(String(unitIn(track, 0)), placed.strip + 6);
+  if (rows > 1 && !names) put(String(unitIn(track, rows - 1)), placed.strip + placed.height - 5);
   put(short(topOf(track)), placed.norm + 6);
   put(track.gate ? "mean" : "norm", placed.norm + placed.normHeight / 2 + 3);
   put("0", placed.norm + placed.normHeight - 3);

@@ -8,6 +8,7 @@ import type { Command } from "../run";
 import type { Position } from "./layout";
 import type { Brush, Found } from "./brush";
 import type { Track } from "./scene";
+import { unitText } from "./scene";
 
 export interface HeldTrack extends HeldCells {
   state?: string; // its path
@@ -59,7 +60,7 @@ export function offer(given: Offered, at: Position | null): void {
   const key = JSON.stringify([track.label, at, seq, slot, here]),
     one = inner.length
       ? [outer!, ...inner].map((name) => `${line(name)} ${entriesOf(held, step, null, null, unit)[name]}`).join(", ")
-      : `unit ${unit}`;
+      : `unit ${unitText(track, unit)}`;
   const make = (): (Node | string)[] => {
     const within =
       (unit: number | null, ...all: string[]): Scope =>

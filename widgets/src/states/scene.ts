@@ -4,6 +4,7 @@ import { times } from "../list";
 import type { Block } from "../block";
 import type { AnyHead, Frame } from "../frame";
 import type { Marks } from "../handles";
+import { line } from "../visible_text";
 import type { HeldTrack } from "./handles";
 
 interface DimEntry {
@@ -12,6 +13,7 @@ interface DimEntry {
 export interface TrackEntry {
   label: string;
   unit_dim: DimEntry;
+  names?: string[]; // of the units
   block: string;
   gate?: boolean; // openings from 0 to 1
   range?: [low: number, high: number];
@@ -46,6 +48,7 @@ export interface Track {
   label: string;
   title: string; // the label without the parts common to all tracks
   unitName: string;
+  names: string[] | null; // of the units
   units: number;
   rows: number; // number of drawn units
   slim: boolean; // only its line is drawn
@@ -165,6 +168,7 @@ function trackOf({ blocks, head }: Frame<Head>, entry: TrackEntry, title: string
     label: entry.label,
     title,
     unitName: entry.unit_dim?.name ?? "unit",
+    names: entry.names ?? null,
     units,
     rows: units,
     slim: false,
@@ -230,6 +234,10 @@ function around({ shape, at }: Block, seqs: SeqEntry[]): [number, number] {
   });
   return [-(most || 1), most || 1];
 }
+
+/** A unit by name, with its number. */
+export const unitText = ({ names }: Track, unit: number): string =>
+  names?.[unit] === undefined ? String(unit) : `${line(names[unit])} (${unit})`;
 
 /** The unit in a row of the picture, and the row of a unit. */
 export const unitIn = ({ order }: Track, row: number): number => order?.[row] ?? row;

@@ -5,7 +5,7 @@ import { shorten } from "../labels";
 import { times } from "../list";
 import { exact, rough, short } from "../number";
 import type { Scene, Track } from "./scene";
-import { flagWords, lineName, unitIn } from "./scene";
+import { flagWords, lineName, unitIn, unitText } from "./scene";
 
 const MOST_STEPS = 200,
   MOST_UNITS = 64;
@@ -34,7 +34,7 @@ export function table(scene: Scene, track: Track, exactly: Float32Array | null):
   for (let index = 0; index < units; index++) {
     const unit = unitIn(track, index),
       flags = flagWords(track.unitFlags(unit));
-    heads.push(`${track.unitName} ${unit}${flags && ` (${flags})`}`);
+    heads.push(`${track.unitName} ${unitText(track, unit)}${flags && ` (${flags})`}`);
   }
   const left =
     steps < scene.len || units < track.units ? ` (the first ${steps} × ${units} of ${scene.len} × ${track.units})` : "";

@@ -5,7 +5,7 @@ import { shorten } from "../labels";
 import { exact, rough, short } from "../number";
 import type { Position } from "./layout";
 import type { Scene, Track } from "./scene";
-import { flagWords, lineName } from "./scene";
+import { flagWords, lineName, unitText } from "./scene";
 
 /** The value at a position: of a unit, or of the line. */
 export function valueAt(scene: Scene, { track, unit, step }: Position, row?: Float32Array | null): number {
@@ -31,7 +31,7 @@ export function words(
   if (at.step >= scene.len)
     return [
       ...step,
-      `past the end of ${scene.seq}${at.unit < 0 || (Number.isNaN(value) && !track.note) ? "" : `, ${track.label} ${track.unitName} ${at.unit} holds ${said(value)}`}`,
+      `past the end of ${scene.seq}${at.unit < 0 || (Number.isNaN(value) && !track.note) ? "" : `, ${track.label} ${track.unitName} ${unitText(track, at.unit)} holds ${said(value)}`}`,
       ...warned(flagWords(track.stepFlags(at.step))),
     ];
   const shown = h("b.rfnb-value", Number.isNaN(value) ? "NaN" : said(value));
@@ -39,7 +39,7 @@ export function words(
   return [
     ...step,
     h("b", track.label),
-    quiet(at.unit < 0 ? ` ${lineName(track)}  ` : ` ${track.unitName} ${at.unit}  `),
+    quiet(at.unit < 0 ? ` ${lineName(track)}  ` : ` ${track.unitName} ${unitText(track, at.unit)}  `),
     shown,
     more && "; ",
     h("span.rfnb-quiet.rfnb-others", more),
