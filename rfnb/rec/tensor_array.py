@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import dim_error, index_error, message, value_error
+from rfnb.core.errors import dim_error, index_error, message, type_error, value_error
 from rfnb.core.fill_values import kind_of_dtype
 from rfnb.core.layout import full_shape
 from rfnb.core.place import warn_user
@@ -30,6 +30,9 @@ class TensorArray:
         _backend: Accepted; the backend is that of the entries.
         _enable_delayed_check: Entries may have other dims than the template, e.g. another beam in each step, as long as they are not
             stacked.
+
+    Raises:
+        TypeError: If tensor_template is not a Tensor.
     """
 
     def __init__(
@@ -40,6 +43,13 @@ class TensorArray:
         *,
         items: Sequence[Tensor] = (),
     ):
+        if not isinstance(tensor_template, Tensor):
+            raise type_error(
+                "TensorArray: tensor_template is not a Tensor.",
+                {"tensor_template": tensor_template},
+                "Its dims and dtype are those of the entries.",
+                'rf.TensorArray(rf.Tensor("entry", dims=[...], dtype="float32"))',
+            )
         self.tensor_template, self._delayed = tensor_template, _enable_delayed_check
         self._items = tuple(items)
         self._pushed = 0  # how often there was a longer one
