@@ -119,13 +119,16 @@ def find(view, pattern: str, *names: str, stay: bool = True) -> tuple[float, flo
     raise AssertionError(f"{pattern} does not stay in its place")
 
 
+# After two frames what the view says has followed its data.
+_AT = """async (view, names) => {
+    for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);
+    return names.map((name) => view.dataset[name]).join(" ");
+}"""
+
+
 def is_on(view, pattern: str, names) -> bool:
-    """Whether a view says that it is on the place."""
-    return bool(
-        re.fullmatch(
-            pattern, view.evaluate("(view, names) => names.map((name) => view.dataset[name]).join(' ')", [*names])
-        )
-    )
+    """Whether a view says that it is on the place, also in its readout."""
+    return bool(re.fullmatch(pattern, view.evaluate(_AT, [*names])))
 
 
 def press(view, pattern: str, *names: str) -> tuple[float, float]:
