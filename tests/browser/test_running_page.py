@@ -164,6 +164,10 @@ def test_a_link_opens_a_word_and_a_damaged_page_is_a_sentence(opened, path):
     shows(page, "queue")
     expect(page.locator('[data-kind="beams"]')).to_have_attribute("data-cursor", "1,0")
     assert [row[2].strip() for row in best(page)] == [str(pronounce(load_g2p(), "queue", beam_size=1)[0])]
+    page.evaluate("() => { location.hash = 'words=cat'; }")
+    expect(page.locator(".rfnb-page-said")).to_contain_text(
+        "The link gives words; the fields here are word, beam_size."
+    )
     at = path.read_text().index('data-bytes="') + 200_000
     for change in (
         lambda text: text[:at] + ("0" if text[at] != "0" else "1") + text[at + 1 :],

@@ -80,6 +80,7 @@ export class Page {
   private again = false;
   private begun = 0;
   private step: number | null = null; // at which the page opens
+  private stray = ""; // names in the link that are not fields
   private readonly listeners = new Set<(message: unknown, buffers: DataView[]) => void>();
 
   constructor(
@@ -135,8 +136,13 @@ export class Page {
   private follow(): boolean {
     const given = new URLSearchParams(location.hash.slice(1)),
       step = given.get("step");
+    const stray = [...given].filter(([name, value]) => value && name !== "step" && !this.fields.has(name));
     let any = step !== null && !this.fields.has("step");
     this.step = any ? Number(step) : null;
+    any ||= stray.length > 0;
+    this.stray = stray.length
+      ? `The link gives ${listed(stray.map(([name]) => name))}; the fields here are ${listed([...this.fields.keys()])}.`
+      : "";
     for (const [name, field] of this.fields) {
       const value = given.get(name);
       if (value === null || value === field.value) continue;
@@ -196,7 +202,7 @@ export class Page {
     this.step = null;
     this.failed.hidden = true;
     this.place.classList.remove("rfnb-page-old");
-    this.said.textContent = [said, this.about.said].filter(Boolean).join(" · ");
+    this.said.textContent = [said, this.about.said, this.stray].filter(Boolean).join(" · ");
     set(this.main, "data-ms", (performance.now() - this.begun).toFixed(1));
     set(this.main, "data-shown", text);
   }
@@ -208,6 +214,8 @@ export class Page {
     this.place.classList.add("rfnb-page-old");
   }
 }
+
+const listed = (names: string[]): string => names.map(visible).join(", ");
 
 /** Shows the content of the page; unreadable data becomes a sentence. */
 function start(main: HTMLElement, code: string): void {
