@@ -242,15 +242,12 @@ class Notes(Hold):
 
     def put(self, value: Tensor, ref: Ref) -> None:
         """Record the Ref of a value; one of a step holds in this step only."""
+        in_step = self._step is not None and ref[0] != "final"
         before = self._of_raw.get(id(value._raw))
-        if self._step is not None and ref[0] != "final":
-            ref = ("in", ref, self._step)
-        self._where[id(value)] = ref
-        outer = before is not None and before._raw is value._raw and self._where.get(id(before), ("in",))[0] != "in"
-        if (
-            ref[0] != "in" or ref[1][0] != "value" or not outer
-        ):  # what is known outside of the step holds in others, too
+        is_known = before is not None and before._raw is value._raw and self._where.get(id(before), ("in",))[0] != "in"
+        if not (in_step and ref[0] == "value" and is_known):  # an array from outside the step holds in other steps, too
             self._of_raw[id(value._raw)] = value
+        self._where[id(value)] = ("in", ref, self._step) if in_step else ref
         self._kept += (value, value._raw)
 
     def values(self) -> dict[int, Tensor]:

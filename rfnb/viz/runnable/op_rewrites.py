@@ -221,7 +221,7 @@ def _distances(*, query_offset: Any = 0, key_value_spatial_dim: Dim, **given: An
     keys = key_value_spatial_dim
     if isinstance(query_offset, Tensor):
         return None
-    begin = reduce_min(_places(keys), axis=keys) + query_offset  # which no constant is
+    begin = reduce_min(_places(keys), axis=keys) + query_offset  # not a constant
     return positional_encoding.relative_positional_encoding(query_offset=begin, key_value_spatial_dim=keys, **given)
 
 

@@ -26,7 +26,7 @@ from rfnb.core.tree import values_in
 from rfnb.viz.runnable.call_notes import LoopNote, Notes, OpNote, Ref, StepNote
 from rfnb.viz.runnable.op_lowering import TWO
 
-FOUND = "over the text"  # the name of a loop that is found
+FOUND = "over the text"  # the name of a loop made of turns in Python
 _MORE = (0, -1, 1, -2)  # turns, beside the number of letters
 _LONGEST = 400  # ops of a turn
 _ATTEMPTS = 60
