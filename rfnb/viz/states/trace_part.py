@@ -63,10 +63,10 @@ def part(page: Any, run: Any, own: RunLabels) -> Spec | None:
     page.on(made, "step_dim", run, step, search)
     for entry in made.head["tracks"]:
         name = entry["label"]
-        _, units = axes = states_axes_of(name, shown[name], step.name)
+        seqs, units = states_axes_of(name, shown[name], step.name)
         if len(units) == 1 and (names := own.of_units(units[0])):
             entry["names"] = names
-        _held_track(page, made, entry, run.events, *map(sizes, axes))
+        _held_track(page, made, entry, run.events, sizes(seqs), sizes(units))
     return page.of_slots(made, *shown.values())
 
 
