@@ -17,6 +17,8 @@ def _is_by_weights(branch):
     ],
 )
 def without_p(branches):
+    for branch in branches:
+        branch.wait()  # the weight may just have been dragged
     tree = branches[0].tree()
     kept = [branch for name, branch in tree.items() if name != tree.root.name]
     said = {branch.name: " ".join(branch.outcome.seqs[0]) if branch.outcome.seqs else "" for branch in kept}

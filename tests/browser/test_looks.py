@@ -16,9 +16,11 @@ from rfnb.viz.view import View
 
 HERE = Path(__file__).parent
 RECORD, FAULTS = ((HERE / f"looks_{name}.js").read_text(encoding="utf-8") for name in ("record", "faults"))
-SETTLED = (
-    "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))))"
-)
+# After three frames, and once the small maps, of which a frame draws only some, are all there.
+SETTLED = """async () => {
+    const unfinished = () => [...document.querySelectorAll("[data-drawn=false]")].some((part) => part.checkVisibility());
+    for (let frame = 0; frame < 3 || unfinished(); frame++) await new Promise(requestAnimationFrame);
+}"""
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import type { Table } from "./color";
 import { shown, zoomOf } from "./dom";
+import type { Palette } from "./theme";
 
 /** Sets the size of a canvas in CSS pixels; null without a drawing context (tests without a browser). */
 export function prepare(
@@ -109,6 +110,23 @@ export function write(
   g.textAlign = align;
   g.textBaseline = "middle";
   g.fillText(shown(text), x, y, most);
+}
+
+/** Small text that stays readable on top of lines and maps. */
+export function haloed(
+  g: CanvasRenderingContext2D,
+  text: string,
+  x: number,
+  y: number,
+  palette: Palette,
+  color = palette.muted,
+): void {
+  g.strokeStyle = palette.paper;
+  g.lineWidth = 3;
+  g.lineJoin = "round";
+  g.strokeText(text, x, y);
+  g.fillStyle = color;
+  g.fillText(text, x, y);
 }
 
 export const DOTTED = [2, 3]; // for paths that no run took

@@ -1,6 +1,6 @@
 // The overview of all maps on one canvas, to choose from: one number per head, the order, and what rows stand for.
 
-import { hatch, image, outline, write } from "../canvas";
+import { haloed, hatch, image, outline, write } from "../canvas";
 import type { Table } from "../color";
 import type { Context } from "../context";
 import { h, on, slider, status } from "../dom";
@@ -103,7 +103,8 @@ export class Overview {
   /** Draws the maps of a frame; `fresh`: values, scale or colours have changed. */
   update(frame: Frame<Head>, chosen: Choice, scale: Scale, colors: Table, fresh: boolean): void {
     if (fresh) {
-      this.before = this.images; // drawn until a new one exists, so that a live view does not flicker
+      // Drawn until a new one exists, so that a live view does not flicker; not in the colours of another theme.
+      this.before = colors === this.colors ? this.images : new Map();
       this.images = new Map();
     }
     Object.assign(this, { frame, chosen, scale, colors });
@@ -238,7 +239,10 @@ export class Overview {
         write(g, text, x + size / 2, y + size + 8 + line * 11, `9px ${palette.font}`, palette.ink, "center", size + 4),
       );
       g.globalAlpha = 1;
-      if (item.wrong) write(g, "!", x + size - 4, y + 7, `bold 12px ${palette.font}`, palette.warn, "center");
+      if (item.wrong) {
+        Object.assign(g, { font: `bold 12px ${palette.font}`, textAlign: "center", textBaseline: "middle" });
+        haloed(g, "!", x + size - 4, y + 7, palette, palette.warn);
+      }
       if (same(item, chosen)) {
         outline(g, x - 1.5, y - 1.5, size + 3, size + 3, palette.paper, 4);
         outline(g, x - 1.5, y - 1.5, size + 3, size + 3, palette.focus, this.pane.focused ? 3 : 2);

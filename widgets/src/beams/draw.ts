@@ -1,5 +1,6 @@
 // Draws a layout on a canvas: only the visible part, and whatever does not depend on the cursor only once.
 
+import { haloed } from "../canvas";
 import { MARK } from "../handles";
 import { shorten as cutTo } from "../labels";
 import type { Palette } from "../theme";
@@ -7,7 +8,7 @@ import { cells, dots, ring, tokens } from "./dots";
 import type { Layout, PlacedNode } from "./layout";
 import { LONGEST_ON_END, nearest } from "./layout";
 import { cutStubs, pill } from "./pills";
-import { circle, edges, haloed, LOST, set, stroke } from "./strokes";
+import { circle, edges, LOST, set, stroke } from "./strokes";
 import type { Arms, Node } from "./tree";
 import { repeatOf } from "./tree";
 

@@ -1,13 +1,14 @@
 // Lanes: paths that a search could take, or took in a branch, below its tree: dotted for previews, solid for branches.
 // The tree does not change; a longer lane extends to the right of it.
 
+import { haloed } from "../canvas";
 import { fixed } from "../number";
 import type { Lane } from "../run";
 import type { Palette } from "../theme";
 import type { Scene as Sight } from "../pane";
 import type { Layout } from "./layout";
 import { PILL_HALF, shorten } from "./layout";
-import { circle, haloed, set } from "./strokes";
+import { circle, set } from "./strokes";
 
 const HEIGHT = 40, // of one
   GAP = 20,

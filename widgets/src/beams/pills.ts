@@ -1,10 +1,11 @@
 // A search with its tokens: each in a pill with its score, and the best pruned candidates below their parent.
 
+import { haloed } from "../canvas";
 import { fixed } from "../number";
 import type { Palette } from "../theme";
 import type { Scene } from "./draw";
 import type { Layout, PlacedCut, PlacedNode } from "./layout";
-import { circle, curve, haloed, isFaint, LOST, set } from "./strokes";
+import { circle, curve, isFaint, LOST, set } from "./strokes";
 
 export function pill(
   g: CanvasRenderingContext2D,

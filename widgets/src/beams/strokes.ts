@@ -1,4 +1,4 @@
-// Lines, and text that stays readable on top of them.
+// Lines of the beam tree.
 
 import type { Palette } from "../theme";
 import type { Scene } from "./draw";
@@ -81,21 +81,4 @@ export function curve(
 export function circle(g: CanvasRenderingContext2D, x: number, y: number, r: number): void {
   g.moveTo(x + r, y);
   g.arc(x, y, r, 0, Math.PI * 2);
-}
-
-/** Small text that stays readable on top of lines. */
-export function haloed(
-  g: CanvasRenderingContext2D,
-  text: string,
-  x: number,
-  y: number,
-  palette: Palette,
-  color = palette.muted,
-): void {
-  g.strokeStyle = palette.paper;
-  g.lineWidth = 3;
-  g.lineJoin = "round";
-  g.strokeText(text, x, y);
-  g.fillStyle = color;
-  g.fillText(text, x, y);
 }
