@@ -78,8 +78,6 @@ def sides(call: Call, batch: int | None, targets: int, sources: int) -> tuple[Di
     Args:
         batch, targets, sources: Their sizes; None for no batch.
     """
-    for each in [*around(call)][::-1]:
-        _name_inputs(each)
     place = next((each for each in around(call) if inputs_of(each)), call)
     given = inputs_of(place)
     keys = [(name, raw) for name, raw in given if _SOURCE.match(name)]
@@ -88,8 +86,6 @@ def sides(call: Call, batch: int | None, targets: int, sources: int) -> tuple[Di
         queries = [pair for pair in given if pair[0] == "query"] or queries
     the_same = [raw for _, raw in keys if any(raw is other for _, other in queries)]
     keys = [(name, raw) for name, raw in keys if sources in raw.shape]
-    for name, raw in [*queries, *keys]:
-        _name_axes(place, name, raw, batch, sources if _SOURCE.match(name) else targets)
     target = _size_in(place, [raw for _, raw in queries], targets) or _near(place, targets, [])
     source = None
     if not the_same:
@@ -113,24 +109,6 @@ def sides(call: Call, batch: int | None, targets: int, sources: int) -> tuple[Di
     return found_batch, target, source
 
 
-_LAYOUTS: dict[type, tuple[tuple[str, str], ...]] = {
-    torch.nn.Transformer: (("src", "source"), ("tgt", "target")),
-    torch.nn.TransformerEncoder: (("src", "time"),),
-    torch.nn.TransformerEncoderLayer: (("src", "time"),),
-    torch.nn.TransformerDecoder: (("tgt", "target"), ("memory", "source")),
-    torch.nn.TransformerDecoderLayer: (("tgt", "target"), ("memory", "source")),
-    torch.nn.MultiheadAttention: (("query", "target"), ("key", "source"), ("value", "source")),
-}
-
-
-def batch_first(module: torch.nn.Module) -> bool:
-    """Whether the batch is the first axis of the inputs, in modules of torch.nn."""
-    if isinstance(module, (torch.nn.TransformerEncoder, torch.nn.TransformerDecoder)):
-        module = module.layers[0]
-    attention = getattr(module, "self_attn", module)
-    return bool(getattr(attention, "batch_first", False))
-
-
 def name_like(call: Call, result: Any, name: str) -> None:
     """Give a module's result the dims of one of its inputs."""
     raw: Any = call.inputs.get(name)
@@ -140,66 +118,6 @@ def name_like(call: Call, result: Any, name: str) -> None:
         dims = call.names.of(raw)
         if dims is not None and call.names.of(result) is None:
             call.names.give(result, dims)
-
-
-def _name_inputs(call: Call) -> None:
-    """Set the dims of inputs of torch.nn modules, whose layout is known."""
-    layout = next((found for kind, found in _LAYOUTS.items() if isinstance(call.module, kind)), ())
-    inputs: dict[str, torch.Tensor] = {name: call.inputs[name] for name, _ in layout if _is_raw(call.inputs.get(name))}
-    for name, role in layout:
-        if name not in inputs or call.names.of(inputs[name]) is not None:
-            continue
-        raw = inputs[name]
-        front = ["batch", role] if batch_first(call.module) else [role, "batch"]
-        others = [other for other in inputs.values() if other is not raw]
-        taken = [dim for other in others for dim in call.names.of(other) or () if _is_time(dim)]
-        dims = []
-        for size, kind in zip(raw.shape, [*(front if raw.ndim == 3 else [role]), "feature"]):
-            if kind == "feature":
-                dims.append(Dim(size, name="feature", kind="feature"))
-            else:
-                dims.append(_batch(call, size) if kind == "batch" else _time(call, name, size, role, taken))
-        call.names.give(raw, dims)
-
-
-def _is_raw(raw: Any) -> bool:
-    return isinstance(raw, torch.Tensor) and not raw.is_nested and raw.ndim in (2, 3)
-
-
-def _time(call: Call, name: str, size: int, role: str, taken: Sequence[Dim]) -> Dim:
-    """The dim of the positions of an unknown input: that of its values, one with its size in an enclosing call, or a new one."""
-    value = call.inputs.get("value") if name == "key" else None
-    if isinstance(value, torch.Tensor) and call.names.of(value) is not None:
-        return _size_in(call, [value], size) or Dim(size, name=role)
-    if "self" in call.path.rpartition(".")[2].lower():
-        same = next((dim for dim in taken if dim.extent == size), None)
-        if same is not None:
-            return same
-    if name == "value":  # as long as the keys
-        return next(dim for dim in call.names.of(call.inputs["key"]) or () if _is_time(dim))
-    return _near(call, size, taken) or Dim(size, name=role)
-
-
-def _name_axes(call: Call, name: str, raw: torch.Tensor, batch: int | None, positions: int) -> None:
-    """Set the dims of an input [batch, position, feature] or [position, batch, feature] of an unknown module."""
-    if call.names.of(raw) is not None or raw.is_nested or raw.ndim not in (2, 3) or positions not in raw.shape:
-        return
-    if raw.ndim == 3 and batch not in raw.shape[:2]:
-        return
-    sizes = list(raw.shape)
-    others = [other for _, other in inputs_of(call) if other is not raw] if _SOURCE.match(name) else []
-    place = _near(call, positions, [dim for other in others for dim in call.names.of(other) or () if _is_time(dim)])
-    place = place or Dim(positions, name="source" if _SOURCE.match(name) else "target")
-    if raw.ndim == 2:
-        if raw.is_floating_point() and sizes[0] == positions and batch is None:
-            call.names.give(raw, [place, Dim(sizes[1], name="feature", kind="feature")])
-        return
-    assert batch is not None
-    front = [_batch(call, batch), place]
-    if sizes[:2] != [batch, positions] or (batch == positions and not getattr(call.module, "batch_first", True)):
-        front = front[::-1]
-    if [dim.extent for dim in front] == sizes[:2]:
-        call.names.give(raw, [*front, Dim(sizes[2], name="feature", kind="feature")])
 
 
 def _batch(call: Call, size: int) -> Dim:
