@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -21,12 +21,12 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.function_calls import sees
-from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, is_told, places_of
+from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, every, is_told, places_of
 from rfnb.interop.seen.sides import heads_of, sides, weights_dims
 from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.interop.seen.value_edits import EDITED
 from rfnb.trace.long_attention import is_large
-from rfnb.trace.probe import Later, listening, probe_later
+from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
 _FEW = (
     8  # if weights are smaller than queries and keys by this factor, they are computed at once: in a step with a cache
@@ -39,7 +39,7 @@ def scaled_dot_product_attention(call: Call, args: Args, kwargs: Kwargs, result:
     """Send the weights {batch, head, target, source} of `F.scaled_dot_product_attention`."""
     if not listening("attention"):
         return
-    given: dict[str, Any] = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)) | kwargs
+    given = of_torch.arguments(args, kwargs)
     query, key, mask = given["query"], given["key"], given.get("attn_mask")
     if is_told(call, query, key, mask):
         return
@@ -51,9 +51,7 @@ def scaled_dot_product_attention(call: Call, args: Args, kwargs: Kwargs, result:
     if places is not None:
         dims, key, mask = cached_dims(call, query.shape, places), places.filled(key, -2), places.filled(mask)
     given = {"causal": bool(given.get("is_causal")), "scale": given.get("scale")}
-    edited = call.seen.pop(EDITED, None)
-    own = edited if edited is None or places is None else places.filled(edited)
-    offer(call, query, key, mask=mask, **given, dims=dims, places=places, own=own)
+    offer(call, query, key, mask=mask, **given, dims=dims, places=places, own=call.seen.pop(EDITED, None))
 
 
 def offer(
@@ -74,13 +72,15 @@ def offer(
         mask: Bool, true for visible positions, or a number to add to the scores.
         causal: Whether target i sees the sources 0 to i.
         dims: The dims of the weights [..., target, source]. Default: derived from the inputs of enclosing modules (`sides.py`).
-        places: The positions of a cache's keys among the sources; None if they are the sources.
+        places: The positions of the keys among the sources; default: they are the sources.
         own: The weights, if they cannot be computed from the queries and keys any more.
     """
     if not listening("attention"):
         return
     if query.is_nested or key.is_nested:
         return _offer_nested(call, query, key, causal, scale)
+    places = places or every(key.shape[-2])
+    own = places.filled(own)
     front = [max(sizes) for sizes in zip_longest(query.shape[-3::-1], key.shape[-3::-1], fillvalue=1)][::-1]
     shape = [*front, query.shape[-2], key.shape[-2]]
     if dims is None:
@@ -89,41 +89,33 @@ def offer(
         named, sizes = list(dims), list(shape)[len(shape) - len(dims) :]
     queries, keys = of_torch.keep(query, "queries"), of_torch.keep(key, "keys")
     masks = None if mask is None else of_torch.keep(mask, "mask")
-    first = 0 if places is None else places.first
-    over = [*sizes[:-1], first + sizes[-1]]  # including the positions in front of the first key
+    over = [*sizes[:-1], places.first + sizes[-1]]  # including the positions in front of the first key
+    square = causal and over[-1] == over[-2] and not places.first
 
     def made() -> torch.Tensor:
         added = None if masks is None else masks.read()
         raw = (
             own if own is not None else of_torch.weights(queries.read(), keys.read(), added, causal=causal, scale=scale)
         )
-        raw = raw if list(raw.shape) == list(sizes) else raw.reshape(sizes)
-        return F.pad(raw, (first, 0)) if first else raw
+        return places.placed(raw if list(raw.shape) == list(sizes) else raw.reshape(sizes))
+
+    def visible(own: Any) -> Any:
+        if causal and not square:  # torch aligns the first query with the first source
+            own = of_torch.both(own, of_torch.upper_left(sizes, queries.raw.device))
+        return places.masked(own, sizes, queries.raw.device)
 
     def told(raw: torch.Tensor, own: Any) -> dict[str, Any]:
-        square = causal and not first
-        if causal and first:
-            lower = of_torch.upper_left(sizes[-2], sizes[-1], query.device)
-            own = of_torch.both(own, lower)
-        values = described(raw, named, _behind(own, first, sizes, query.device), causal=square)
-        remarks = [] if places is None else places.remarks
-        return values | ({"remark": " ".join(remarks)} if remarks else {})
+        return places.remarked(described(raw, named, visible(own), causal=square))
 
     def make() -> dict[str, Any]:
-        own = None if masks is None else masks.read()
+        own = None if masks is None else _aligned(masks.read(), shape, sizes)
         if is_large(over):
-            start = _aligned(own, shape, sizes)
-            if causal and (sizes[-1] != sizes[-2] or first):  # torch aligns the first query with the first source
-                lower = of_torch.upper_left(sizes[-2], sizes[-1], query.device)
-                start = of_torch.both(start, lower.reshape([1] * (len(sizes) - 2) + list(lower.shape)))
-            square = causal and sizes[-1] == sizes[-2] and not first
             both = (
                 raw if raw.ndim == len(sizes) else raw.reshape([*sizes[:-2], *raw.shape[-2:]])  # heads in the batch
-                for raw in (queries.read(), F.pad(keys.read(), (0, 0, first, 0)))
+                for raw in (queries.read(), F.pad(keys.read(), (0, 0, places.first, 0)))
             )
-            start = _behind(start, first, sizes, query.device)
-            return by_rows(next(both), next(both), named, mask=start, causal=square, scale=scale)
-        return told(made(), _aligned(own, shape, sizes))
+            return by_rows(next(both), next(both), named, mask=visible(own), causal=square, scale=scale)
+        return told(made(), own)
 
     kept = of_torch.bytes_of(queries) + of_torch.bytes_of(keys) + of_torch.bytes_of(masks)
     if own is None and (4 * math.prod(sizes) * _FEW > kept or is_large(over)):
@@ -133,17 +125,6 @@ def offer(
     few, seen = made(), None if masks is None else _aligned(masks.read().clone(), shape, sizes)
     num_bytes = sum(raw.numel() * raw.element_size() for raw in (few, seen) if raw is not None)
     probe_later("attention", Later(lambda: told(few, seen), num_bytes))
-
-
-def _behind(mask: Any, first: int, sizes: Sequence[int], device: Any) -> Any:
-    """A mask of sources extended by hidden ones in front."""
-    if not first:
-        return mask
-    if mask is None:
-        mask = torch.ones([1] * (len(sizes) - 1) + [sizes[-1]], dtype=torch.bool, device=device)
-    if mask.shape[-1] == 1:
-        mask = mask.expand(*mask.shape[:-1], sizes[-1])
-    return F.pad(mask, (first, 0), value=-math.inf if mask.is_floating_point() else 0)
 
 
 def by_rows(
@@ -166,7 +147,6 @@ def by_rows(
         causal: Whether the attention is causal, with the last target aligned with the last source.
         window: Number of sources that a target sees in causal attention.
     """
-    sizes = [*query.shape[:-1], key.shape[-2]]
     width = Dim(query.shape[-1], name="feature", kind="feature")
     front = [dim if size == full else Dim(size, name=dim.name, kind=dim.kind)
              for dim, size, full in zip(dims, key.shape, query.shape[:-2])]  # fmt: skip
@@ -175,35 +155,73 @@ def by_rows(
         "keys": Tensor("keys", [*front, dims[-1], width], raw_tensor=key),
         "axis": dims[-1], "target": dims[-2], "causal": causal, "scale": scale, "window": window,
     }  # fmt: skip
-    if mask is not None:
-        own = [axis for axis, size in enumerate(mask.shape) if size == sizes[axis]]
-        few = mask.reshape([mask.shape[axis] for axis in own])
-        values["mask"] = Tensor("mask", [dims[axis] for axis in own], raw_tensor=few)
-    return values
+    return values | _mask(mask, dims, [*query.shape[:-1], key.shape[-2]])
+
+
+def _mask(mask: Any, dims: Sequence[Dim], sizes: Sequence[int]) -> dict[str, Any]:
+    """The mask of an event, without the axes along which it is constant; nothing without a mask."""
+    if mask is None:
+        return {}
+    own = [axis for axis, size in enumerate(mask.shape) if size == sizes[axis]]
+    few = mask.reshape([mask.shape[axis] for axis in own])
+    return {"mask": Tensor("mask", [dims[axis] for axis in own], raw_tensor=few)}
 
 
 def described(raw: torch.Tensor, dims: Sequence[Dim], mask: Any, *, causal: bool = False) -> dict[str, Any]:
     """The values of an event of weights [*dims].
 
     Args:
-        mask: As in `weights`, with as many axes as the weights.
+        mask: As in `weights`, broadcasts to the weights.
+        causal: Whether target i sees the sources 0 to i, of which there are as many.
     """
-    visible = of_torch.seen(mask, raw.shape, causal=causal)
+    visible = of_torch.visible(mask)
+    if visible is not None:
+        visible = visible.reshape([1] * (raw.ndim - visible.ndim) + list(visible.shape))
     if visible is not None and raw.shape[-1] == raw.shape[-2] > 1:
-        lower = of_torch.upper_left(raw.shape[-2], raw.shape[-1], visible.device)
+        lower = of_torch.upper_left(raw.shape, visible.device)
         if visible.numel() == lower.numel() and torch.equal(visible.reshape(lower.shape), lower):
             visible, causal = None, True
-    values: dict[str, Any] = {
-        "weights": Tensor("weights", list(dims), raw_tensor=raw),
-        "axis": dims[-1],
-        "target": dims[-2],
-        "causal": causal and raw.shape[-1] == raw.shape[-2],
-    }
-    if visible is not None:
-        own = [axis for axis, size in enumerate(visible.shape) if size == raw.shape[axis]]
-        few = visible.reshape([visible.shape[axis] for axis in own])
-        values["mask"] = Tensor("mask", [dims[axis] for axis in own], raw_tensor=few)
-    return values
+    return weights_over(raw, dims) | {"causal": causal} | _mask(visible, dims, raw.shape)
+
+
+def weights_over(raw: torch.Tensor, dims: Sequence[Dim]) -> dict[str, Any]:
+    """The values of an event of weights [*dims] without masks."""
+    return {"weights": Tensor("weights", list(dims), raw_tensor=raw), "axis": dims[-1], "target": dims[-2]}
+
+
+def probe_weights(
+    made: Callable[[], torch.Tensor],
+    dims: Sequence[Dim],
+    num_bytes: int,
+    *,
+    targets: int = 1,
+    name: str = "",
+    step: int | None = None,
+) -> None:
+    """Send weights that a softmax made, with no targets or several, for a step or a variable of the module."""
+
+    def values() -> dict[str, Any]:
+        if targets:
+            return described(made(), dims, None)
+        return {"weights": Tensor("weights", list(dims), raw_tensor=made()), "axis": dims[-1]}
+
+    later = Later(values, num_bytes)
+    if step is None and not name:
+        probe_later("attention", later)
+        return
+    with trace_context.scope(name):
+        if step is not None:
+            trace_context.at_step(step)
+        probe_later("attention", later)
+
+
+def next_step(call: Call) -> int | None:
+    """The step of a call of a module with one target in each: the next one within the enclosing call; None without one."""
+    if call.outer is None:
+        return None
+    steps: dict[str, int] = call.outer.seen.setdefault("attention_steps", {})
+    steps[call.path] = steps.get(call.path, -1) + 1
+    return steps[call.path]
 
 
 def _aligned(mask: Any, shape: Sequence[int], sizes: Sequence[int]) -> Any:
@@ -231,7 +249,9 @@ def _offer_nested(call: Call, query: Any, key: Any, causal: bool, scale: float |
         raw = of_torch.weights(raw_query, raw_key, own.to(raw_query.device), causal=causal, scale=scale)
         rows = lengths_mask(targets, max(targets)).reshape([len(targets), *[1] * len(heads), max(targets), 1])
         raw = raw.masked_fill(~rows.to(raw.device), 0)
-        return described(raw, [batch, *heads, target, source], None, causal=causal)
+        square = raw.shape[-1] == raw.shape[-2]
+        lower = None if square or not causal else of_torch.upper_left(raw.shape)
+        return described(raw, [batch, *heads, target, source], lower, causal=causal and square)
 
     probe_later("attention", Later(make, of_torch.bytes_of(queries) + of_torch.bytes_of(keys)))
 

@@ -22,10 +22,9 @@ from torch import nn
 
 from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
-from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import written_attention
 from rfnb.interop.seen.annotations import is_of_library
-from rfnb.interop.seen.attention import described, unchanged
+from rfnb.interop.seen.attention import next_step, probe_weights, unchanged
 from rfnb.interop.seen.axis_flow import AxisNode, Origin, bare, folded, origin, product, reaches, uses_of
 from rfnb.interop.seen.axis_reads import dim_of_origin
 from rfnb.interop.seen.calls import SEARCH, Call, tensors_of
@@ -37,7 +36,7 @@ from rfnb.interop.seen.softmaxes import SoftmaxSearch, WrittenSoftmax, variables
 from rfnb.interop.seen.value_edits import LEARNED, as_learned
 from rfnb.interop.watch.example import untouched
 from rfnb.trace.editing import editing
-from rfnb.trace.probe import Later, heard_as, listening, offers_here, probe, probe_later, trace_context
+from rfnb.trace.probe import heard_as, listening, offers_here, probe, trace_context
 
 _ALONE, _HEADS = "softmaxes", "heads of modules"
 _POSITIONS = ("input", "other")
@@ -395,7 +394,7 @@ def _offer_grid(call: Call, group: Sequence[WrittenSoftmax], path: str, name: st
         return torch.stack([_arranged(unchanged(each), order, sizes) for each in kept], at)
 
     with trace_context.module(path):
-        _probe(made, dims, targets, sum(each.num_bytes for each in kept), name)
+        probe_weights(made, dims, sum(each.num_bytes for each in kept), targets=targets, name=name)
 
 
 def _offer(call: Call, candidate: WrittenSoftmax, name: str = "", *, step: int | None = None) -> None:
@@ -407,38 +406,21 @@ def _offer(call: Call, candidate: WrittenSoftmax, name: str = "", *, step: int |
         dims[:2] = dims[1::-1]
     if targets and dims[-2].extent == 1 and len(dims) <= 3:
         dims, sizes, targets = [*dims[:-2], dims[-1]], [*sizes[:-2], sizes[-1]], 0
-    if step is None and not targets and call.outer is not None:  # one row per call of the module: its steps
-        steps = call.outer.seen.setdefault("attention_steps", {})
-        step = steps[call.path] = steps.get(call.path, -1) + 1
+    if step is None and not targets:  # one row per call of the module: its steps
+        step = next_step(call)
 
     def made() -> torch.Tensor:
         weights = _arranged(unchanged(kept), order, sizes)
         return weights.transpose(0, 1) if swapped else weights
 
     with trace_context.module(call.path):
-        _probe(made, dims, targets, kept.num_bytes, name, step)
+        probe_weights(made, dims, kept.num_bytes, targets=targets, name=name, step=step)
 
 
 def _arranged(raw: torch.Tensor, order: Sequence[int], sizes: Sequence[int]) -> torch.Tensor:
     """A tensor with its axes in this order and these sizes; the tensor itself if they are already."""
     raw = raw if list(order) == list(range(raw.ndim)) else raw.permute(list(order))
     return raw if list(raw.shape) == list(sizes) else raw.reshape(sizes)
-
-
-def _probe(made: Any, dims: list[Dim], targets: int, num_bytes: int, name: str = "", step: int | None = None) -> None:
-    def values() -> dict[str, Any]:
-        if targets:
-            return described(made(), dims, None)
-        return {"weights": Tensor("weights", dims, raw_tensor=made()), "axis": dims[-1]}
-
-    later = Later(values, num_bytes)
-    if step is None and not name:
-        probe_later("attention", later)
-        return
-    with trace_context.scope(name):
-        if step is not None:
-            trace_context.at_step(step)
-        probe_later("attention", later)
 
 
 def _order(candidate: WrittenSoftmax) -> tuple[list[int], int]:

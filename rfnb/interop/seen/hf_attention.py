@@ -21,21 +21,20 @@ from types import FunctionType
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.interop.seen.attention import by_rows
+from rfnb.interop.seen.attention import by_rows, weights_over
 from rfnb.interop.seen.calls import Call, current
 from rfnb.interop.seen.function_calls import _in_model, _unheard, files_of, opens
-from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, is_told, places_of
+from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, every, is_told, places_of
 from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replacements import Place, Replaced
 from rfnb.interop.seen.snapshot import held, version_of
-from rfnb.interop.seen.streams import attention_dims, is_cross
+from rfnb.interop.seen.streams import is_cross
 from rfnb.interop.seen.value_edits import EDITED, with_function
 from rfnb.trace.editing import editing
 from rfnb.trace.long_attention import is_large
@@ -160,43 +159,28 @@ def _tell(
     ):
         own = None
     error = None if own is not None or dropout else _error_of(call, scored, value, output)
-    dims = attention_dims(call, query.shape, key.shape) if places is None else cached_dims(call, query.shape, places)
-    offer(call, scored, dims, own, error, places)
+    offer(call, scored, places or every(key.shape[2]), own, error)
 
 
 def offer(
     call: Call,
     scored: Scored,
-    dims: tuple[Dim, Dim, Dim, Dim],
+    places: KeyPositions,
     own: torch.Tensor | None,
     error: Callable[[], torch.Tensor] | None = None,
-    places: KeyPositions | None = None,
 ) -> None:
-    """Send weights over these dims as an event.
+    """Send weights over keys at these positions as an event.
 
     Args:
         own: The weights computed by the model; otherwise they are computed from queries and keys.
         error: Returns the difference between the recomputed output and that of the model, relative to the size of the values.
-        places: The positions of the keys; None for all sources.
     """
-    batch, head, target, source = dims
+    dims = cached_dims(call, scored.shape, places)
     versions = [(raw, version_of(raw)) for raw in (scored.query, scored.key)]
     shared, cross = scored.query.shape[1] // scored.key.shape[1], is_cross(call)
 
     def make() -> dict[str, Any]:
-        first = 0 if places is None else places.first
-        over = scored.placed(first) if first else scored
-        rows = own is None and is_large(over.shape) and over.is_plain
-        raw = (
-            None
-            if rows
-            else over.weights()
-            if own is None
-            else F.pad(own.float(), (first, 0))
-            if first
-            else own.float()
-        )
-        remarks = [] if places is None else places.remarks
+        over, remarks = scored.placed(places), list[str]()
         if own is None and any(version_of(each) != version for each, version in versions):
             remarks.append("These are not the weights of the model: it has changed its queries or keys in place since.")
         elif error is not None and not (differs := float(error())) < _tolerance(scored.query.dtype):
@@ -208,16 +192,13 @@ def offer(
             remarks.append(f"{shared} query heads share one key head: heads 0 to {shared - 1}, and so on.")
         if scored.sinks is not None:
             remarks.append("Rows sum to less than 1: the rest goes to a learned sink, which is not a position.")
-        if rows:
+        if own is None and is_large(over.shape) and over.is_plain:
             given: dict[str, Any] = {"causal": over.causal, "scale": over.scale, "window": over.window}
             values = by_rows(over.query, over.key, dims, mask=over.added(), **given)
         else:
-            values = {
-                "weights": Tensor("weights", list(dims), raw_tensor=raw), "axis": source, "target": target,
-                **_masks(over, dims),
-            }  # fmt: skip
-        values |= {"cross": True} if cross else {}
-        return values | ({"remark": " ".join(remarks)} if remarks else {})
+            raw = over.weights() if own is None else places.placed(own.float())
+            values = weights_over(raw, dims) | _masks(over, dims)
+        return places.remarked(values | ({"cross": True} if cross else {}), remarks)
 
     count = own.numel() * own.element_size() if own is not None else scored.num_bytes
     probe_later("attention", Later(make, count))

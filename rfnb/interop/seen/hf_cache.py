@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import sys
 import weakref
 from collections.abc import Callable, Sequence
@@ -63,14 +64,33 @@ class KeyPositions(NamedTuple):
             return raw
         return raw.narrow(axis, 0, self.size)
 
-    @property
-    def remarks(self) -> list[str]:
-        """Remarks on weights over these keys."""
-        return [_UNPLACED] if self.total is None else []
+    def remarked(self, values: dict[str, Any], remarks: Sequence[str] = ()) -> dict[str, Any]:
+        """The values of an event of weights over these keys, with remarks on them."""
+        said = [_UNPLACED] * (self.total is None) + [*remarks]
+        return values | ({"remark": " ".join(said)} if said else {})
 
     def placed(self, raw: torch.Tensor, value: float = 0) -> torch.Tensor:
         """Weights of these keys, expanded to all positions, with 0 at positions without a key."""
         return F.pad(raw, (self.first, 0), value=value) if self.first else raw
+
+    def masked(self, mask: Any, shape: Sequence[int], device: Any) -> Any:
+        """A mask for weights over these keys, expanded to all positions: those without a key are hidden.
+
+        Args:
+            shape: The shape of the weights over the keys.
+        """
+        if not self.first:
+            return mask
+        if mask is None:
+            mask = torch.ones([1] * (len(shape) - 1) + [shape[-1]], dtype=torch.bool, device=device)
+        if mask.shape[-1] == 1:
+            mask = mask.expand(*mask.shape[:-1], shape[-1])
+        return self.placed(mask, -math.inf if mask.is_floating_point() else 0)
+
+
+def every(count: int) -> KeyPositions:
+    """The positions of keys that are all sources of a call."""
+    return KeyPositions(0, count, count)
 
 
 class Past:

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from rfnb.interop.seen.hf_cache import KeyPositions
+
 
 @dataclass(slots=True)
 class Scored:
@@ -87,16 +89,15 @@ class Scored:
             sinks = self.sinks.detach().float().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
             return torch.softmax(torch.cat([scores, sinks], -1), -1)[..., :-1]
 
-    def placed(self, first: int) -> Scored:
-        """The same over all positions, with the first key at `first`: earlier positions are hidden."""
+    def placed(self, places: KeyPositions) -> Scored:
+        """The same over all positions: those without a key are hidden."""
+        if not places.first:
+            return self
         self._make_mask()
-        mask = self.mask
-        if mask is None:
-            mask = torch.ones((1, 1, 1, self.shape[3]), dtype=torch.bool, device=self.key.device)
-        outside = -math.inf if mask.is_floating_point() else 0
+        mask, bias = (None if each is None else each[..., : self.shape[3]] for each in (self.mask, self.bias))
         return replace(
-            self, key=F.pad(self.key, (0, 0, first, 0)), mask=F.pad(mask[..., : self.shape[3]], (first, 0), value=outside),
-            bias=None if self.bias is None else F.pad(self.bias[..., : self.shape[3]], (first, 0)),
+            self, key=F.pad(self.key, (0, 0, places.first, 0)), mask=places.masked(mask, self.shape, self.key.device),
+            bias=None if bias is None else places.placed(bias),
         )  # fmt: skip
 
     def first_entry(self) -> Scored:

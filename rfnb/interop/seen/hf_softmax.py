@@ -12,15 +12,16 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
+from rfnb.interop.seen.attention import weights_over
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.hf_attention import is_twinless
-from rfnb.interop.seen.hf_cache import cached_dims, past_around, places_of
+from rfnb.interop.seen.hf_cache import cached_dims, every, past_around, places_of
 from rfnb.interop.seen.hf_inputs import MODEL
 from rfnb.interop.seen.matrix_states import RAN
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.sides import heads_in, says_attention
 from rfnb.interop.seen.snapshot import version_of
-from rfnb.interop.seen.streams import attention_dims, is_cross, stream_of
+from rfnb.interop.seen.streams import is_cross, stream_of
 from rfnb.trace.probe import Later, listening, probe_later
 
 ODD = "odd softmax"
@@ -43,25 +44,15 @@ def offer(home: Call, result: torch.Tensor, axis: int) -> None:
             f"{odd}, but weights for these inputs would be over {wanted}; attention in blocks or windows has other axes"
         )
         return
-    places = places_of(home, None, raw.shape[3], raw.shape[2])
-    whole, raw = raw, raw if places is None else places.filled(raw)
-    if places is None:
-        dims = attention_dims(home, (*raw.shape[:3], 0), (*raw.shape[:2], raw.shape[3], 0))
-    else:
-        dims = cached_dims(home, (*raw.shape[:3], 0), places)
+    places = places_of(home, None, raw.shape[3], raw.shape[2]) or every(raw.shape[3])
+    whole, raw = raw, places.filled(raw)
+    dims = cached_dims(home, raw.shape, places)
     real, cross = _padding(home, raw, dims), is_cross(home)
     version = version_of(raw)
 
     def make() -> dict[str, Any]:
-        over = raw if places is None else places.placed(raw)
-        values: dict[str, Any] = {
-            "weights": Tensor("weights", list(dims), raw_tensor=over),
-            "axis": dims[3],
-            "target": dims[2],
-            **masks(over, dims, real),
-            **({"cross": True} if cross else {}),
-        }
-        remarks = [] if places is None else places.remarks
+        over, remarks = places.placed(raw), list[str]()
+        values = weights_over(over, dims) | masks(over, dims, real) | ({"cross": True} if cross else {})
         lost = (whole[..., raw.shape[3] :] != 0).any(-1)
         if bool(
             (lost & (whole.amax(-1) != whole.amin(-1))).any()
@@ -69,7 +60,7 @@ def offer(home: Call, result: torch.Tensor, axis: int) -> None:
             remarks.append("Rows sum to less than 1: the rest goes to empty cache slots.")
         if version_of(raw) != version:
             remarks.append("These are no longer the weights of the model: it has changed them in place since.")
-        return values | ({"remark": " ".join(remarks)} if remarks else {})
+        return places.remarked(values, remarks)
 
     probe_later("attention", Later(make, raw.numel() * raw.element_size()))
 

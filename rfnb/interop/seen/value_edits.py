@@ -371,7 +371,7 @@ def changed(edits: Sequence[ValueEdit], raw: torch.Tensor, axes: Axes, part: str
 def kernel(call: Call, original: Callable[..., Any], args: Any, kwargs: Kwargs) -> Any:
     """The fused kernel with edited inputs, written out if its weights are edited."""
     edits = attention_edits(call, *(("weights",) if _OUTSIDE in call.seen else OF_ATTENTION))
-    given: dict[str, Any] = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)) | kwargs
+    given = of_torch.arguments(args, kwargs)
     query, key, value = given["query"], given["key"], given["value"]
     stays = attached.get() and not (
         given.get("dropout_p") or query.is_nested or is_large((*query.shape[:-1], key.shape[-2]))

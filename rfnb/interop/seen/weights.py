@@ -6,7 +6,7 @@ weights = softmax(scale * Q K^T + mask)         Vaswani et al. 2017, eq. 1
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -60,30 +60,17 @@ def made(
         key = key.repeat_interleave(heads // own, -3)
     scores = (query @ key.transpose(-1, -2)) * (scale if scale is not None else query.shape[-1] ** -0.5)
     if causal:
-        scores = scores.masked_fill(~upper_left(scores.shape[-2], scores.shape[-1], scores.device), -math.inf)
+        scores = scores.masked_fill(~upper_left(scores.shape, scores.device), -math.inf)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
     # torch gives 0 for fully masked rows.
     return torch.softmax(scores, -1).masked_fill(scores.isneginf().all(-1, keepdim=True), 0)
 
 
-def seen(mask: Any, shape: Sequence[int], *, causal: bool = False) -> Any:
-    """A mask of visible positions, bool [..., target, source], with size 1 for axes along which it is constant; None if all are visible.
-
-    Args:
-        shape: The shape of the weights.
-        causal: As in `weights`; with as many targets as sources the flag suffices, and no mask is needed.
-    """
-    if causal and shape[-1] != shape[-2]:
-        there = upper_left(shape[-2], shape[-1], mask.device if mask is not None else None)
-        there = there.reshape([1] * (len(shape) - 2) + list(there.shape))
-    else:
-        there = None
-    if mask is not None:
-        visible = mask if mask.dtype == torch.bool else ~mask.isneginf()
-        visible = visible.reshape([1] * (len(shape) - visible.ndim) + list(visible.shape))
-        there = visible if there is None else there & visible
-    return None if there is None or bool(there.all()) else there
+def visible(mask: Any) -> Any:
+    """A mask as bool; None if all positions are visible."""
+    seen = mask if mask is None or mask.dtype == torch.bool else ~mask.isneginf()
+    return None if seen is None or bool(seen.all()) else seen
 
 
 def both(mask: Any, other: torch.Tensor) -> torch.Tensor:
@@ -93,6 +80,13 @@ def both(mask: Any, other: torch.Tensor) -> torch.Tensor:
     return mask & other if mask.dtype == torch.bool else mask.masked_fill(~other, -math.inf)
 
 
-def upper_left(targets: int, sources: int, device: Any = None) -> torch.Tensor:
-    """The visible cells of torch's causal mask, which is aligned with the first source if there are more sources than targets."""
-    return torch.ones(targets, sources, dtype=torch.bool, device=device).tril()
+def upper_left(shape: Sequence[int], device: Any = None) -> torch.Tensor:
+    """The visible cells of torch's causal mask for weights of this shape, which is aligned with the first source if there are more
+    sources than targets.
+    """
+    return torch.ones([1] * (len(shape) - 2) + list(shape[-2:]), dtype=torch.bool, device=device).tril()
+
+
+def arguments(args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `F.scaled_dot_product_attention` by name."""
+    return dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)) | dict(kwargs)

@@ -14,15 +14,14 @@ from typing import Any
 
 import torch
 
-from rfnb.core.tensor import Tensor
 from rfnb.interop.seen import hf_softmax
-from rfnb.interop.seen.attention import described, softmax_inside, unchanged
+from rfnb.interop.seen.attention import next_step, probe_weights, softmax_inside, unchanged
 from rfnb.interop.seen.calls import Call
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.sides import around, heads_in, inputs_of, says_attention, sides, weights_dims
 from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.interop.seen.softmaxes import WrittenSoftmax
-from rfnb.trace.probe import Later, listening, probe_later, trace_context
+from rfnb.trace.probe import listening, trace_context
 
 
 @sees(torch, "softmax")
@@ -68,7 +67,7 @@ def offer(call: Call, candidate: WrittenSoftmax) -> None:
         return _offer_row(call, raw[:, 0], int(front[0]))
     dims, sizes = weights_dims(call, raw.shape)
     kept = ValueSnapshot(raw)
-    probe_later("attention", Later(lambda: described(unchanged(kept).reshape(sizes), dims, None), kept.num_bytes))
+    probe_weights(lambda: unchanged(kept).reshape(sizes), dims, kept.num_bytes)
 
 
 def _in_order(call: Call, raw: torch.Tensor) -> torch.Tensor:
@@ -91,17 +90,7 @@ def _offer_row(call: Call, raw: torch.Tensor, batch: int | None) -> None:
     batch_dim, _, source = sides(call, batch, 1, raw.shape[-1])
     dims = [batch_dim, source] if batch_dim is not None else [source]
     kept = ValueSnapshot(raw)
-    later = Later(
-        lambda: {"weights": Tensor("weights", dims, raw_tensor=unchanged(kept)), "axis": source}, kept.num_bytes
-    )
-    if call.outer is None:
-        probe_later("attention", later)
-        return
-    steps = call.outer.seen.setdefault("attention_steps", {})
-    step = steps[call.path] = steps.get(call.path, -1) + 1
-    with trace_context.scope(""):
-        trace_context.at_step(step)
-        probe_later("attention", later)
+    probe_weights(lambda: unchanged(kept), dims, kept.num_bytes, targets=0, step=next_step(call))
 
 
 def _is_of_tokens(call: Call, sizes: set[int]) -> bool:
