@@ -42,7 +42,7 @@ from rfnb.interop.seen.generate import generate_seen
 from rfnb.interop.seen.modules import enter, leave, say_inputs, tell_call
 from rfnb.interop.seen.names import Names
 from rfnb.interop.seen.naming_rules import Why
-from rfnb.interop.seen.readers import announce, entering_of, readers_of, tell, unseen
+from rfnb.interop.seen.readers import readers_of, tell, unseen
 from rfnb.interop.seen.replacements import InPlace, Place, Replaced, backward_task
 from rfnb.interop.seen.silent_attention import begin, end, is_called_attention, open_modules, say_new, say_transformed
 from rfnb.interop.seen.snapshot import attached, refuse_without_graph
@@ -152,7 +152,7 @@ class _Seeing(InPlace):
                 if facts.told or facts.is_annotated:
                     say_inputs(call)
                 if facts.entering:
-                    announce(call)
+                    tell(call, facts.entering)
                 enter(call)
                 if facts.is_attention:
                     begin(call)
@@ -183,7 +183,7 @@ class _Seeing(InPlace):
                 hears = _in_model.get()
                 try:
                     _in_model.set(False)
-                    tell(call, result)
+                    tell(call, facts.readers, result)
                 finally:
                     _in_model.set(hears)
             try:
@@ -226,7 +226,7 @@ def _learn(module: torch.nn.Module, names: Names) -> Facts:
         parameters_of(kind.forward),
         kind.__name__,
         readers_of(kind),
-        entering_of(kind),
+        readers_of(kind, True),
         found.is_looked_into(module),
         is_called_attention(kind.__name__),
     )

@@ -7,7 +7,7 @@ call.inputs["hidden_states"], call.path, call.outer.module
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -132,7 +132,7 @@ class Call:
         names = self.names
         if self._named is not None and self._named[0] == names._layouts.state:
             return self._named[1]
-        return [names.of(raw) or names.dims(raw, [None] * raw.ndim, self, guessed=True) for _, raw in self.tensors()]
+        return [names.dims_of(raw, self) for _, raw in self.tensors()]
 
     @property
     def surroundings(self) -> int:
@@ -168,6 +168,13 @@ def tensors_of(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
 def current() -> Call | None:
     """The innermost running call of this context."""
     return _current.get()
+
+
+def around(call: Call | None) -> Iterator[Call]:
+    """A call and its enclosing calls."""
+    while call is not None:
+        yield call
+        call = call.outer
 
 
 SEARCH = "search"

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from rfnb.core.dim import Dim
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.calls import Call, around
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.hf_inputs import MODEL
 from rfnb.interop.seen.readers import reads
@@ -77,11 +77,8 @@ def logits(call: Call, result: Any) -> None:
 @sees(torch, "log_softmax")
 def log_softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
     """Send log probabilities, unless the logits were already sent."""
-    around: Call | None = call
-    while around is not None:
-        if _says_itself(around.module):
-            return
-        around = around.outer
+    if any(_says_itself(each.module) for each in around(call)):
+        return
     source = args[0] if args else kwargs["input"]
     axis = args[1] if len(args) > 1 else kwargs.get("dim")
     known = call.names.of(source)

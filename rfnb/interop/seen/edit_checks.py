@@ -23,7 +23,7 @@ def check_editable(what: str, modules: Mapping[str, Any], path: str, part: str =
     """
     names = path.split(".") if path else []
     for around in dict.fromkeys(".".join(names[:count]) for count in range(len(names) + 1)):
-        found = _reason(modules[around]) if around in modules else None
+        found = _REASONS.get(form_of(modules[around])) if around in modules else None
         # Inputs and outputs of a quantised module are model tensors; quantised codes are refused there.
         if found is not None and not (found[0] == "quantised" and around == path and part in ("", "input")):
             _refuse(what, around, modules[around], *found)
@@ -36,7 +36,7 @@ def check_whole(what: str, model: torch.nn.Module) -> None:
         ValueError: With what works.
     """
     for path, module in model.named_modules():
-        found = _reason(module)
+        found = _REASONS.get(form_of(module))
         if found is not None:
             _refuse(what, path, module, *found)
 
@@ -50,26 +50,38 @@ def _refuse(what: str, path: str, module: Any, kind: str, rule: str, fix: str) -
     )
 
 
-def _reason(module: torch.nn.Module) -> tuple[str, str, str] | None:
-    """The kind of a module that cannot be edited, the reason, and what to type; None if it can be edited."""
+_REASONS = {
+    "scripted": (
+        "scripted",
+        "Scripted code does not run in Python.",
+        "rf.edit(module, ...)    # before torch.jit.script(module)",
+    ),
+    "wrapped": (
+        "compiled",
+        "torch.compile runs compiled code in its place.",
+        "rf.edit(model._orig_mod, ...)",
+    ),
+    "compiled": (
+        "compiled",
+        "module.compile() runs compiled code in its place.",
+        "rf.edit(module, ...)    # before module.compile()",
+    ),
+    "quantised": (
+        "quantised",
+        "It computes with integer codes.",
+        "rf.edit(model, ...)    # before it is quantised",
+    ),
+}
+"""By the form of a module: its kind, why it cannot be edited, and what to type."""
+
+
+def form_of(module: torch.nn.Module) -> str:
+    """The form of a module that does not run its own Python code; "" for others."""
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        return (
-            "scripted",
-            "Scripted code does not run in Python.",
-            "rf.edit(module, ...)    # before torch.jit.script(module)",
-        )
+        return "scripted"
     if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
-        return (
-            "compiled",
-            "torch.compile runs compiled code in its place.",
-            "rf.edit(model._orig_mod, ...)",
-        )
+        return "wrapped"
     if getattr(module, "_compiled_call_impl", None) is not None:
-        return (
-            "compiled",
-            "module.compile() runs compiled code in its place.",
-            "rf.edit(module, ...)    # before module.compile()",
-        )
-    if type(module).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
-        return "quantised", "It computes with integer codes.", "rf.edit(model, ...)    # before it is quantised"
-    return None
+        return "compiled"
+    quantised = type(module).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized"))
+    return "quantised" if quantised else ""

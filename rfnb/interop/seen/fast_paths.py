@@ -16,10 +16,10 @@ from torch.utils.weak import WeakIdKeyDictionary
 from rfnb.core.op import Args, Kwargs
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.attention import described, lengths_mask, ragged
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.calls import Call, around
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.readers import reads
-from rfnb.interop.seen.sides import around, heads_of, name_like, sides
+from rfnb.interop.seen.sides import heads_of, name_like, sides
 from rfnb.trace.probe import Later, listening, probe_later, trace_context
 
 _PAD = 1  # the type of a key mask, [batch, source]; others broadcast against [batch, head, target, source]

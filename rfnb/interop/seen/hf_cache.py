@@ -20,7 +20,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
-from rfnb.interop.seen.calls import Call, current
+from rfnb.interop.seen.calls import Call, around, current
 from rfnb.interop.seen.function_calls import opens
 from rfnb.interop.seen.replacements import Replaced
 from rfnb.interop.seen.streams import attention_dims, is_cross, source_size
@@ -110,13 +110,11 @@ class Past:
 def past_of(call: Call) -> Past | None:
     """The content of the cache passed to a call, or None."""
     cache = cache_in(call.inputs)
-    around = call.outer
-    while around is not None:
-        past = around.seen.get(_PAST)
+    for each in around(call.outer):
+        past = each.seen.get(_PAST)
         if past is not None and past.cache is cache:
             call.seen[_PAST] = past
             return past if past.length else None
-        around = around.outer
     length = _length(cache, call.inputs.get("cache_position"))
     ids = _ids.get(cache) if length else None
     past = call.seen[_PAST] = Past(cache, length, ids if ids is not None and ids.shape[1] == length else None)
@@ -125,12 +123,8 @@ def past_of(call: Call) -> Past | None:
 
 def past_around(call: Call | None) -> Past | None:
     """The cache of the enclosing model, or None."""
-    while call is not None:
-        past: Past | None = call.seen.get(_PAST)
-        if past is not None and past.cache is not None:
-            return past
-        call = call.outer
-    return None
+    known = (each.seen.get(_PAST) for each in around(call))
+    return next((past for past in known if past is not None and past.cache is not None), None)
 
 
 def places_of(call: Call, key: Any, columns: int, queries: int) -> KeyPositions | None:

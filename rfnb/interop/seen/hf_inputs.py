@@ -14,9 +14,9 @@ import torch
 
 from rfnb.core.dim import Dim, ragged_dim
 from rfnb.core.tensor import Tensor
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.calls import Call, around
 from rfnb.interop.seen.hf_cache import Past, past_of, remember
-from rfnb.interop.seen.readers import enters, reads
+from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.streams import Stream, dims_of, set_all, set_stream, stream_of
 from rfnb.trace.probe import listening, probe
 
@@ -26,30 +26,28 @@ _TOKENS = ("input_ids", "inputs_embeds")
 _TARGETS = ("decoder_input_ids", "decoder_inputs_embeds")
 
 
-@enters(MODEL)
+@reads(MODEL, before=True)
 def inputs(call: Call) -> None:
     """Set the dims of the inputs of a model, or of an encoder or decoder inside one."""
     given = call.inputs
-    around = stream_of(call.outer)
+    outer = stream_of(call.outer)
     past = past_of(call)
     encoder = _tensor(given, "encoder_hidden_states")
     if encoder is not None and encoder.ndim == 3:
-        found = _give(call, encoder, None, _mask(given, "encoder_attention_mask"), "time", around)
-        around = around or found
+        found = _give(call, encoder, None, _mask(given, "encoder_attention_mask"), "time", outer)
+        outer = outer or found
     main = next((raw for raw in (_tensor(given, name) for name in _TOKENS) if raw is not None and raw.ndim >= 2), None)
     if main is not None:
         # If labels are shifted inside the model, a decoder gets unseen ids, possibly as many as the encoder.
-        other = None if encoder is not None and call.names.of(main) is None else around
+        other = None if encoder is not None and call.names.of(main) is None else outer
         name = "target" if encoder is not None and call.outer is not None else "time"
-        stream = _give(call, main, other, _mask(given, "attention_mask") if not past else None, name, around)
+        stream = _give(call, main, other, _mask(given, "attention_mask") if not past else None, name, outer)
         if stream is not None:
             set_stream(call, stream)
-            outer = call.outer
-            while encoder is not None and outer is not None:
-                outer.seen[DECODER] = stream
-                outer = outer.outer
+            for each in around(call.outer) if encoder is not None else ():
+                each.seen[DECODER] = stream
     states = _first(given.get("encoder_outputs"))
-    batch = stream_of(call) or around
+    batch = stream_of(call) or outer
     if states is not None and states.ndim == 3:
         batch = _give(call, states, None, _mask(given, "attention_mask"), "time", batch) or batch
     target = next(

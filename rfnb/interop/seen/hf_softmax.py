@@ -13,7 +13,7 @@ from rfnb.core.errors import message
 from rfnb.core.place import warn_user
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import weights_over
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.calls import Call, around
 from rfnb.interop.seen.hf_attention import is_twinless
 from rfnb.interop.seen.hf_cache import cached_dims, every, past_around, places_of
 from rfnb.interop.seen.hf_inputs import MODEL
@@ -109,25 +109,18 @@ def _wanted_axes(home: Call, raw: torch.Tensor) -> str | None:
 
 def _padding(call: Call, raw: torch.Tensor, dims: Sequence[Dim]) -> torch.Tensor | None:
     """The mask (batch, source) of the enclosing model, if it is not one of lengths."""
-    around: Call | None = call
-    while around is not None and dims[3].lengths is None:
-        name = "encoder_attention_mask" if is_cross(call) else "attention_mask"
-        mask = around.inputs.get(name)
+    name = "encoder_attention_mask" if is_cross(call) else "attention_mask"
+    for each in around(call) if dims[3].lengths is None else ():
+        mask = each.inputs.get(name)
         if isinstance(mask, torch.Tensor) and mask.ndim == 2:
             fits = tuple(mask.shape) == (raw.shape[0], dims[3].extent)
             return mask.detach() != 0 if fits else None
-        around = around.outer
     return None
 
 
 def attention_around(call: Call) -> Call | None:
     """The call itself or the enclosing one, if it is an attention in a transformers model."""
-    inner: Call | None = call
-    for _ in range(2):
-        if inner is not None and is_attention(inner.module):
-            return inner
-        inner = inner.outer if inner is not None else None
-    return None
+    return next((each for each in (call, call.outer) if each is not None and is_attention(each.module)), None)
 
 
 @reads(MODEL)

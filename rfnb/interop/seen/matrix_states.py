@@ -23,13 +23,12 @@ import torch.nn.functional as F
 from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
-from rfnb.interop.seen.calls import Call, current
+from rfnb.interop.seen.calls import Call, around, current
 from rfnb.interop.seen.function_calls import _in_model, files_of, looking, opens
 from rfnb.interop.seen.generate import generating
 from rfnb.interop.seen.linear_recurrences import CONVOLUTIONS, KERNELS, Kernel, Recurrence, joined
 from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replacements import Place, Replaced
-from rfnb.interop.seen.sides import around
 from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.interop.seen.streams import attention_dims, head_dim
 from rfnb.interop.seen.value_edits import applied, attention_edits, by_rows

@@ -1,8 +1,8 @@
 """Calls of modules: the dims of their inputs and outputs, and the `module` event of each.
 
 Lengths of sequences come from the masks and lengths that a module gets. If all padding follows the end of each
-sequence, and the longest one fills the axis, the dim gets lengths. With other masks the dim remains static:
-`names.mask_of(dim)`. This waits for a GPU once per mask of a model.
+sequence, and the longest one fills the axis, the dim gets lengths. With other masks the dim remains static.
+This waits for a GPU once per mask of a model.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _named(call: Call, name: str, raw: torch.Tensor, batch_first: bool) -> Dims:
         return dims
     if roles is not None:
         return call.names.dims(raw, roles, call.outer)
-    return call.names.dims(raw, [None] * raw.ndim, call.outer, guessed=True)
+    return call.names.dims_of(raw, call.outer)
 
 
 def _first_seen(call: Call, raw: torch.Tensor, roles: Sequence[Any], *, guessed: bool) -> Dims:
@@ -159,7 +159,7 @@ def _returned(call: Call, raw: torch.Tensor) -> Dims:
                 names.give(raw, dims)
                 return dims
             break
-    return names.dims(raw, [None] * raw.ndim, call, guessed=True)
+    return names.dims_of(raw, call)
 
 
 @reads(torch.nn.Linear)
@@ -339,7 +339,6 @@ def _tell(call: Any, name: str, mask: torch.Tensor, batch: Dim, time: Dim) -> No
     if mask.ndim == 1:
         lengths = mask.cpu().numpy()
         right = bool(((lengths >= 0) & (lengths <= time.extent)).all())
-        real = None
     else:
         real = _real(name, mask.cpu())
         lengths = real.sum(1)
@@ -351,8 +350,6 @@ def _tell(call: Any, name: str, mask: torch.Tensor, batch: Dim, time: Dim) -> No
         new.kind, new.guessed, new.vocab = time.kind, time.guessed, time.vocab
         call.names.becomes(time, new)
         return
-    if real is not None:
-        call.names.masks[time] = real
     if not right:
         time.remark = f"no lengths: {name} has padding before the end"
 

@@ -48,7 +48,6 @@ class Names:
         said: The paths already reported as not observable.
         outputs: The ids of the modules that make logits, see `distributions.py`.
         offered: The vocabularies of sent logits.
-        masks: By dim, a NumPy array {batch, time} of real entries that cannot be expressed as lengths.
         steps: By path of a cell outside a loop, a reference to its last result, and the step of that.
         ops: Whether identities of tensors are recorded.
         why: Records which rule named each axis, if requested.
@@ -80,7 +79,6 @@ class Names:
         self.taken: Callable[[str], bool] = lambda path: False
         self.outputs: set[int] = set()
         self.offered: set[Dim] = set()
-        self.masks: dict[Dim, Any] = {}
         self.steps: dict[str, tuple[Any, int]] = {}
         self.why: Why | None = None
         self._layouts: Layouts = around._layouts if around is not None else Layouts()
@@ -125,10 +123,6 @@ class Names:
     def give_new(self, raw: torch.Tensor, dims: Dims) -> bool:
         """Like `give`, but only if nothing is known of the memory of a raw tensor; returns whether it was done."""
         return self._layouts.put_new(raw, dims)
-
-    def is_new(self, raw: torch.Tensor) -> bool:
-        """Whether nothing is known of the memory of a raw tensor."""
-        return self._layouts.looks(raw) is None
 
     def axes(self, raw: torch.Tensor) -> list[Dim | None]:
         """For each axis its certain dim, from known memory, or None."""
@@ -183,6 +177,10 @@ class Names:
         self.give(raw, dims)
         return dims
 
+    def dims_of(self, raw: torch.Tensor, call: Any) -> Dims:
+        """The known dims of a raw tensor, else guessed ones."""
+        return self.of(raw) or self.dims(raw, [None] * raw.ndim, call, guessed=True)
+
     def _found_before(self, shape: torch.Size, roles: Sequence[Role], call: Any, *, guessed: bool) -> Dims:
         """The result of `found` for unknown axes, cached for equal queries in calls with the same surrounding dims."""
         if self.why is not None:
@@ -198,11 +196,6 @@ class Names:
                     self._plans.clear()
                 self._plans[key] = dims
         return dims
-
-    @property
-    def state(self) -> int:
-        """A number that changes when dims are made, or when a known fact about them changes."""
-        return self._layouts.state
 
     def unsettle(self) -> None:
         """Note that a known fact about dims changed: cached results of `found` become invalid."""
@@ -360,10 +353,6 @@ class Names:
     def now(self, dim: Dim) -> Dim:
         """The dim that replaced this one, or itself."""
         return self._now.get(dim, dim)
-
-    def mask_of(self, dim: Dim) -> Any:
-        """A mask {batch, dim} of real entries as a NumPy array, for a dim without lengths; or None."""
-        return self.masks.get(dim)
 
     def kept(self, raw: torch.Tensor) -> torch.Tensor:
         """The array that an event stores for a result: the result itself or, if values are recorded, a copy, since models

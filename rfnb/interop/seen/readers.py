@@ -12,7 +12,8 @@ all base classes are called, most derived first, until one returns False.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rfnb.core.errors import message
@@ -20,65 +21,37 @@ from rfnb.core.place import warn_user
 from rfnb.interop.seen.calls import Call
 from rfnb.trace.probe import offers_here, probe, trace_context
 
-Reader = Callable[[Call, Any], Any]
-_readers: dict[str, list[Reader]] = {}
-_of_types: dict[type, list[Reader]] = {}
-_entering: dict[str, list[Callable[[Call], None]]] = {}
-_entering_of_types: dict[type, list[Callable[[Call], None]]] = {}
+Reader = Callable[..., Any]
+_readers: dict[tuple[str, bool], list[Reader]] = {}  # by the name of a class, and whether they run before its calls
 
 
-def reads(*kinds: type | str) -> Callable[[Reader], Reader]:
-    """Register a function that sends events for calls of modules of these classes and their subclasses."""
+def reads(*kinds: type | str, before: bool = False) -> Callable[[Reader], Reader]:
+    """Register a function that sends events for calls of modules of these classes and their subclasses.
+
+    Args:
+        before: Whether it runs before the call, to name the axes of its inputs for everything inside.
+    """
 
     def register(reader: Reader) -> Reader:
         for kind in kinds:
-            _readers.setdefault(kind if isinstance(kind, str) else _name(kind), []).append(reader)
-        _of_types.clear()
+            _readers.setdefault((kind if isinstance(kind, str) else _name(kind), before), []).append(reader)
+        readers_of.cache_clear()
         return reader
 
     return register
 
 
-def enters(*kinds: type | str) -> Callable[[Callable[[Call], None]], Callable[[Call], None]]:
-    """Register a function that runs before calls of modules of these classes, to name the axes of their inputs for everything inside."""
-
-    def register(entering: Callable[[Call], None]) -> Callable[[Call], None]:
-        for kind in kinds:
-            _entering.setdefault(kind if isinstance(kind, str) else _name(kind), []).append(entering)
-        _entering_of_types.clear()
-        return entering
-
-    return register
+@functools.cache
+def readers_of(kind: Any, before: bool = False) -> list[Reader]:
+    """The readers of a class of modules that run after its calls, or before them."""
+    return [reader for base in kind.__mro__ for reader in _readers.get((_name(base), before), ())]
 
 
-def announce(call: Call) -> None:
-    """Run the functions registered for the start of a call."""
-    for entering in call.facts.entering:
+def tell(call: Call, readers: Sequence[Reader], *result: Any) -> None:
+    """Run the readers of a call. An error here becomes a warning, and never ends the run."""
+    for reader in readers:
         try:
-            entering(call)
-        except Exception as error:
-            unseen(call, error)
-
-
-def entering_of(kind: type) -> list[Callable[[Call], None]]:
-    """The functions that run before calls of a class of modules."""
-    if kind not in _entering_of_types:
-        _entering_of_types[kind] = [each for base in kind.__mro__ for each in _entering.get(_name(base), ())]
-    return _entering_of_types[kind]
-
-
-def readers_of(kind: type) -> list[Reader]:
-    """The readers of a class of modules."""
-    if kind not in _of_types:
-        _of_types[kind] = [reader for base in kind.__mro__ for reader in _readers.get(_name(base), ())]
-    return _of_types[kind]
-
-
-def tell(call: Call, result: Any) -> None:
-    """Send the events of a call. An error here becomes a warning, and never ends the run."""
-    for reader in call.facts.readers:
-        try:
-            if reader(call, result) is False:
+            if reader(call, *result) is False:
                 return
         except Exception as error:
             unseen(call, error)

@@ -28,12 +28,12 @@ from rfnb.interop.seen.calls import Call, tensors_of
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.gates import CellStep, Layers, parts_of
 from rfnb.interop.seen.layouts import memory_of
-from rfnb.interop.seen.readers import enters, reads
+from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.snapshot import copied
 from rfnb.trace.probe import Later, listening, probe, probe_later, trace_context
 
 
-@enters(nn.RNNBase)
+@reads(nn.RNNBase, before=True)
 def before_recurrent(call: Call) -> None:
     """Record the state of the device's random generator, if dropout between layers will use it."""
     module: Any = call.module
@@ -54,7 +54,7 @@ def recurrent(call: Call, result: Any) -> None:
         dims = _dims_of_packed(call, source)
         names.dims(output.data, ["frames", "feature"], call)
     else:
-        dims = names.of(source) or names.dims(source, [None] * source.ndim, call, guessed=True)
+        dims = names.dims_of(source, call)
         names.dims(output, [*dims[:-1], "feature"], call)
     batch = [dim for dim in dims[:-1] if dim.kind == "batch"] if len(dims) == 3 else []
     for raw in last if isinstance(last, tuple) else (last,):
@@ -165,7 +165,7 @@ def cell(call: Call, result: Any) -> None:
     outermost call, is the next step.
     """
     names, source = call.names, call.inputs["input"]
-    dims = names.of(source) or names.dims(source, [None] * source.ndim, call, guessed=True)
+    dims = names.dims_of(source, call)
     states = result if isinstance(result, tuple) else (result,)
     for raw in states:
         names.dims(raw, [*dims[:-1], "feature"], call)
@@ -249,7 +249,7 @@ class _WrittenCell:
         names, states = call.names, {}
         for index, name in self.names.items():
             raw = made[index]
-            dims = names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)
+            dims = names.dims_of(raw, call)
             states[name] = names.seen(copied(raw), carried_dims(dims, self.instead), name)
         with trace_context.loop("", self.step):
             probe("states", **states)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from rfnb.core.dim import Dim
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.calls import Call, around
 
 _SOURCE = re.compile(r"^(keys?|values?|key_value|kv|memory|context|ctx|cross|source|encoder|enc)(_|\d|$)")
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads", "nheads")
@@ -162,10 +162,3 @@ def _first_sizes(call: Call) -> set[int]:
 def inputs_of(call: Call) -> list[tuple[str, torch.Tensor]]:
     """The inputs of a call that are not masks and have several axes."""
     return [(name, raw) for name, raw in call.tensors() if raw.ndim > 1 and not raw.is_nested and "mask" not in name]
-
-
-def around(call: Call | None) -> Iterator[Call]:
-    """A call and its enclosing calls."""
-    while call is not None:
-        yield call
-        call = call.outer

@@ -16,12 +16,13 @@ import torch
 
 from rfnb.core.errors import message
 from rfnb.core.place import warn_user
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.calls import Call, around
+from rfnb.interop.seen.edit_checks import form_of
 from rfnb.interop.seen.found_attention import are_scores, nodes_of
 from rfnb.interop.seen.hf_softmax import ODD
 from rfnb.interop.seen.readers import say_unseen
 from rfnb.interop.seen.replacements import not_compiled
-from rfnb.interop.seen.sides import around, says_attention
+from rfnb.interop.seen.sides import says_attention
 from rfnb.interop.seen.written_loops import HAS_STATES
 from rfnb.trace.probe import listening, offers_here
 
@@ -92,27 +93,35 @@ def open_modules(models: Mapping[str, torch.nn.Module]) -> Iterator[torch.nn.Mod
         yield from _open_in(prefix, model, set(), told)
 
 
+_SHUT = {
+    "scripted": (
+        "Scripted code does not run in Python. Record the original module:",
+        "rf.record(model=module)    # before torch.jit.script(module)",
+    ),
+    "wrapped": (
+        "torch.compile runs compiled code in its place. Record and call the module itself, which has the same weights:",
+        "with rf.record(model=model._orig_mod) as trace: model._orig_mod(x)",
+    ),
+    "compiled": (
+        "module.compile() runs compiled code in its place. Record a copy that is not compiled:",
+        "with rf.record(model=module) as trace: module.forward(x)    # before module.compile()",
+    ),
+}
+"""By the form of a module: why it cannot be recorded, and what to type."""
+
+
 def _open_in(path: str, module: torch.nn.Module, done: set[int], told: set[str]) -> Iterator[torch.nn.Module]:
     if id(module) in done:
         return
     done.add(id(module))
-    if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        _say(path, module, "Scripted code does not run in Python. Record the original module:",
-             "rf.record(model=module)    # before torch.jit.script(module)")  # fmt: skip
-        return
-    if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
+    form = form_of(module)
+    if form == "wrapped":
         not_compiled()
-        inner = "model._orig_mod"
-        rule = "torch.compile runs compiled code in its place. Record and call the module itself, which has the same weights:"
-        _say(path, module, rule, f"with rf.record(model={inner}) as trace: {inner}(x)")
+    if form in _SHUT:
+        _say(path, module, *_SHUT[form])
         return
-    if getattr(module, "_compiled_call_impl", None) is not None:
-        _say(path, module, "module.compile() runs compiled code in its place. Record a copy that is not compiled:",
-             "with rf.record(model=module) as trace: module.forward(x)    # before module.compile()")  # fmt: skip
-        return
-    kind = type(module).__module__
-    if kind.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")) and "quantised" not in told:
-        told.add("quantised")
+    if form == "quantised" and form not in told:
+        told.add(form)
         rule = "Their weights are integer codes: the trace has dims of inputs and outputs, but no states or gates. Record the original:"
         _say(path, module, rule, "rf.record(model=model)", "record: only the calls of quantised modules are recorded.")
     if not hasattr(type(module), "bridged"):  # a module of rfnb sends its own events

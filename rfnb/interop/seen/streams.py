@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from rfnb.core.dim import Dim
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.calls import Call, around
 
 SOURCES = ("key_value_states", "encoder_hidden_states", "cross_attention_states", "memory")
 """Parameters of attentions whose keys come from another sequence."""
@@ -61,12 +61,10 @@ def dims_of(raw: torch.Tensor, call: Call, stream: Stream | None, name: str = "t
         return stream
     if own is not None:
         return own
-    around: Call | None = call
-    while around is not None:
-        if sizes in around.seen.get(_BEGUN, {}):
-            begun: Stream = around.seen[_BEGUN][sizes]
+    for each in around(call):
+        if sizes in each.seen.get(_BEGUN, {}):
+            begun: Stream = each.seen[_BEGUN][sizes]
             return begun
-        around = around.outer
     same = stream is not None and _is(stream.batch, sizes[0])
     rows = stream.batch if stream is not None and same else Dim(sizes[0], name="batch", kind="batch")
     new = Stream(rows, Dim(sizes[1], name=_name(call, name)))
@@ -138,13 +136,8 @@ def _given(call: Call, batch: Dim, size: int) -> Dim | None:
 
 
 def _all(call: Call | None, size: int) -> Dim | None:
-    while call is not None:
-        dim = call.seen.get(_ALL)
-        if dim is not None:
-            found: Dim | None = dim if _is(dim, size) else None
-            return found
-        call = call.outer
-    return None
+    dim = next((each.seen[_ALL] for each in around(call) if _ALL in each.seen), None)
+    return dim if dim is not None and _is(dim, size) else None
 
 
 def _found(call: Call) -> Stream | None:
@@ -177,12 +170,10 @@ def _new(call: Call, size: int, role: str) -> Dim:
 
 def _name(call: Call, name: str) -> str:
     """The name of positions that are not tokens, derived from the model's input."""
-    while call.outer is not None:
-        call = call.outer
     if name == "time":
-        if "pixel_values" in call.inputs:
+        if "pixel_values" in call.root.inputs:
             return "patches"
-        if any(audio in call.inputs for audio in ("input_features", "input_values")):
+        if any(audio in call.root.inputs for audio in ("input_features", "input_values")):
             return "frames"
     return name
 

@@ -22,7 +22,7 @@ def embedding(call: Call, result: Any) -> None:
         raw is None or not isinstance(result, torch.Tensor) or result.shape[:-1] != raw.shape
     ):  # position ids, which count by themselves
         return
-    dims = call.names.of(raw) or call.names.dims(raw, [None] * raw.ndim, call, guessed=True)
+    dims = call.names.dims_of(raw, call)
     call.names.dims(result, [*dims, "feature"], call)
     if listening("tokens"):
         probe("tokens", ids=_tokens(call, raw, dims))

@@ -24,13 +24,13 @@ from rfnb.core.op import Kwargs
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.interop.edit_tensors import PatchValue, another_shape
 from rfnb.interop.seen import weights as of_torch
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.calls import Call, around
 from rfnb.interop.seen.function_calls import changes, looking
 from rfnb.interop.seen.gates import parts_of
 from rfnb.interop.seen.generate import generating
 from rfnb.interop.seen.modules import leave
 from rfnb.interop.seen.readers import tell
-from rfnb.interop.seen.sides import around, heads_in, says_attention, weights_dims
+from rfnb.interop.seen.sides import heads_in, says_attention, weights_dims
 from rfnb.interop.seen.snapshot import attached, held
 from rfnb.rec.hold import Hold
 from rfnb.search.labels import text_index
@@ -94,7 +94,7 @@ def _with_input(call: Call, edit: ValueEdit, args: Any, kwargs: Kwargs) -> tuple
             "Its input is the first tensor among its arguments.",
         )
     _, raw = call.tensors()[0]
-    dims = call.names.of(raw) or call.names.dims(raw, [None] * raw.ndim, call, guessed=True)
+    dims = call.names.dims_of(raw, call)
     return _given(call, args, kwargs, raw, applied(edit, raw, dims), dims)
 
 
@@ -111,9 +111,8 @@ def _given(
 def held_call(hold: Hold, call: Call, args: Any, kwargs: Kwargs) -> tuple[Any, dict[str, Any]]:
     """The arguments of a call before which a run may pause, with its edits applied."""
     names, given = call.names, dict(call.tensors())
-    dims_of = lambda raw: names.of(raw) or names.dims(raw, [None] * raw.ndim, call, guessed=True)  # noqa: E731
     # Copies: a model may modify the input of a module in place, and a branch compares with the original.
-    inputs = lambda: {name: new_tensor(raw.detach().clone(), dims_of(raw)) for name, raw in given.items()}  # noqa: E731
+    inputs = lambda: {name: new_tensor(raw.detach().clone(), names.dims_of(raw, call)) for name, raw in given.items()}  # noqa: E731
     with looking():
         held = hold.before_call(call.path, inputs)
     for name, new in held[1].items() if held is not None else ():
@@ -128,7 +127,7 @@ def _with_output(call: Call, edit: ValueEdit, result: Any) -> Any:
         if not isinstance(
             call.module, torch.nn.RNNBase | torch.nn.RNNCellBase
         ):  # these count the steps reported to them
-            tell(call, result)
+            tell(call, call.facts.readers, result)
         outputs = leave(call, result)
     named = [each for each in outputs if not edit.part or each[0] == edit.part]
     if not named:

@@ -16,9 +16,9 @@ import torch
 
 from rfnb.interop.seen import hf_softmax
 from rfnb.interop.seen.attention import next_step, probe_weights, softmax_inside, unchanged
-from rfnb.interop.seen.calls import Call
+from rfnb.interop.seen.calls import Call, around
 from rfnb.interop.seen.function_calls import sees
-from rfnb.interop.seen.sides import around, heads_in, inputs_of, says_attention, sides, weights_dims
+from rfnb.interop.seen.sides import heads_in, inputs_of, says_attention, sides, weights_dims
 from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.interop.seen.softmaxes import WrittenSoftmax
 from rfnb.trace.probe import listening, trace_context

@@ -239,9 +239,7 @@ def _offer(call: Call, states: dict[str, list[LoopTurn]]) -> None:
     names, steps = _short_names(list(states)), dict[int, dict[str, Any]]()
     for path, turns in states.items():
         known = [call.names.of(turn.raw) for turn in turns]
-        first = next(filter(None, known), None) or call.names.dims(
-            turns[0].raw, [None] * turns[0].raw.ndim, call, guessed=True
-        )
+        first = next(filter(None, known), None) or call.names.dims_of(turns[0].raw, call)
         for turn, own in zip(turns, known):  # a state has the same dims in each step
             dims = carried(own or first, instead)
             said = turn.node.words or [None] * len(dims)
