@@ -10,12 +10,11 @@ from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.interop.net.call_dims import attended_dim, inner_dims, is_batch_like, marked, with_feature, with_twins
-from rfnb.interop.net.layer import Layer, computes, layer_class
+from rfnb.interop.net.layer import Layer, LayerOfModule, computes, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.attention.encoder_decoder import ConcatAttention, DotAttention, GlobalAttentionContextBase
 from rfnb.nn.attention.functions import generic_attention
 from rfnb.nn.attention.gauss_window import gauss_window_attention
-from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.const import zeros
 
 
@@ -49,9 +48,8 @@ class _Attention(Layer):
         return with_feature(out, self.out_dim, self.what) if self.out_dim is not None else out
 
 
-class _ContextAttention(_Attention):
+class _ContextAttention(_Attention, LayerOfModule):
     references = ("base", "base_ctx")
-    made_to_infer = True
 
     def make_attention(self, key_dim: Dim) -> GlobalAttentionContextBase:
         raise NotImplementedError
@@ -64,16 +62,12 @@ class _ContextAttention(_Attention):
                 {"query": query},
                 "The features of the query are multiplied with those of base_ctx.",
             )
-        self.attention = self.make_attention(query.feature_dim)
-
-    def own_parameters(self) -> dict[str, Parameter]:
-        found = self.attention.named_parameters() if self.is_made else ()
-        return {f"{self.path}/{name}": value for name, value in found}
+        self.module = self.make_attention(query.feature_dim)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         query, keys = self.concatenated(sources, env), env.get(self.opts["base_ctx"])
         base, axis = self.base(env, query)
-        key_dim = self.attention.key_dim
+        key_dim = self.module.key_dim
         if query.feature_dim is None or keys.feature_dim is None or query.feature_dim.size != keys.feature_dim.size:
             raise value_error(
                 f"{self.what}: query and base_ctx have different features.",
@@ -82,9 +76,9 @@ class _ContextAttention(_Attention):
             )
         query, keys = with_feature(query, key_dim, self.what), with_feature(keys, key_dim, self.what)
         if not env.in_loop:
-            weights = functools.partial(self.attention.get_base_weights, query, base_ctx=keys, axis=axis)
+            weights = functools.partial(self.module.get_base_weights, query, base_ctx=keys, axis=axis)
             env.call.weights[self.path] = weights, axis
-        return self.finished(self.attention(query, base=base, base_ctx=keys, axis=axis), base)
+        return self.finished(self.module(query, base=base, base_ctx=keys, axis=axis), base)
 
 
 @layer_class("dot_attention")

@@ -7,14 +7,14 @@ from typing import Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.call_dims import same_lengths, time_dim
+from rfnb.interop.net.call_dims import marked, same_lengths, time_dim
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown, owner_in
-from rfnb.interop.net.named_functions import combine
 from rfnb.interop.net.scope import Scope, frame_zeros, lengths_text, plain_index
 from rfnb.ops.const import zeros
 from rfnb.ops.dims import replace_dim
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
+from rfnb.ops.math import combine_bc
 from rfnb.ops.where import where
 from rfnb.rec.loop import Loop
 from rfnb.rec.selections import bring
@@ -169,8 +169,7 @@ class TemplateScope(BodyScope):
         return zeros((), dtype="int32")
 
     def frame(self, whole: Tensor) -> Tensor:
-        dims = [dim for dim in whole.dims if dim is not self.axis]
-        return zeros(dims, dtype=whole.dtype, sparse_dim=whole.sparse_dim, feature_dim=whole.feature_dim)
+        return frame_zeros(whole, self.axis)
 
     def _frame_by_index(self, whole: Tensor) -> Tensor:
         return frame_zeros(whole, time_dim(whole, self.dims))
@@ -211,13 +210,13 @@ class StepScope(BodyScope):
     def _followed(self, value: Any) -> Any:
         return value if self.loop is None or not self._choices else bring(self.loop.selections, value)
 
-    def _sources(self, layer: Layer) -> list[Any]:
+    def sources(self, layer: Layer) -> list[Any]:
         choices = self._choices
         for option in layer.references if self.call.search else ():
             if isinstance(layer.opts.get(option), str):
                 self.get(layer.opts[option])
-        sources = super()._sources(layer)
-        return sources if self._choices == choices else super()._sources(layer)
+        sources = super().sources(layer)
+        return sources if self._choices == choices else super().sources(layer)
 
     def previous(self, name: str) -> Any:
         if name not in self.before:
@@ -232,7 +231,7 @@ class StepScope(BodyScope):
         time = time_dim(self.whole_data(key), self.dims)
         if time is None:
             return labels
-        real = combine(self.step_index(), "sub", time.get_size_tensor(device=labels.device)) < 0
+        real = combine_bc(self.step_index(), "sub", time.get_size_tensor(device=labels.device)) < 0
         out = where(real, labels, 0, allow_broadcast_all_sources=True)
         out.sparse_dim = labels.sparse_dim
         return out
@@ -269,8 +268,7 @@ def like_before(value: Tensor, before: Tensor) -> Tensor:
     for dim in before.dims:
         if dim not in value.dims and dim.kind != "beam":
             feature, labels = value.feature_dim, value.sparse_dim
-            value = expand_dim(value, dim)
-            value.feature_dim = feature
+            value = marked(expand_dim(value, dim), feature)
             if labels is not None:
                 value.sparse_dim = labels
     return value

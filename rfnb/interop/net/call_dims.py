@@ -123,6 +123,11 @@ def spatial_dims(x: Tensor) -> list[Dim]:
     return [dim for dim in x.dims if not is_batch_like(dim) and dim is not x.feature_dim]
 
 
+def frame_dims(x: Tensor) -> list[Dim]:
+    """All dims except the feature."""
+    return [dim for dim in x.dims if dim is not x.feature_dim]
+
+
 def inner_dims(x: Tensor) -> list[Dim]:
     """All dims except batch and beam, the feature last."""
     return [*spatial_dims(x), *([x.feature_dim] if x.feature_dim is not None else [])]

@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.call_dims import marked
+from rfnb.interop.net.call_dims import frame_dims, marked
 from rfnb.interop.net.feature_layers import LinearLayer
 from rfnb.interop.net.layer import Layer, Unknown, computes, layer_class
 from rfnb.interop.net.scope import Scope
@@ -137,8 +137,7 @@ class ChoiceLayer(Layer):
 
     def _labels_over(self, env: Scope, place: int, scores: Tensor) -> Tensor:
         """A template of labels, from that of their scores."""
-        dims = [dim for dim in scores.dims if dim is not scores.feature_dim]
-        return zeros(dims, dtype="int32", sparse_dim=self._labels(env, place, scores))
+        return zeros(frame_dims(scores), dtype="int32", sparse_dim=self._labels(env, place, scores))
 
     def _keep_parts(self, env: Scope, found: list[Tensor]) -> None:
         for index, labels in enumerate(found):

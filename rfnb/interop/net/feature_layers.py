@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from rfnb.core.dim import Dim
-from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.call_dims import axis_of, marked, time_dim, with_feature
 from rfnb.interop.net.layer import Layer, computes, layer_class
@@ -58,26 +57,14 @@ class LinearLayer(Layer):
         found = None if not target else env.target(target)
         size = None if found is None else found.sparse_dim or found.feature_dim
         if size is None:
-            raise value_error(
-                f"{self.what}: the number of features is unknown.",
-                {"n_out": None, "target": target},
-                "n_out, out_dim or the labels of the target determine it.",
-                f'"{self.name}": {{..., "n_out": 512}}',
-            )
+            raise self.features_unknown({"target": target}, "n_out, out_dim or the labels of the target determine it.")
         self.out_dim = Dim(size.size, name=f"{self.name}:feature", kind="feature", vocab=size.vocab)
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         self._set_out_dim(env)
         assert self.out_dim is not None
         x = self.concatenated(sources, env)
-        given = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
-        if given is None:
-            raise value_error(
-                f"{self.what}: the source has no feature dim.",
-                {"source": x},
-                "The layer multiplies the features, or labels as one-hot vectors, with its matrix.",
-            )
-        self.in_dim = given
+        given = self.in_dim_of(x)
         self._rows = given.copy(match_priority=1) if given is self.out_dim else given
         dims = (self.out_dim, self._rows) if self.transposed else (self._rows, self.out_dim)
         self.W = Parameter(dims)
@@ -89,37 +76,13 @@ class LinearLayer(Layer):
     def linear(self, x: Tensor) -> Tensor:
         """The value before the activation."""
         bias: Tensor | None = getattr(self, "b", None)
+        x = self.as_made(x, self._rows)
         if x.sparse_dim is not None:
-            out = gather(self.W, indices=self._labels(x), axis=self._rows)
+            out = gather(self.W, indices=x, axis=self._rows)
             out = out if bias is None else out + bias
         else:
-            x = self._features(x)
             out = linear(x, self.W, bias, reduce=self._rows)
         return marked(out, self.out_dim)
-
-    def _labels(self, x: Tensor) -> Tensor:
-        if x.sparse_dim is not None and x.sparse_dim.size != self.in_dim.size:
-            raise value_error(
-                f"{self.what}: the number of labels does not match W.",
-                {"source": x.sparse_dim, "made for": self.in_dim},
-                "W has one row per label.",
-            )
-        if x.sparse_dim is self._rows:
-            return x
-        x = x + 0
-        x.sparse_dim = self._rows
-        return x
-
-    def _features(self, x: Tensor) -> Tensor:
-        if x.feature_dim is None or x.feature_dim.size != self.in_dim.size:
-            raise value_error(
-                f"{self.what}: the number of features does not match the parameters.",
-                {"source": x, "made for": self.in_dim},
-                "W has one row per feature.",
-            )
-        if x.feature_dim is not self._rows:
-            x, _ = replace_dim(x, in_dim=x.feature_dim, out_dim=self._rows)
-        return x
 
     def logits(self, sources: list[Tensor], env: Scope) -> Tensor:
         """The value before the activation, computed from the sources."""
@@ -132,7 +95,7 @@ class LinearLayer(Layer):
         """log_softmax of the logits, if the activation is softmax."""
         if self.opts.get("activation") != "softmax" or self.out_dim is None:
             return None
-        logits = self.logits([env.get(ref) for ref in self.sources], env)
+        logits = self.logits(env.sources(self), env)
         return marked(log_softmax(logits, axis=self.out_dim), self.out_dim)
 
 

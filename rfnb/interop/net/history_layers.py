@@ -7,9 +7,9 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, not_implemented_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.call_dims import attended_dim, axis_of, marked, time_dim, with_feature
+from rfnb.interop.net.call_dims import attended_dim, axis_of, frame_dims, marked, time_dim, with_feature
 from rfnb.interop.net.dependencies import makers_of_dims
-from rfnb.interop.net.layer import Layer, Unknown, layer_class
+from rfnb.interop.net.layer import Layer, LayerOfModule, Unknown, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.attention.positional_layers import PositionalEncoding, RelativePositionalEncoding
 from rfnb.nn.attention.qkv import QKVSelfAttention
@@ -21,33 +21,8 @@ from rfnb.rec.cum_concat import cum_concat, cum_concat_initial_state, history_an
 from rfnb.rec.state import State
 
 
-class _ByModule(Layer):
-    """A layer implemented by a module; in a loop, with the state of the previous step."""
-
-    module: Any
-    made_to_infer = True
-
-    def own_parameters(self) -> dict[str, Parameter]:
-        found = self.module.named_parameters() if self.is_made else ()
-        return {f"{self.path}/{self.documented(name)}": value for name, value in found}
-
-    def documented(self, name: str) -> str:
-        """The documented name of a parameter of the module."""
-        return name
-
-    def axis(self, x: Tensor, env: Scope) -> Dim:
-        """The time of the source, or `single_step_dim`."""
-        time = time_dim(x, env.dims)
-        return single_step_dim if time is None else time
-
-    def frame_dims(self, env: Scope) -> list[Dim]:
-        """The dims of a source without its features."""
-        x = self.concatenated([env.get(ref) for ref in self.sources], env)
-        return [dim for dim in x.dims if dim is not x.feature_dim]
-
-
 @layer_class("self_attention")
-class SelfAttentionLayer(_ByModule):
+class SelfAttentionLayer(LayerOfModule):
     """Self-attention with one matrix QKV; in a loop, over the previous steps."""
 
     required = ("num_heads", "total_key_dim")
@@ -58,7 +33,6 @@ class SelfAttentionLayer(_ByModule):
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         x = self.concatenated(sources, env)
-        in_dim = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
         heads, total = self.opts["num_heads"], self.opts["total_key_dim"]
         for option in ("initial_state", "state_var_lengths"):
             if self.opts.get(option) is not None:
@@ -68,20 +42,15 @@ class SelfAttentionLayer(_ByModule):
                     "In Python a state is an argument of the call:",
                     "rf.QKVSelfAttention(...)(source, axis=time, state=state)",
                 )
-        if in_dim is None or self.out_dim is None or self.n_out is None:
-            raise value_error(
-                f"{self.what}: the number of features is unknown.",
-                {"source": x, "n_out": self.n_out},
-                "n_out is the number of features of the values of all heads together.",
-                '"n_out": 512',
-            )
+        if self.out_dim is None or self.n_out is None:
+            raise self.features_unknown({}, "n_out is the number of features of the values of all heads together.")
         if total % heads or self.n_out % heads:
             raise value_error(
                 f"{self.what}: num_heads does not divide the number of features.",
                 {"num_heads": heads, "total_key_dim": total, "n_out": self.n_out},
                 "All heads have the same number of features.",
             )
-        self.in_dim = in_dim
+        self.in_dim = in_dim = self.in_dim_of(x)
         out_dim = self.out_dim if self.out_dim is not in_dim else Dim(self.n_out, name=f"{self.name}:values")
         self.module = QKVSelfAttention(
             in_dim, key_dim_total=Dim(total, name=f"{self.name}:keys"), value_dim_total=out_dim, num_heads=heads,
@@ -93,12 +62,10 @@ class SelfAttentionLayer(_ByModule):
         return {f"{self.path}/QKV": self.module.QKV} if self.is_made else {}
 
     def initial_state(self, env: Scope) -> State | None:
-        return self.module.default_initial_state(batch_dims=self.frame_dims(env))
+        return self.module.default_initial_state(batch_dims=self.batch_dims(env))
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self.concatenated(sources, env)
-        if x.sparse_dim is None:
-            x = with_feature(x, self.in_dim, self.what)
+        x = self.as_made(self.concatenated(sources, env), self.in_dim)
         axis = self.axis(x, env)
         if axis is single_step_dim and not self.opts.get("attention_left_only"):
             raise value_error(
@@ -107,19 +74,13 @@ class SelfAttentionLayer(_ByModule):
                 "A step cannot attend to later steps.",
                 '"attention_left_only": True',
             )
-        shift = self.opts.get("key_shift")
-        state = env.state(self) if axis is single_step_dim else None
-        if axis is single_step_dim and state is None:
-            state = self.module.default_initial_state(batch_dims=[dim for dim in x.dims if dim is not x.feature_dim])
-        out, new = self.module(x, axis, state=state, key_shift=None if shift is None else env.get(shift))
-        if axis is single_step_dim:
-            env.set_state(self, new)
+        out = self.run(env, axis, frame_dims(x), x, axis, key_shift=env.get(self.opts.get("key_shift")))
         out = marked(out, self.module.value_dim_total)
         return with_feature(out, self.out_dim, self.what) if self.out_dim is not None else out
 
 
 @layer_class("positional_encoding")
-class PositionalEncodingLayer(_ByModule):
+class PositionalEncodingLayer(LayerOfModule):
     """Sines and cosines of the position; in a loop, of the step."""
 
     framewise = True
@@ -131,12 +92,7 @@ class PositionalEncodingLayer(_ByModule):
         if self.opts.get("add_to_input") or (self.out_dim is None and feature is not None):
             self.out_dim = feature
         if self.out_dim is None:
-            raise value_error(
-                f"{self.what}: the number of features is unknown.",
-                {"n_out": None},
-                "n_out or out_dim determines it.",
-                '"n_out": 512',
-            )
+            raise self.features_unknown({})
         constant = self.opts.get("constant", -1)
         self.module = PositionalEncoding(
             self.out_dim, constant=constant, add_to_input=bool(self.opts.get("add_to_input"))
@@ -152,31 +108,25 @@ class PositionalEncodingLayer(_ByModule):
         return x if dim is None else with_feature(x, dim, self.what)
 
     def initial_state(self, env: Scope) -> State | None:
-        return self.module.default_initial_state(batch_dims=self._over(env, [env.get(ref) for ref in self.sources]))
+        return self.module.default_initial_state(batch_dims=self._over(env, env.sources(self)))
 
     def _over(self, env: Scope, sources: list[Tensor]) -> list[Dim]:
         x = self._source(env, sources)
-        return env.batch_dims() if x is None else [dim for dim in x.dims if dim is not x.feature_dim]
+        return env.batch_dims() if x is None else frame_dims(x)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         x = self._source(env, sources)
         given, axis = self.opts.get("axis"), single_step_dim
         if x is not None:
             axis = self.axis(x, env) if given is None else axis_of(x, given, env.dims, self.what)
-        offset = self.opts.get("offset")
-        offset = env.get(offset) if isinstance(offset, str) else offset
-        state = env.state(self) if axis is single_step_dim else None
-        if axis is single_step_dim and state is None:
-            state = self.module.default_initial_state(batch_dims=self._over(env, sources))
-        out, new = self.module(x, axis=axis, offset=offset, state=state)
-        if axis is single_step_dim:
-            env.set_state(self, new if new else state)
+        offset = env.get(self.opts.get("offset"))
+        out = self.run(env, axis, self._over(env, sources), x, axis=axis, offset=offset)
         missing = [] if x is not None else [dim for dim in env.batch_dims() if dim not in out.dims]
         return marked(expand_dims(out, missing) if missing else out, self.out_dim)
 
 
 @layer_class("relative_positional_encoding")
-class RelativePositionalEncodingLayer(_ByModule):
+class RelativePositionalEncodingLayer(LayerOfModule):
     """A vector for each pair of a query and a key; in a loop, for the current step and the previous ones."""
 
     options = tuple("axis clipping fixed forward_weights_init query_spatial_dim key_value_spatial_dim".split())
@@ -184,12 +134,7 @@ class RelativePositionalEncodingLayer(_ByModule):
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         if self.out_dim is None:
-            raise value_error(
-                f"{self.what}: the number of features is unknown.",
-                {"n_out": None},
-                "n_out or out_dim determines it.",
-                '"n_out": 64',
-            )
+            raise self.features_unknown({})
         self.module = RelativePositionalEncoding(
             self.out_dim, clipping=self.opts.get("clipping", 16), fixed=bool(self.opts.get("fixed"))
         )
@@ -201,8 +146,7 @@ class RelativePositionalEncodingLayer(_ByModule):
         for name in makers_of_dims(env.layers, self.name):
             env.get(name)  # the dim of this step
         queries, keys = (self._given(env, name) for name in ("query_spatial_dim", "key_value_spatial_dim"))
-        offset = self.opts.get("query_offset")
-        offset = env.get(offset) if isinstance(offset, str) else offset
+        offset = env.get(self.opts.get("query_offset"))
         if queries is None and "query_spatial_dim" not in self.opts and sources:
             axis = self.axis(self.concatenated(sources, env), env)
             queries = None if axis is single_step_dim else axis
@@ -227,7 +171,7 @@ class CumConcatLayer(Layer):
     options = ("out_spatial_dim", "axis")
 
     def initial_state(self, env: Scope) -> State | None:
-        x = self.concatenated([env.get(ref) for ref in self.sources], env)
+        x = self.concatenated(env.sources(self), env)
         state = cum_concat_initial_state(x.dims, dtype=x.dtype, sparse_dim=x.sparse_dim)
         marked(state.accum, x.feature_dim)
         return state
@@ -250,7 +194,7 @@ class CumConcatLayer(Layer):
 
 
 @layer_class("twod_lstm")
-class TwoDLSTMLayer(_ByModule):
+class TwoDLSTMLayer(LayerOfModule):
     """LSTM over the grid of two sources, pooled over the time of the first."""
 
     options = ("pooling", "unit_opts", "forward_weights_init", "recurrent_weights_init", "bias_init")
@@ -266,15 +210,10 @@ class TwoDLSTMLayer(_ByModule):
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         self._check(sources)
-        dims = [x.sparse_dim if x.sparse_dim is not None else x.feature_dim for x in sources]
-        if None in dims or self.out_dim is None:
-            raise value_error(
-                f"{self.what}: the number of features is unknown.",
-                {"from": ", ".join(self.sources), "n_out": self.n_out},
-                "Both sources need a feature dim; n_out is the number of features of the result.",
-            )
-        self.x_dim, self.y_dim = dims
-        self.module = TwoDLSTM(self.x_dim, self.y_dim, self.out_dim, pooling=self.opts.get("pooling", "last"))  # type: ignore[arg-type]
+        x_dim, y_dim = map(self.in_dim_of, sources)
+        if self.out_dim is None:
+            raise self.features_unknown({})
+        self.module = TwoDLSTM(x_dim, y_dim, self.out_dim, pooling=self.opts.get("pooling", "last"))
 
     def documented(self, name: str) -> str:
         return f"rec-twod/{name}"
@@ -293,7 +232,7 @@ class TwoDLSTMLayer(_ByModule):
         x, y = (env.get(ref) for ref in self.sources)
         if time_dim(y, env.dims) is not None:
             return None
-        return self.module.default_initial_state(batch_dims=[dim for dim in x.dims if dim is not x.feature_dim])
+        return self.module.default_initial_state(batch_dims=frame_dims(x))
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         self._check(sources)
@@ -305,8 +244,5 @@ class TwoDLSTMLayer(_ByModule):
                 {"source": x},
                 "The time dim of the first source is the x axis of the grid.",
             )
-        state = env.state(self) if y_axis is single_step_dim else None
-        out, new = self.module(x, y, x_axis=x_axis, y_axis=y_axis, state=state)
-        if y_axis is single_step_dim:
-            env.set_state(self, new)
+        out = self.run(env, y_axis, frame_dims(x), x, y, x_axis=x_axis, y_axis=y_axis)
         return marked(out, self.out_dim)

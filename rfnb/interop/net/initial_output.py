@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.call_dims import with_feature
+from rfnb.interop.net.call_dims import marked, with_feature
 from rfnb.interop.net.layer import Layer, LayerDict, owner_in
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.module.parameter import Parameter
@@ -76,7 +76,7 @@ def initial_output(layer: Layer, template: Tensor, env: Scope) -> Tensor:
     if kind == "var":
         return fitted(make_initial_variable(layer, template.feature_dim), template, layer)
     if kind == "apply(0)":
-        out = layer(*[zeros_like(env.get(ref)) for ref in layer.sources], env=env)
+        out = layer(*[zeros_like(x) for x in env.sources(layer)], env=env)
         return fitted(out, template, layer)
     if isinstance(kind, str):
         return fitted(env.get(kind), template, layer)
@@ -96,22 +96,19 @@ def make_initial_variable(layer: Any, feature: Dim | None) -> Parameter:
 
 def _filled(template: Tensor, value: Any) -> Tensor:
     out = full(dims=template.dims, fill_value=value, dtype=template.dtype, sparse_dim=template.sparse_dim)
-    out.feature_dim = template.feature_dim
-    return out
+    return marked(out, template.feature_dim)
 
 
 def fitted(value: Tensor, template: Tensor, layer: Layer) -> Tensor:
     """A value broadcast to all dims of the template."""
     if template.feature_dim is not None:
         if value.feature_dim is None and template.feature_dim in value.dims:
-            value = value + 0
-            value.feature_dim = template.feature_dim
+            value = marked(value + 0, template.feature_dim)
         value = with_feature(value, template.feature_dim, f"{layer.what}, initial output")
     if value.dtype != template.dtype:
         value = cast(value, template.dtype)
     missing = [dim for dim in template.dims if dim not in value.dims]
-    out = expand_dims(value, missing) if missing else value + 0
-    out.feature_dim = template.feature_dim if template.feature_dim in out.dims else None
+    out = marked(expand_dims(value, missing) if missing else value + 0, template.feature_dim)
     if template.sparse_dim is not None:
         out.sparse_dim = template.sparse_dim
     return out

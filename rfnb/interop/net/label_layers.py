@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.call_dims import axis_of, marked, time_dim
-from rfnb.interop.net.layer import Layer, computes, layer_class
+from rfnb.interop.net.layer import Layer, LayerOfModule, computes, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.edit_distance_table import EditDistanceTable
 from rfnb.nn.kenlm_state import KenLmState
@@ -99,11 +99,10 @@ def optimal_completions_layer(layer: _OfTarget, env: Scope, sources: list[Tensor
 
 
 @layer_class("kenlm")
-class KenLmStateLayer(Layer):
+class KenLmStateLayer(LayerOfModule):
     """In each step of a loop the n-gram score of a label, or of all possible next labels."""
 
     required = ("lm_file", "vocab_file")
-    made_to_infer = True
     options = tuple("vocab_unknown_label bpe_merge_symbol input_step_offset dense_output debug".split())
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:

@@ -7,17 +7,18 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rfnb.backends.registry import selected
-from rfnb.core.dim import Dim
+from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, runtime_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
-from rfnb.interop.net.call_dims import CallDims, is_ragged_like, same_static_dims
+from rfnb.interop.net.call_dims import CallDims, frame_dims, is_ragged_like, same_static_dims, time_dim, with_feature
 from rfnb.nn.dropout import dropout
 from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.concat import concat_features
 from rfnb.ops.const import zeros
 from rfnb.ops.defaults import get_default_float_dtype
+from rfnb.ops.dims import set_sparse_dim
 from rfnb.ops.one_hot import one_hot
 from rfnb.rec.state import State
 
@@ -257,6 +258,48 @@ class Layer(Module):
         return ()
 
     # -- for subclasses --------------------------------------------------------------------------------------------------------
+    def in_dim_of(self, x: Tensor) -> Dim:
+        """What the rows of a matrix are for: the labels of the source, or else its features.
+
+        Raises:
+            DimError: If it has neither.
+        """
+        found = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
+        if found is None:
+            raise dim_error(
+                f"{self.what}: the source has no feature dim.",
+                {"source": x},
+                "The layer multiplies the features, or labels as one-hot vectors, with its matrix.",
+            )
+        return found
+
+    def as_made(self, x: Tensor, rows: Dim) -> Tensor:
+        """The source with `rows` as its labels or features.
+
+        Raises:
+            DimError: If the parameters were made for another number of them.
+        """
+        given = self.in_dim_of(x)
+        if given is rows:
+            return x
+        if given.size != rows.size:
+            what = "labels" if x.sparse_dim is not None else "features"
+            raise dim_error(
+                f"{self.what}: the number of {what} does not match the parameters.",
+                {"source": x, what: given, "made for": rows},
+                "The matrix has one row per label, or per feature.",
+            )
+        return with_feature(x, rows, self.what) if x.sparse_dim is None else set_sparse_dim(x, rows)
+
+    def features_unknown(self, given: Mapping[str, Any], rule: str = "n_out or out_dim determines it.") -> ValueError:
+        """The error for a layer whose number of features is not given."""
+        return value_error(
+            f"{self.what}: the number of features is unknown.",
+            {"n_out": self.n_out, **given},
+            rule,
+            f'"{self.name}": {{..., "n_out": 512}}',
+        )
+
     def outside_of_loop(self, source: Tensor, rule: str) -> RuntimeError:
         """The error for a layer that is used outside of a loop."""
         fix = f'"loop": {{"class": "rec", "unit": {{"{self.name}": ...}}}}'
@@ -288,6 +331,40 @@ class Layer(Module):
             out.feature_dim = last[0] if last else dense[0].feature_dim
         rate = self.opts.get("dropout") or 0.0
         return dropout(out, rate) if rate and not env.dry else out
+
+
+class LayerOfModule(Layer):
+    """A layer implemented by a module; in a loop it may carry the state of the module from step to step."""
+
+    module: Any
+    made_to_infer = True
+
+    def own_parameters(self) -> dict[str, Parameter]:
+        found = self.module.named_parameters() if self.is_made else ()
+        return {f"{self.path}/{self.documented(name)}": value for name, value in found}
+
+    def documented(self, name: str) -> str:
+        """The documented name of a parameter of the module."""
+        return name
+
+    def axis(self, x: Tensor, env: Scope) -> Dim:
+        """The time of the source, or `single_step_dim`."""
+        time = time_dim(x, env.dims)
+        return single_step_dim if time is None else time
+
+    def batch_dims(self, env: Scope) -> list[Dim]:
+        """The dims of a source without its features."""
+        return frame_dims(self.concatenated(env.sources(self), env))
+
+    def run(self, env: Scope, axis: Dim, batch: Sequence[Dim], /, *inputs: Any, **options: Any) -> Tensor:
+        """The result of the module along `axis`; for a single step, from the state of the previous one."""
+        state = env.state(self) if axis is single_step_dim else None
+        if axis is single_step_dim and state is None:
+            state = self.module.default_initial_state(batch_dims=batch)
+        out, new = self.module(*inputs, state=state, **options)
+        if axis is single_step_dim:
+            env.set_state(self, new or state)
+        return out
 
 
 def _check_times(sources: Sequence[Tensor], layer: Layer, dims: CallDims) -> None:

@@ -86,7 +86,7 @@ def step_limit(layer: Any, env: Scope) -> int | Tensor:
             "Give only one of them.",
         )
     if via is not None:
-        return _number(layer, env.get(via.removeprefix("base:")) if isinstance(via, str) else via)
+        return _number(layer, env.get(via.removeprefix("base:") if isinstance(via, str) else via))
     if not isinstance(given, str):
         return _number(layer, given)
     if given in env.layers or given.startswith(("base:", "layer:")):

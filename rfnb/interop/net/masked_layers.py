@@ -73,8 +73,7 @@ class MaskedComputationLayer(Wrapper):
         return [*Layer.refs(self, search), *beside, *around, *self._previous_outside(needs)]
 
     def _mask(self, env: Scope) -> Tensor | None:
-        given = self.opts.get("mask")
-        mask = env.get(given) if given is not None else None
+        mask = env.get(self.opts.get("mask"))
         if mask is not None and mask.dtype != "bool":
             raise value_error(
                 f"{self.what}: the mask is not bool.",
@@ -107,7 +106,7 @@ class MaskedComputationLayer(Wrapper):
         mask = self._mask(env)
         if not self._in_steps(mask, env):
             return None
-        scope = self._step_scope(env, self._source(env, [env.get(ref) for ref in self.sources]), State())
+        scope = self._step_scope(env, self._source(env, env.sources(self)), State())
         states = self.initial_states(scope)
         return State(output=initial_output(self.unit, env.get(self.name), scope), unit=states)
 
@@ -197,7 +196,7 @@ class MaskedComputationLayer(Wrapper):
     def speaks_for(self, env: Scope) -> tuple[Layer, Scope] | None:
         if self._in_steps(self._mask(env), env):
             return None
-        return self.unit, self._first(env, self._source(env, [env.get(ref) for ref in self.sources]))
+        return self.unit, self._first(env, self._source(env, env.sources(self)))
 
 
 @layer_class("unmask")

@@ -12,7 +12,7 @@ from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.call_dims import common_feature, marked, same_static_dims, with_feature
 from rfnb.interop.net.layer import Layer, Unknown, layer_class
-from rfnb.interop.net.named_functions import FUNCTIONS, activation, combine, compare
+from rfnb.interop.net.named_functions import COMPARISONS, FUNCTIONS, activation, compare, either
 from rfnb.interop.net.safe_eval import evaluate, shown
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.module.parameter import Parameter
@@ -23,7 +23,6 @@ from rfnb.ops.where import where
 _KINDS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "div": "truediv", "floordiv": "floordiv", "mod": "mod",
           "pow": "pow", "maximum": "maximum", "max": "maximum", "minimum": "minimum", "min": "minimum", "logical_and": "logical_and",
           "logical_or": "logical_or", "squared_difference": "squared_difference"}  # fmt: skip
-_COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
 def _unknown_kind(layer: Layer, given: Any, known: Any) -> ValueError:
@@ -81,10 +80,9 @@ class CombineLayer(_OfAll):
         if self.combination == "eval":
             out = _evaluated(self, values)
         elif self.combination == "average":
-            out = functools.reduce(lambda a, b: combine(a, "add", b), values) / float(len(values))
+            out = functools.reduce(either("add"), values) / float(len(values))
         else:
-            kind = _KINDS[str(self.combination)]
-            out = functools.reduce(lambda a, b: combine(a, kind, b), values)
+            out = functools.reduce(either(_KINDS[str(self.combination)]), values)
         return self.finished(out, feature)
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
@@ -92,14 +90,8 @@ class CombineLayer(_OfAll):
         feature = out.feature_dim
         bias: Tensor | None = getattr(self, "b", None)
         if bias is not None and feature is not None:
-            out = out + with_feature(_with_mark(bias), feature, self.what)
+            out = out + with_feature(marked(bias + 0, bias.dims[0]), feature, self.what)
         return marked(self.activation(marked(out, feature)), feature)
-
-
-def _with_mark(bias: Tensor) -> Tensor:
-    out = bias + 0
-    out.feature_dim = out.dims[0]
-    return out
 
 
 @layer_class("compare")
@@ -109,8 +101,8 @@ class CompareLayer(_OfAll):
     options = ("kind", "value", "allow_broadcast_all_sources")
 
     def begin(self) -> None:
-        if self.opts.get("kind", "equal") not in _COMPARISONS:
-            raise _unknown_kind(self, self.opts.get("kind"), _COMPARISONS)
+        if self.opts.get("kind", "equal") not in COMPARISONS:
+            raise _unknown_kind(self, self.opts.get("kind"), COMPARISONS)
 
     def partial(self, env: Scope, known: list[Tensor]) -> Tensor:
         return cast(super().partial(env, known), "bool")
@@ -128,9 +120,8 @@ class CompareLayer(_OfAll):
                 f'"{self.name}": {{..., "value": 0}}',
             )
         found = [compare(a, kind, b) for a, b in zip(values, values[1:], strict=False)]
-        out = functools.reduce(lambda a, b: combine(a, "logical_and", b), found)
-        if out.sparse_dim is not None:
-            out.sparse_dim = None
+        out = functools.reduce(either("logical_and"), found)
+        out.sparse_dim = None
         return marked(out, feature)
 
 
@@ -249,7 +240,7 @@ class SwitchLayer(_OfAll):
 
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
         condition = env.get(self.opts["condition"])
-        branches = [env.get(ref) if isinstance(ref, str) else ref for ref in self._branches()]
+        branches = [env.get(ref) for ref in self._branches()]
         tensors, feature = self.together(env, [x for x in (condition, *branches) if isinstance(x, Tensor)])
         left = iter(tensors)
         condition = next(left)

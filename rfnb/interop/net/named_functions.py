@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -67,32 +68,24 @@ ACTIVATIONS: dict[str, Function] = {
 
 
 def either(kind: str) -> Callable[[Any, Any], Any]:
-    """combine(a, kind, b), where a and b may each have dims that the other lacks."""
-
-    def of_both(a: Any, b: Any) -> Any:
-        return combine(a, kind, b)
-
-    return of_both
-
-
-def combine(a: Any, kind: str, b: Any) -> Any:
-    """rf.combine over the dims of both."""
-    return math.combine(a, kind, b, allow_broadcast_all_sources=True)
+    """rf.combine of this kind, where a and b may each have dims that the other lacks."""
+    return lambda a, b: math.combine_bc(a, kind, b)
 
 
 def compare(a: Any, kind: str, b: Any) -> Any:
     """rf.compare over the dims of both; also for plain numbers."""
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
-        return {"equal": a == b, "not_equal": a != b}.get(kind) if kind.endswith("equal") and kind[0] in "en" else (
-            {"less": a < b, "less_equal": a <= b, "greater": a > b, "greater_equal": a >= b}[kind]
-        )  # fmt: skip
-    return math.compare(a, kind, b, allow_broadcast_all_sources=True)
+        return COMPARISONS[kind](a, b)
+    return math.compare_bc(a, kind, b)
 
 
 _BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "truediv": "truediv", "floordiv": "floordiv",
            "mod": "mod", "floormod": "mod", "pow": "pow", "maximum": "maximum", "minimum": "minimum",
            "logical_and": "logical_and", "logical_or": "logical_or", "squared_difference": "squared_difference"}  # fmt: skip
-_COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le, "greater": operator.gt,
+    "greater_equal": operator.ge,
+}  # fmt: skip
 
 
 def _comparing(kind: str) -> Callable[[Any, Any], Any]:
@@ -107,7 +100,7 @@ _DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int32", "int64"
 _PLAIN: dict[str, Any] = {
     **ACTIVATIONS,
     **{name: either(kind) for name, kind in _BINARY.items()},
-    **{kind: _comparing(kind) for kind in _COMPARISONS},
+    **{kind: _comparing(kind) for kind in COMPARISONS},
     **{dtype: dtype for dtype in _DTYPES},
     "cast": lambda x, dtype: cast(x, dtype),
     "clip_by_value": lambda x, clip_value_min, clip_value_max: math.clip_by_value(x, clip_value_min, clip_value_max),
@@ -186,7 +179,7 @@ def _composed(node: ast.AST, text: str, what: str, depth: int) -> Any:
         if not callable(a) and not callable(b):
             return combined(node.op, a, b)
         kind = _OPERATORS[type(node.op)]
-        return lambda x: combine(a(x) if callable(a) else a, kind, b(x) if callable(b) else b)
+        return lambda x: math.combine_bc(a(x) if callable(a) else a, kind, b(x) if callable(b) else b)
     if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
         outer, inner = (_composed(part, text, what, depth + 1) for part in (node.func, node.args[0]))
         if callable(outer) and callable(inner):

@@ -20,7 +20,7 @@ from rfnb.interop.net.call_dims import (
 from rfnb.interop.net.layer import Layer, computes, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.cast import cast
-from rfnb.ops.dims import range_over_dim, replace_dim
+from rfnb.ops.dims import range_over_dim, replace_dim, set_sparse_dim
 from rfnb.ops.math import greater_equal, less, logical_and
 from rfnb.ops.matmul import matmul
 from rfnb.ops.reduce import reduce
@@ -134,18 +134,12 @@ def softmax_over_spatial_layer(layer: Layer, env: Scope, sources: list[Tensor]) 
 
 def _kept(layer: Layer, axis: Dim, env: Scope) -> Tensor | None:
     """The mask of frames selected by start and window."""
-    positions = range_over_dim(axis)
-    positions.sparse_dim = None
+    positions = set_sparse_dim(range_over_dim(axis), None)
     keep = None
     if layer.opts.get("start") is not None:
-        keep = greater_equal(positions, _number(layer, "start", env))
+        keep = greater_equal(positions, env.get(layer.opts["start"]))
     if layer.opts.get("window_start") is not None:
-        begin = _number(layer, "window_start", env)
+        begin = env.get(layer.opts["window_start"])
         inside = logical_and(greater_equal(positions, begin), less(positions, begin + int(layer.opts["window_size"])))
         keep = inside if keep is None else logical_and(keep, inside)
     return keep
-
-
-def _number(layer: Layer, option: str, env: Scope) -> Any:
-    value = layer.opts[option]
-    return env.get(value) if isinstance(value, str) else value

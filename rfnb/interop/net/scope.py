@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from rfnb.core.dim import Dim
 from rfnb.core.errors import value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.call_dims import CallDims
+from rfnb.interop.net.call_dims import CallDims, marked
 from rfnb.interop.net.dependencies import in_step_order, is_deep
 from rfnb.interop.net.layer import Layer, LayerDict, Unknown, owner_in
 from rfnb.ops.cast import cast
 from rfnb.ops.const import zeros
+from rfnb.ops.dims import set_sparse_dim
 from rfnb.rec.state import State
 
 if TYPE_CHECKING:
@@ -73,12 +74,12 @@ class Scope:
 
     # -- names -------------------------------------------------------------------------------------------------------------
     def get(self, ref: Any) -> Any:
-        """The value of a reference.
+        """The value of a reference; anything that is no text is a value itself.
 
         Raises:
             ValueError: If it is unknown here, or if layers depend on each other in the same step.
         """
-        if isinstance(ref, Tensor):
+        if not isinstance(ref, str):
             return ref
         if ref.startswith("layer:"):
             return self.get(ref.removeprefix("layer:"))
@@ -187,11 +188,12 @@ class Scope:
         if self.dry:
             value = layer.template(self)
             if self.makes:
-                layer.make_once(self, [self.get(ref) for ref in layer.reads(self)])
+                layer.make_once(self, self.sources(layer))
             return value
-        return layer(*self._sources(layer), env=self)
+        return layer(*self.sources(layer), env=self)
 
-    def _sources(self, layer: Layer) -> list[Any]:
+    def sources(self, layer: Layer) -> list[Any]:
+        """The values from which a layer computes its own."""
         return [self.get(ref) for ref in layer.reads(self)]
 
     def chosen(self) -> None:
@@ -379,12 +381,9 @@ def lengths_text(dim: Dim) -> str:
 def frame_zeros(whole: Tensor, axis: Dim | None) -> Tensor:
     """Zeros like one frame over `axis`."""
     dims = [dim for dim in whole.dims if dim is not axis]
-    feature = whole.feature_dim if whole.feature_dim in dims else None
-    return zeros(dims, dtype=whole.dtype, sparse_dim=whole.sparse_dim, feature_dim=feature)
+    return marked(zeros(dims, dtype=whole.dtype, sparse_dim=whole.sparse_dim), whole.feature_dim)
 
 
 def plain_index(index: Tensor) -> Tensor:
     """A step index that is a number, not a label."""
-    out = cast(index, "int32") + 0
-    out.sparse_dim = None
-    return out
+    return set_sparse_dim(cast(index, "int32"), None)

@@ -9,12 +9,13 @@ from rfnb.core.errors import dim_error, not_implemented_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.call_dims import axes_of, axis_of, in_order, marked, size_of
 from rfnb.interop.net.layer import Layer, computes, layer_class
-from rfnb.interop.net.named_functions import combine, compare
+from rfnb.interop.net.named_functions import compare
 from rfnb.interop.net.scope import Scope
 from rfnb.ops.concat import concat
-from rfnb.ops.dims import range_over_dim
+from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.expand import expand_dim, squeeze
 from rfnb.ops.gather import gather
+from rfnb.ops.math import combine_bc
 from rfnb.ops.merge import merge_dims, split_dims
 from rfnb.ops.shift import shift_left, shift_right
 from rfnb.ops.slice import slice
@@ -55,8 +56,8 @@ def _ragged_split(layer: Layer, x: Tensor, axis: Dim, given: list[Any]) -> Tenso
             '"dims": (-1, 2)',
         )
     chunks, part = axis.ceildiv_right(parts[0]), parts[0]
-    positions = combine(range_over_dim(chunks, dtype="int32") * part.extent, "add", range_over_dim(part, dtype="int32"))
-    positions.sparse_dim = None
+    starts = range_over_dim(chunks, dtype="int32") * part.extent
+    positions = set_sparse_dim(combine_bc(starts, "add", range_over_dim(part, dtype="int32")), None)
     frames = gather(x, indices=positions, axis=axis, clip_to_valid=True)
     real = compare(positions, "less", axis.get_size_tensor(device=x.device))
     out = where(real, frames, layer.opts.get("pad_value") or 0, allow_broadcast_all_sources=True)
@@ -133,10 +134,9 @@ def gather_layer(layer: Layer, env: Scope, sources: list[Tensor]) -> Tensor:
     """The frames at `position`, a number or a layer."""
     x = layer.concatenated(sources, env)
     axis, position = axis_of(x, layer.opts["axis"], env.dims, layer.what), layer.opts["position"]
-    indices = env.get(position) if isinstance(position, str) else position
-    if isinstance(indices, Tensor) and indices.sparse_dim is not None and indices.sparse_dim is not axis:
-        indices = indices + 0
-        indices.sparse_dim = None
+    indices = env.get(position)
+    if isinstance(indices, Tensor) and indices.sparse_dim not in (None, axis):
+        indices = set_sparse_dim(indices, None)
     out = gather(x, indices=indices, axis=axis, clip_to_valid=bool(layer.opts.get("clip_to_valid")) or env.dry)
     if x.sparse_dim is not None:
         out.sparse_dim = x.sparse_dim

@@ -9,6 +9,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.errors import message, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.body_scope import StepScope, TemplateScope, like_before
+from rfnb.interop.net.call_dims import marked
 from rfnb.interop.net.choice_layers import ChoiceLayer
 from rfnb.interop.net.dependencies import Dependencies, reads_in_step
 from rfnb.interop.net.initial_output import initial_of
@@ -16,8 +17,8 @@ from rfnb.interop.net.layer import Layer, LayerDict
 from rfnb.interop.net.loop_length import loop_axis, step_limit
 from rfnb.interop.net.scope import Scope
 from rfnb.nn.module.parameter import Parameter
-from rfnb.ops.const import zeros
-from rfnb.ops.dims import range_over_dim
+from rfnb.ops.const import zeros, zeros_like
+from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.expand import expand_dim
 from rfnb.ops.gather import gather
 from rfnb.ops.math import minimum
@@ -293,12 +294,9 @@ class _LoopCall:
             if declared not in self.histories:
                 self.histories[declared] = Dim(self.most_steps, name=declared.name)
             index, history = step.step_index(), step.dims(declared)
-            positions = range_over_dim(self.histories[declared], dtype="int32")
-            positions.sparse_dim = None
-            feature = value.feature_dim
-            value = gather(value, indices=minimum(positions, index), axis=history)
-            value = where(positions <= index, value, 0, allow_broadcast_all_sources=True)
-            value.feature_dim = feature if feature in value.dims else None
+            positions = set_sparse_dim(range_over_dim(self.histories[declared], dtype="int32"), None)
+            kept = gather(value, indices=minimum(positions, index), axis=history)
+            value = marked(where(positions <= index, kept, 0, allow_broadcast_all_sources=True), value.feature_dim)
         return value
 
     def _end(self, end: Tensor) -> Tensor:
@@ -346,9 +344,7 @@ class _LoopCall:
     def _stacked(self, name: str, loop: Loop) -> Tensor:
         like, out = self.found[name], self.handles.get(name)
         if out is None:  # there were no steps
-            out = self._over(
-                zeros(like.dims, dtype=like.dtype, sparse_dim=like.sparse_dim, feature_dim=like.feature_dim), loop.axis
-            )
+            out = self._over(zeros_like(like), loop.axis)
         out = self._over_beam(out, name, loop)
         if self.layer.direction == -1 and loop.axis in out.dims and self.axis is not None:
             out = reverse_sequence(out, axis=loop.axis)

@@ -7,8 +7,8 @@ from typing import Any
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
-from rfnb.interop.net.call_dims import axis_of, marked, time_dim, with_feature
-from rfnb.interop.net.layer import Layer, Unknown, is_initial_keyword, layer_class
+from rfnb.interop.net.call_dims import axis_of, frame_dims, marked, with_feature
+from rfnb.interop.net.layer import Layer, LayerOfModule, Unknown, is_initial_keyword, layer_class
 from rfnb.interop.net.scope import Scope
 from rfnb.interop.net.step_network import REC_OPTIONS
 from rfnb.nn.module.parameter import Parameter
@@ -24,20 +24,14 @@ from rfnb.rec.state import State
 _NO_EFFECT = ("optimize_move_layers_out", "include_eos", "max_seq_len_via")
 
 
-class _UnitBase(Layer):
+class _UnitBase(LayerOfModule):
     """A unit with its state. In a loop it makes one step, and the loop carries the state."""
 
     framewise = True
-    made_to_infer = True
 
     def begin(self) -> None:
         if self.out_dim is None:
-            raise value_error(
-                f"{self.what}: the number of features is unknown.",
-                {"unit": repr(self.opts.get("unit")), "n_out": None},
-                "n_out or out_dim determines it.",
-                f'"{self.name}": {{..., "n_out": 512}}',
-            )
+            raise self.features_unknown({"unit": repr(self.opts.get("unit"))})
         self.initial = self.opts.get("initial_state")
         if isinstance(self.initial, str) and not is_initial_keyword(self.initial):
             self.initial = _Refs(self.initial)
@@ -51,14 +45,7 @@ class _UnitBase(Layer):
         raise NotImplementedError
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
-        x = self.concatenated(sources, env)
-        self.in_dim = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
-        if self.in_dim is None:
-            raise dim_error(
-                f"{self.what}: the source has no feature dim.",
-                {"source": x},
-                "A unit reads features, or labels.",
-            )
+        self.in_dim = self.in_dim_of(self.concatenated(sources, env))
         initial = None if isinstance(self.initial, _Refs) else self.initial
         self.module = self.make_unit(self.in_dim, initial)
         if isinstance(self.initial, _Refs) and isinstance(self.module.unit, NativeLstm):
@@ -76,44 +63,22 @@ class _UnitBase(Layer):
 
     # -- running -----------------------------------------------------------------------------------------------------------
     def compute(self, env: Scope, sources: list[Tensor]) -> Tensor:
-        x = self._as_made(self.concatenated(sources, env))
+        x = self.as_made(self.concatenated(sources, env), self.in_dim)
         axis = self._axis(x, env)
         state = env.state(self)
-        if state is None:
-            batch = [dim for dim in x.dims if dim is not axis and dim is not x.feature_dim]
-            state = self._initial(env, batch)
-        elif axis is not single_step_dim:
-            state = self._initial(env, [dim for dim in x.dims if dim is not axis and dim is not x.feature_dim])
+        if state is None or axis is not single_step_dim:
+            state = self._initial(env, [dim for dim in frame_dims(x) if dim is not axis])
         output, final = self.module(x, axis=axis, **({} if state is None else {"state": state}))
         if axis is single_step_dim:
             env.set_state(self, final)
         env.finals[self.name] = final
         return marked(output, self.out_dim)
 
-    def _as_made(self, x: Tensor) -> Tensor:
-        """x with the in_dim of the module."""
-        assert self.in_dim is not None
-        own = x.sparse_dim if x.sparse_dim is not None else x.feature_dim
-        if own is self.in_dim:
-            return x
-        if own is None or own.size != self.in_dim.size:
-            raise dim_error(
-                f"{self.what}: the number of features does not match the parameters.",
-                {"source": x, "made for": self.in_dim},
-                "The matrix of a unit has one row per feature.",
-            )
-        if x.sparse_dim is not None:
-            x = x + 0
-            x.sparse_dim = self.in_dim
-            return x
-        return with_feature(x, self.in_dim, self.what)
-
     def _axis(self, x: Tensor, env: Scope) -> Dim:
         given = self.opts.get("axis")
-        if given is not None and given is not single_step_dim:
-            return axis_of(x, given, env.dims, self.what)
-        time = None if given is single_step_dim else time_dim(x, env.dims)
-        return single_step_dim if time is None else time
+        if given is None:
+            return self.axis(x, env)
+        return given if given is single_step_dim else axis_of(x, given, env.dims, self.what)
 
     # -- state -------------------------------------------------------------------------------------------------------------
     def _initial(self, env: Scope, batch: list[Dim]) -> State | None:
@@ -125,12 +90,12 @@ class _UnitBase(Layer):
 
     def initial_state(self, env: Scope) -> State | None:
         try:
-            x = self._as_made(self.concatenated([env.get(ref) for ref in self.sources], env))
+            x = self.as_made(self.concatenated(env.sources(self), env), self.in_dim)
         except Unknown:
             return None
         if self._axis(x, env) is not single_step_dim:
             return None
-        batch = [dim for dim in x.dims if dim is not x.feature_dim]
+        batch = frame_dims(x)
         return self._initial(env, batch) or self.module.default_initial_state(batch_dims=batch)
 
     def previous_output(self, env: Scope) -> Tensor | None:

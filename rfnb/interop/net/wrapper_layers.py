@@ -116,15 +116,13 @@ class SubnetworkLayer(Wrapper):
         return out
 
     def initial_state(self, env: Scope) -> State | None:
-        scope = self._scope(env, [env.get(ref) for ref in self.sources])
+        scope = self._scope(env, env.sources(self))
         found = self.initial_states(scope) if isinstance(scope, StepUnitScope) else None
         return found if found else None
 
     def speaks_for(self, env: Scope) -> tuple[Layer, Scope] | None:
         inside = env.inner.get(self.name)
-        return self.inner["output"], self._scope(
-            env, [env.get(ref) for ref in self.sources]
-        ) if inside is None else inside
+        return self.inner["output"], self._scope(env, env.sources(self)) if inside is None else inside
 
     def sub(self, env: Scope, name: str) -> Any:
         if self.name not in env.inner:
