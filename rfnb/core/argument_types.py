@@ -99,6 +99,17 @@ def quick_types(text: str) -> tuple[tuple[type, ...], bool]:
     return tuple(dict.fromkeys(found)), all(part in _QUICK for part in parts)
 
 
+def named_types(text: str, names: Mapping[str, Any]) -> tuple[type, ...]:
+    """The same classes for what the file of a function names: a class, as `State`, or a union, as `Value = float | Tensor`.
+
+    Args:
+        names: The globals of the file.
+    """
+    found = [names.get(match[1]) for match in _TOP.finditer(text)]
+    kinds = [kind for each in found if isinstance(each, (type, types.UnionType)) for kind in alternatives(each)]
+    return tuple(each for kind in kinds if type(kind) is type for each in _QUICK.get(kind.__name__, (kind,)))
+
+
 def alternatives(hint: Any) -> Iterator[Any]:
     """The alternatives of a union type."""
     hint = _meant(hint, _NAMES) if isinstance(hint, (str, typing.ForwardRef)) else hint

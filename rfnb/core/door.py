@@ -19,7 +19,7 @@ from functools import cached_property
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
-from rfnb.core.argument_types import alternatives, fits, hints_of, is_array, is_taken, quick_types
+from rfnb.core.argument_types import alternatives, fits, hints_of, is_array, is_taken, named_types, quick_types
 from rfnb.core.call_errors import (
     FUNCTIONS,
     MissingArgument,
@@ -223,6 +223,8 @@ def _checked(fn: FunctionType, door: Door, all_of_it: bool = False) -> CodeType:
         if text in _OPEN or not isinstance(text, str) or door.has_own_words(name):
             continue
         found, is_all = quick_types(text)
+        if not is_all:
+            found = tuple(dict.fromkeys((*found, *named_types(text, fn.__globals__))))
         if default is NO_DEFAULT and not keeps and not (is_all and (all_of_it or not text.startswith(_OPERANDS))):
             continue
         whole = not (all_of_it or keeps)  # else of lists what is in them

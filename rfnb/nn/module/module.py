@@ -318,7 +318,8 @@ def adopt_by(place: str) -> None:
 
 def adopted(value: Any) -> Any:
     """The Module for a module of another library; any other value unchanged."""
-    if hasattr(value, "named_buffers") and not isinstance(value, (Module, type)):
+    # Of its class: instances of ours, asked for what they do not have, would look for what is meant.
+    if not isinstance(value, (Module, type)) and hasattr(type(value), "named_buffers"):
         for module, _, function in (place.partition(":") for place in _adopters):
             found = getattr(import_module(module), function)(value)
             if found is not None:
