@@ -27,7 +27,7 @@ from rfnb.core.place import in_package, place_of_user, place_text
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import is_container, items_of, leaves, map_nested
 from rfnb.interop.tape import tensors_in
-from rfnb.interop.torch_page_calls import ASKED, IN_PLACE, MADE, READ, ROWS, WHOLE, is_one, twin
+from rfnb.interop.torch_page_calls import ASKED, IN_PLACE, MADE, READ, ROWS, WHOLE, apart, is_one, twin
 from rfnb.ops.dims import range_over_dim, set_sparse_dim
 from rfnb.ops.expand import expand_dim, squeeze
 from rfnb.ops.gather import gather
@@ -188,9 +188,9 @@ class Counterparts(TorchFunctionMode):
         """The same values with other dims, by position."""
         return self.notes.renamed(value, dims)
 
-    def ordered(self, value: Tensor, dims: list[Dim]) -> Tensor:
+    def ordered(self, value: Tensor, dims: Sequence[Dim]) -> Tensor:
         """The same values in this order of dims."""
-        return value if list(value.dims) == dims else value.copy_transpose(dims)
+        return value if value.dims == tuple(dims) else value.copy_transpose(list(dims))
 
     def number(self, length: AxisSize) -> Tensor:
         """A size as a scalar that the page computes."""
@@ -210,7 +210,7 @@ class Counterparts(TorchFunctionMode):
         made: list[Dim] = []
         for size in sizes:
             dim = size.dim if isinstance(size, AxisSize) and not size.plus else Dim(int(size), name="axis")
-            if any(dim is each for each in made):
+            if dim in made:
                 dim, of = twin(dim), dim
                 self.places_as(dim, of)
             made.append(dim)
@@ -222,7 +222,7 @@ class Counterparts(TorchFunctionMode):
         for place in range(-1, -max(map(len, shapes), default=0) - 1, -1):
             there = [dims[place] for dims in shapes if len(dims) >= -place]
             dim = next((dim for dim in there if not is_one(dim)), there[0])
-            order.insert(0, twin(dim) if any(dim is each for each in (*order, *taken)) else dim)
+            order.insert(0, apart(dim, [*order, *taken]))
         return order
 
     def fitted(self, value: Tensor, wanted: Sequence[Dim]) -> Tensor:
@@ -263,9 +263,9 @@ class Counterparts(TorchFunctionMode):
     def reversed(self, value: Tensor, axis: Dim) -> Tensor:
         """The entries along an axis from the last one on."""
         last = reduce_max(self.places(axis), axis=axis)
-        return self.ordered(gather(value, indices=last - self.places(axis), axis=axis), list(value.dims))
+        return self.ordered(gather(value, indices=last - self.places(axis), axis=axis), value.dims)
 
-    def whole(self, value: Any, order: list[Dim]) -> Tensor:
+    def whole(self, value: Any, order: Sequence[Dim]) -> Tensor:
         """The value with all these dims, in this order."""
         for dim in order:
             if dim not in value.dims:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -52,6 +53,11 @@ def is_one(dim: Dim) -> bool:
 def twin(dim: Dim) -> Dim:
     """Another dim of this size."""
     return Dim(dim.extent, name=dim.name or "axis")
+
+
+def apart(dim: Dim, others: Sequence[Dim]) -> Dim:
+    """A dim, or its twin if others have it: so results have the same dims in each turn of a loop."""
+    return twin(dim) if dim in others else dim
 
 
 def row(*names: str) -> Callable[[Row], Row]:
@@ -255,18 +261,15 @@ for _name, _dtype in {"float": "float32", "double": "float64", "long": "int64", 
 ROWS["type_as"] = lambda c, x, other: _cast(c, c.of(x), other.dtype)
 
 
-def _of_values(c: Any, *given: Any, dtype: Any = None, **_: Any) -> Tensor:
-    data = given[1] if c.name == "new_tensor" else given[0]
+def _of_values(c: Any, data: Any, *, dtype: Any = None, **_: Any) -> Tensor:
     if isinstance(data, torch.Tensor):
         return _cast(c, c.of(data), dtype)
     array = torch.as_tensor(data, dtype=dtype, device="cpu")
-    if c.name == "new_tensor" and dtype is None:
-        array = array.to(given[0].dtype)
     dims = [Dim(size, name="axis") for size in array.shape]
     return convert_to_tensor(array.numpy().tolist(), dims=dims, dtype=dtype_of(array.dtype))
 
 
-for _name in ("tensor", "as_tensor", "from_numpy", "asarray", "new_tensor", "scalar_tensor"):
+for _name in ("tensor", "as_tensor", "from_numpy", "asarray", "scalar_tensor"):
     ROWS[_name] = _of_values
 
 
@@ -282,19 +285,23 @@ def _filled(c: Any, sizes: Sequence[Any], value: Any, dtype: Any) -> Tensor:
     return full(dims=c.dims_of(_sizes(sizes)), fill_value=value, dtype=name)
 
 
-@row("zeros", "ones", "new_zeros", "new_ones")
+@row("zeros", "ones")
 def _constant(c: Any, *sizes: Any, size: Any = None, dtype: Any = None, **_: Any) -> Tensor:
-    if c.name.startswith("new"):
-        dtype, sizes = dtype or sizes[0].dtype, sizes[1:]
     return _filled(c, size if size is not None else sizes, float(c.name.endswith("ones")), dtype)
 
 
-@row("full", "new_full")
-def _full(c: Any, *given: Any, size: Any = None, fill_value: Any = None, dtype: Any = None, **_: Any) -> Tensor:
-    if c.name == "new_full":
-        dtype, given = dtype or given[0].dtype, given[1:]
-    size, fill_value = (*given, size, fill_value)[:2] if len(given) != 1 else (given[0], fill_value)
+@row("full")
+def _full(c: Any, size: Any, fill_value: Any, *, dtype: Any = None, **_: Any) -> Tensor:
     return _filled(c, [size], fill_value, dtype)
+
+
+def _of_dtype(make: Row) -> Row:
+    """The row of a method that makes an array of the dtype of another one: `x.new_zeros(3)`."""
+    return lambda c, x, *given, dtype=None, **more: make(c, *given, dtype=dtype or x.dtype, **more)
+
+
+for _name, _make in {"tensor": _of_values, "zeros": _constant, "ones": _constant, "full": _full}.items():
+    ROWS[f"new_{_name}"] = _of_dtype(_make)
 
 
 @row("zeros_like", "ones_like", "full_like")
@@ -336,7 +343,7 @@ def _triangle(c: Any, x: Any, diagonal: int = 0) -> Tensor:
     ahead = combine_bc(c.places(cols), "sub", c.places(rows))
     inside = ahead <= diagonal if c.name.startswith("tril") else ahead >= diagonal
     zero = False if value.dtype == "bool" else 0
-    return c.ordered(where(inside, value, zero, allow_broadcast_all_sources=True), list(value.dims))
+    return c.ordered(where(inside, value, zero, allow_broadcast_all_sources=True), value.dims)
 
 
 @row("one_hot")
@@ -380,7 +387,7 @@ def _movedim(c: Any, x: Any, source: int, destination: int) -> Tensor:
 @row("unsqueeze")
 def _unsqueeze(c: Any, x: Any, dim: int) -> Tensor:
     value = c.of(x)
-    return _with(c, value, dim if dim >= 0 else dim + len(value.dims) + 1)
+    return _with(c, value, dim % (len(value.dims) + 1))
 
 
 def _with(c: Any, value: Tensor, place: int) -> Tensor:
@@ -482,7 +489,7 @@ def _stretched(c: Any, value: Tensor, sizes: Sequence[Any]) -> Tensor:
         if not is_one(dim) or size == -1 or (size == 1 and not (over is not None and is_beam(over))):
             continue
         to = over if over is not None and not size.plus else Dim(int(size), name="axis")
-        if any(to is each for each in order):
+        if to in order:
             to, of = twin(to), to
             c.places_as(to, of)
         value, order[place] = expand_dim(squeeze(value, axis=dim), to), to
@@ -530,7 +537,7 @@ def _cat(c: Any, tensors: Any, dim: int = 0, axis: Any = None) -> Tensor:
     at = (dim if axis is None else axis) % rank - rank
     seen: list[Dim] = []
     for number, value in enumerate(values):  # each has an axis of its own
-        if any(value.dims[at] is each for each in seen):
+        if value.dims[at] in seen:
             dims = list(value.dims)
             dims[at] = twin(dims[at])
             values[number] = value = c.renamed(value, dims)
@@ -597,6 +604,13 @@ def _indices(c: Any, x: Any, index: Any) -> list[Any]:
     return items
 
 
+def _for_each_axis(items: list[Any], count: int) -> list[Any]:
+    """The items of an index, one for each axis, and for each new one."""
+    used = sum(item is not None and item is not Ellipsis for item in items)
+    at = next((place for place, item in enumerate(items) if item is Ellipsis), len(items))
+    return [*items[:at], *[slice(None)] * (count - used), *items[at + 1 :]]
+
+
 @row("__getitem__")
 def _item(c: Any, x: Any, index: Any) -> Tensor:
     items = _indices(c, x, index)
@@ -611,11 +625,7 @@ def _item(c: Any, x: Any, index: Any) -> Tensor:
         together, shared = c.aligned(*(items[at] for at in arrays))
         for at, item in zip(arrays, together):
             items[at] = c.whole(item, shared)
-    used = sum(item is not None and item is not Ellipsis for item in items)
-    if Ellipsis not in [item for item in items if not isinstance(item, Tensor)]:
-        items.append(Ellipsis)
-    at = next(place for place, item in enumerate(items) if item is Ellipsis)
-    items[at : at + 1] = [slice(None)] * (len(value.dims) - used)
+    items = _for_each_axis(items, len(value.dims))
     left, order, shared = list(value.dims), list[Dim](), list[Dim]()
     for item in items:
         if item is None:
@@ -625,7 +635,7 @@ def _item(c: Any, x: Any, index: Any) -> Tensor:
         axis = left.pop(0)
         if isinstance(item, Tensor):
             if not shared:
-                shared = [twin(dim) if any(dim is each for each in value.dims) else dim for dim in item.dims]
+                shared = [apart(dim, value.dims) for dim in item.dims]
                 order += shared
             if bool((item._raw < 0).any()):  # counted from the end
                 item = where(item < 0, item + (reductions.reduce_max(c.places(axis), axis=axis) + 1), item)
@@ -645,11 +655,8 @@ def _set_item(c: Any, x: Any, index: Any, new: Any) -> Tensor:
     value = c.of(x)
     if len(items) == 1 and isinstance(items[0], torch.Tensor) and items[0].dtype is torch.bool:
         return _where(c, items[0], new, x)
-    if any(item is Ellipsis for item in items):
-        at = next(at for at, item in enumerate(items) if item is Ellipsis)
-        items[at : at + 1] = [slice(None)] * (len(value.dims) - len(items) + 1)
     whole, here = list(value.dims), c.of(torch.tensor(True, device="cpu"))
-    for axis, item in zip(value.dims, items):
+    for axis, item in zip_longest(value.dims, _for_each_axis(items, len(whole))):
         if isinstance(item, slice) and item == slice(None):
             continue
         if not isinstance(item, int):
@@ -664,7 +671,7 @@ def _set_item(c: Any, x: Any, index: Any, new: Any) -> Tensor:
     given = c.of(new)
     if isinstance(given, Tensor):
         given = c.fitted(given, whole) if given.dims else given
-    return c.whole(_cast(c, where(here, given, value, allow_broadcast_all_sources=True), x.dtype), list(value.dims))
+    return c.whole(_cast(c, where(here, given, value, allow_broadcast_all_sources=True), x.dtype), value.dims)
 
 
 def _entry(c: Any, value: Tensor, axis: Dim, at: Any) -> Tensor:
@@ -693,7 +700,7 @@ def _cut(c: Any, value: Tensor, axis: Dim, part: Any) -> tuple[Tensor, Dim]:
         raise c.refuse("a slice with a step and a size", "Take one after the other: `x[:n][::2]`. ")
     over = getattr(stop, "dim", None) if start in (None, 0) and not getattr(stop, "plus", 0) else None
     out = over if over is not None and over.extent == end else Dim(max(0, end - begin), name="axis")
-    if any(out is each for each in value.dims if each is not axis):
+    if out is not axis and out in value.dims:
         out, of = twin(out), out
         places = c.places_as(out, of)
     else:
@@ -703,19 +710,14 @@ def _cut(c: Any, value: Tensor, axis: Dim, part: Any) -> tuple[Tensor, Dim]:
     return gather(value, indices=places, axis=axis), out
 
 
-@row("narrow")
-def _narrow(c: Any, x: Any, dim: int, start: Any, length: Any) -> Tensor:
-    return _item(c, x, (*[slice(None)] * (dim % x.ndim), slice(start, start + length)))
-
-
-@row("select")
+@row("select", "index_select")
 def _select(c: Any, x: Any, dim: int, index: Any) -> Tensor:
     return _item(c, x, (*[slice(None)] * (dim % x.ndim), index))
 
 
-@row("index_select")
-def _index_select(c: Any, x: Any, dim: int, index: Any) -> Tensor:
-    return _item(c, x, (*[slice(None)] * (dim % x.ndim), index))
+@row("narrow")
+def _narrow(c: Any, x: Any, dim: int, start: Any, length: Any) -> Tensor:
+    return _select(c, x, dim, slice(start, start + length))
 
 
 @row("gather", "take_along_dim")
@@ -736,9 +738,8 @@ def _gather(c: Any, x: Any, dim: int, index: Any, **_: Any) -> Tensor:
 @row("embedding")
 def _embedding(c: Any, weight: Any, indices: Any, *_: Any, **__: Any) -> Tensor:
     table, ids = c.of(weight), c.of(indices)
-    if any(dim is table.dims[1] for dim in ids.dims):
-        table = c.renamed(table, [table.dims[0], twin(table.dims[1])])
-    return c.ordered(gather(table, indices=ids, axis=table.dims[0]), [*ids.dims, table.dims[1]])
+    rows, features = table.dims[0], apart(table.dims[1], ids.dims)
+    return c.ordered(gather(c.renamed(table, [rows, features]), indices=ids, axis=rows), [*ids.dims, features])
 
 
 @row("embedding_bag")
@@ -757,7 +758,7 @@ def _embedding_bag(
     rows = _embedding(c, weight, x)
     axis, order = ids.dims[-1], [*ids.dims[:-1], rows.dims[-1]]
     if per_sample_weights is not None:
-        rows = rows * c.renamed(c.of(per_sample_weights), list(ids.dims))
+        rows = rows * c.renamed(c.of(per_sample_weights), ids.dims)
     if mode == "max":
         return _front(c, c.ordered(reductions.reduce_max(rows, axis=axis), order), 2 - len(order))
     real = ones_like(cast_to(ids, "float32")) if padding_idx is None else cast_to(ids != padding_idx, "float32")
@@ -804,13 +805,7 @@ def _over(value: Tensor, dim: Any) -> list[Dim]:
 
 def _kept(c: Any, value: Tensor, before: Sequence[Dim], over: Sequence[Dim], keepdim: bool) -> Tensor:
     """A reduced value in order; with an axis of length 1 for each that is gone."""
-    order = [dim for dim in before if not any(dim is each for each in over)]
-    if keepdim:
-        order = [Dim(1, name="one") if any(dim is each for each in over) else dim for dim in before]
-        for dim in order:
-            if not any(dim is each for each in before):
-                value = expand_dim(value, dim)
-    return c.ordered(value, order)
+    return c.whole(value, [Dim(1, name="one") if dim in over else dim for dim in before if keepdim or dim not in over])
 
 
 def _reduced(name: str, pair: bool = False) -> Row:
@@ -890,7 +885,7 @@ def _norm(c: Any, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, 
 @row("cumsum")
 def _cumsum(c: Any, x: Any, dim: int, **_: Any) -> Tensor:
     value = c.of(x)
-    return c.ordered(cumsum(value, spatial_dim=value.dims[dim]), list(value.dims))
+    return c.ordered(cumsum(value, spatial_dim=value.dims[dim]), value.dims)
 
 
 @row("softmax", "log_softmax")
@@ -898,8 +893,8 @@ def _softmax(c: Any, x: Any, dim: int | None = None, dtype: Any = None, **_: Any
     value = _cast(c, c.of(x), dtype)
     axis = value.dims[dim if dim is not None else -1]
     if c.name == "log_softmax":
-        return c.ordered(log_softmax(value, axis=axis), list(value.dims))
-    return c.ordered(_attending(softmax(value, axis=axis), value.dims, axis), list(value.dims))
+        return c.ordered(log_softmax(value, axis=axis), value.dims)
+    return c.ordered(_attending(softmax(value, axis=axis), value.dims, axis), value.dims)
 
 
 def _attending(weights: Tensor, dims: Sequence[Dim], axis: Dim) -> Tensor:
@@ -911,21 +906,16 @@ def _attending(weights: Tensor, dims: Sequence[Dim], axis: Dim) -> Tensor:
 # -- products --------------------------------------------------------------------------------------------------------------
 
 
-def _summed(dim: Dim, others: Sequence[Dim]) -> Dim:
-    """A dim that is summed over, or another one if the result has it: so results have the same dims in each turn of a loop."""
-    return twin(dim) if any(dim is each for each in others) else dim
-
-
 @row("matmul", "__matmul__", "bmm", "mm", "mv", "dot")
 def _matmul(c: Any, a: Any, b: Any, **_: Any) -> Tensor:
     one, two = c.of(a), c.of(b)
     inner = one.dims[-1]
     rows, cols = [list(each) for each in (one.dims[-2:-1], two.dims[-1:] if len(two.dims) > 1 else ())]
-    inner = _summed(inner, [*rows, *cols])
+    inner = apart(inner, [*rows, *cols])
     order = c.shared([one.dims[:-2], two.dims[:-2]], [inner])
     taken = [*order, inner]
-    rows = [twin(dim) if any(dim is each for each in taken) else dim for dim in rows]
-    cols = [twin(dim) if any(dim is each for each in (*taken, *rows)) else dim for dim in cols]
+    rows = [apart(dim, taken) for dim in rows]
+    cols = [apart(dim, [*taken, *rows]) for dim in cols]
     one = c.fitted(one, [*order, *rows, inner])
     two = c.fitted(two, [*order, inner, *cols])
     return c.ordered(matmul(one, two, reduce=inner), [*order, *rows, *cols])
@@ -935,10 +925,9 @@ def _matmul(c: Any, a: Any, b: Any, **_: Any) -> Tensor:
 def _linear(c: Any, x: Any, weight: Any, bias: Any = None) -> Tensor:
     value, table = c.of(x), c.of(weight)
     out = table.dims[0]
-    inner = _summed(value.dims[-1], [out])
+    inner = apart(value.dims[-1], [out])
     value = c.renamed(value, [*value.dims[:-1], inner])
-    if any(out is dim for dim in value.dims):
-        out = twin(out)
+    out = apart(out, value.dims)
     table = c.renamed(table, [out, inner])
     offset = None if bias is None else c.renamed(c.of(bias), [out])
     made = linear(value, table, offset, reduce=inner)
@@ -973,7 +962,7 @@ def _einsum(c: Any, equation: str, *operands: Any) -> Tensor:
     for is_kept in (True, False):  # those of the result first
         for letter, dim in [pair for part, value in zip(parts, arrays) for pair in zip(part, value.dims)]:
             if letter not in dims and (letter in output) is is_kept:
-                dims[letter] = _summed(dim, list(dims.values()))
+                dims[letter] = apart(dim, list(dims.values()))
     for part, value in zip(parts, arrays):
         values.append(c.renamed(value, [dims[letter] for letter in part]))
     found, letters = values[0], set(parts[0])
@@ -1023,7 +1012,7 @@ def _scaled(c: Any, value: Tensor, weight: Any, bias: Any, axes: list[Dim], orde
         value = value * c.renamed(c.of(weight), axes)
     if bias is not None:
         value = value + c.renamed(c.of(bias), axes)
-    return c.ordered(value, list(order))
+    return c.ordered(value, order)
 
 
 @row("batch_norm")
@@ -1177,7 +1166,7 @@ class _Cell:
 def _cell(c: Any, x: Any, state: Any, *weights: Any) -> Any:
     kind = c.name.removesuffix("_cell")
     value, states = c.of(x), [c.of(each) for each in (state if isinstance(state, (tuple, list)) else [state])]
-    units = states[0].dims[-1] if not any(states[0].dims[-1] is dim for dim in value.dims) else twin(states[0].dims[-1])
+    units = apart(states[0].dims[-1], value.dims)
     rest = list(value.dims[:-1])
     states = [c.fitted(each, [*rest, units]) for each in states]
     cell = _Cell(c, kind, weights, units, value.dims[-1])
