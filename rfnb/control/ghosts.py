@@ -141,10 +141,11 @@ class Ghost:
 
     def told(self) -> dict[str, Any]:
         """A description for a page: the lane so far and, at the end, the result in a sentence."""
+        is_over = self.is_over  # before its search is read, which may end meanwhile
         history, lane = self.lane()
-        told: dict[str, Any] = {"name": self.name, "over": self.is_over, "refused": self.refused}
+        told: dict[str, Any] = {"name": self.name, "over": is_over, "refused": self.refused}
         told["lane"] = None if lane is None else {**lane._asdict(), "seq": self.seq}
-        if self.is_over and not self.refused:
+        if is_over and not self.refused:
             error, runs = self.run.error, [self.run, *([] if self._base is None else [self._base.run])]
             why = next((each._gate.reason for each in runs if each.state == "stopped"), "")
             if error is not None:

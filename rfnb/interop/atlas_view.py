@@ -31,6 +31,7 @@ def spec(atlas: Atlas, *, title: str | None = None, live: bool | None = None) ->
         title: Default: the kind of change.
         live: Whether more data may arrive. Default: while cells are computed.
     """
+    live = atlas.going if live is None else live  # before its values are read: it may end meanwhile
     values = atlas.now.astype(np.float32)
     rows, cols = ([str(each) for each in axis[1]] for axis in (atlas.rows, atlas.columns))
     other = {} if atlas.companion is None else atlas.companion.head
@@ -42,7 +43,7 @@ def spec(atlas: Atlas, *, title: str | None = None, live: bool | None = None) ->
     }  # fmt: skip
     seq = {"label": " ".join(rows), "rows": rows, "cols": cols, "row_len": len(rows), "col_len": len(cols)}
     head: dict[str, Any] = {
-        "title": title or f"What matters: {atlas.changes.said}", "live": atlas.going if live is None else live,
+        "title": title or f"What matters: {atlas.changes.said}", "live": live,
         "layers": [""], "heads": [""], "maps": [entry], "seqs": [seq], "range": [-most, most], "signed": True,
         "compact": True, "key": "atlas", "remark": _remark(atlas),
     }  # fmt: skip

@@ -247,6 +247,34 @@ def test_a_ghost_is_told_from_its_own_step_on_and_makes_no_message_that_nobody_r
     assert asked == [] and seen.count(False) <= 1  # that it has begun to run
 
 
+def test_a_search_that_ends_while_it_is_read_is_not_told_as_if_it_had_ended_there(model, monkeypatch):
+    begun, read = threading.Event(), threading.Event()
+
+    def tell(ghost):
+        if not begun.is_set() and ghost.lane()[1] is not None:
+            begun.set()
+            read.wait(LONG)
+
+    monkeypatch.setattr(Ghost, "_tell", tell)
+    run = held(model)
+    ghost = Ghost(run, 1, "search", 0, [force("EY")], "EY at 1")
+    lane = ghost.lane
+    assert begun.wait(LONG)
+
+    def ends_meanwhile():
+        found = lane()
+        read.set()
+        assert wait_until(lambda: ghost.is_over)
+        return found
+
+    monkeypatch.setattr(ghost, "lane", ends_meanwhile)
+    assert not read.is_set()
+    first = ghost.told()
+    assert not first["over"] and "words" not in first and len(first["lane"]["labels"]) < 7
+    assert ghost.told()["words"].startswith("With EY at 1: P EY R AH SH UW T, −6.72, ")
+    run.stop()
+
+
 def test_a_ghost_that_nobody_looks_at_any_more_ends(model):
     run = rf.run(counting(1_000_000, "endless"), paused=True)
     run.step(3)
