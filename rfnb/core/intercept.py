@@ -126,13 +126,14 @@ def is_intercepted() -> bool:
     return _live(_innermost.get()) is not None
 
 
-class _OfThread(threading.local):
-    """`draws`: the number of op calls in this thread that drew random numbers while intercepted."""
+class OfThread(threading.local):
+    """Values of a thread, each at first as given."""
 
-    draws = 0
+    def __init__(self, **first: Any):
+        vars(self).update(first)
 
 
-of_thread = _OfThread()
+of_thread = OfThread(draws=0)  # the number of op calls in this thread that drew random numbers while intercepted
 
 
 def _answer(op: Op, args: Args, kwargs: Kwargs) -> Any:

@@ -13,7 +13,6 @@ In float16, sums from 65520 on and the square of 256 are infinite; bfloat16 cann
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Never
@@ -21,6 +20,7 @@ from typing import Any, Never
 from rfnb.backends import registry
 from rfnb.core.block import block
 from rfnb.core.errors import value_error
+from rfnb.core.intercept import OfThread
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.ops.cast import cast
@@ -53,12 +53,8 @@ class AmpPolicy:
             )
 
 
-class _PolicyOfThread(threading.local):
-    policy: AmpPolicy | None = None
-    scope: Any = None  # what the backend made, open as long as the policy is set
-
-
-_state = _PolicyOfThread()
+# `scope`: what the backend made, open as long as the policy is set
+_state = OfThread(policy=None, scope=None)
 
 
 def get_amp_policy(*extra: Never, **unknown: Never) -> AmpPolicy | None:

@@ -7,8 +7,8 @@ once (a mask); two names may share one array, or a constant. Each of these is de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from rfnb.backends import registry
 from rfnb.backends.raw_calls import MADE, RawCall
@@ -34,19 +34,37 @@ def are_together(ends: EndsOfAxis, index: int) -> bool:
     return ends.all_until < ends.axis.extent and ends.all_until - index < _APART
 
 
-class FirstStepProgram(NamedTuple):
-    """A program and the values it was made from.
+def program_of_steps(
+    seen: TracedOps,
+    given: Mapping[int, Tensor],
+    before: Mapping[str, Tensor],
+    results: Iterable[Tensor],
+    names: Mapping[Any, str],
+    note: Callable[[int], str],
+    further: Mapping[str, Any] | None = None,
+    end: Sequence[RawCall] = (),
+) -> Program | None:
+    """The program for many steps like this one; None if there is none.
 
-    Attributes:
-        key: Of the circumstances.
-        carried: Path -> a value like those that it carries.
-        given: register -> a value that a step gets.
+    Args:
+        given: register -> a value that each step gets.
+        before: Path -> a value that the steps carry.
+        results: The carried values after the step, and its outputs.
+        names: register -> its name.
+        further: Name -> an array that each step gets besides.
+        end: Calls after all ops.
     """
-
-    program: Program
-    key: Any
-    carried: dict[str, Tensor]
-    given: dict[int, Tensor]
+    further = further or {}
+    named = input_names([*given, *before], {**names, **{path: path for path in before}})
+    inputs = {id(value._raw): named[key] for key, value in (*given.items(), *before.items())}
+    inputs |= {id(raw): name for name, raw in further.items()}
+    carried, over = [named[path] for path in before], [*(named[register] for register in given), *further]
+    raws, backend = [value._raw for value in results], next(iter(before.values())).backend
+    try:
+        made = program_of(seen, inputs, raws, note, carried, over=over, end=end, backend=backend)
+    except NotLowered:
+        return None
+    return made if isinstance(made, Program) else None
 
 
 class FirstStep:
@@ -82,8 +100,9 @@ class FirstStep:
         after: dict[str, Tensor],
         stacked: Sequence[Tensor],
         note: Callable[[int], str],
-    ) -> FirstStepProgram | None:
-        """The program for the following steps; None if they may differ.
+    ) -> tuple[Program, Any, dict[str, Tensor], dict[int, Tensor]] | None:
+        """The program for the following steps, the key of its circumstances, and values like those that it carries, by path, and that it
+        is given, by register; None if they may differ.
 
         Args:
             nodes: All that a step does.
@@ -107,28 +126,11 @@ class FirstStep:
             return None
         calls = [without_kept(node.calls) for node in nodes if node.calls is not None]
         seen = TracedOps(nodes, [each.value for each in found], [(each, []) for each in calls])
-        named = input_names([*given, *before], {**names, **{path: path for path in before}})
-        inputs = {id(value._raw): named[key] for key, value in (given | before).items()}
-        if len(calls) != len(nodes) or len(inputs) != len(named) or seen.changes:
+        arrays = {id(value._raw) for value in (*given.values(), *before.values())}
+        if len(calls) != len(nodes) or len(arrays) != len(given) + len(before) or seen.changes:
             return None
-        results = [value._raw for value in (*after.values(), *stacked)]
-        try:
-            program = program_of(
-                seen,
-                inputs,
-                results,
-                note,
-                [named[path] for path in before],
-                over=[named[register] for register in given],
-                backend=next(iter(before.values())).backend,
-            )
-        except NotLowered:
-            return None
-        return (
-            None
-            if isinstance(program, list)
-            else FirstStepProgram(program, self._key, {path: after[path] for path in before}, given)
-        )
+        program = program_of_steps(seen, given, before, (*after.values(), *stacked), names, note)
+        return None if program is None else (program, self._key, {path: after[path] for path in before}, given)
 
     def _is_fresh(self, register: int) -> bool:
         """True if no other register shares the array: it is a frame, or an op of this step created it.

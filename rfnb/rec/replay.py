@@ -22,7 +22,7 @@ from rfnb.rec.output import Output
 from rfnb.rec.raw_trace import Circumstances, Op, Run
 from rfnb.rec.recorder import Masked, Node, Recorder, dims_of_leaf
 from rfnb.rec.search_steps import Body, SearchSteps
-from rfnb.rec.segment import Segment, SingleOp, segments
+from rfnb.rec.segment import Part, Segment, segments
 from rfnb.rec.step_tensor import StepTensor
 from rfnb.rec.stretch import Stretch
 from rfnb.trace.probe import probe, trace_context
@@ -67,7 +67,7 @@ class Replay(NotPicklable):
         self.stretch = self._stretch(first)
 
     @cached_property
-    def _parts(self) -> list[Segment | SingleOp]:
+    def _parts(self) -> list[Part]:
         """The ops of a step, for steps that run one by one."""
         return segments(self._ops.all, self._alone, self._needed(), self._names)
 
@@ -115,7 +115,7 @@ class Replay(NotPicklable):
         if choice.modes is not None or marked or any(output.last for output, _ in self._given):
             return None
         segments = [part for part in self._parts if isinstance(part, Segment)]
-        count = 0 if isinstance(self._parts[0], SingleOp) else 1
+        count = 1 if isinstance(self._parts[0], Segment) else 0
         outputs = [*self._given, *((output, register) for register, output in zip(self.plan.stacked, self._stacked))]
         states = [place for _, places in self._reads for place in places if isinstance(place, int)]
         index = None if recording.index is None else recording.index.register

@@ -32,6 +32,7 @@ from rfnb.rec.raw_trace import (
 from rfnb.rec.shared_code import program_of
 
 _VARIANTS = 6  # for so many kinds of steps a segment has programs; whatever else comes runs op by op
+Part = Callable[[Registers, dict[Dim, Dim], Circumstances], None]  # runs a segment, or an op by itself
 _TRIES = 3  # how often a segment is watched, until what it makes once is there
 
 
@@ -46,7 +47,7 @@ class Segment(NotPicklable):
     def __init__(self, ops: Sequence[Op], needed: set[int], names: Mapping[int, str]):
         self.ops, self.variants = list(ops), list[Variant]()
         self._needed, self._names = needed, names
-        self._parts: list[Segment | SingleOp] | None = None  # some of its ops are no part of a program
+        self._parts: list[Part] | None = None  # some of its ops are no part of a program
         self._tries = 0
         made = {register for node, _ in ops for register in node.writes}
         reads = dict.fromkeys(register for node, _ in ops for register in node.reads)
@@ -125,20 +126,18 @@ class Segment(NotPicklable):
         ]
 
 
-def segments(
-    ops: Sequence[Op], alone: set[int], needed: set[int], names: Mapping[int, str]
-) -> list[Segment | SingleOp]:
+def segments(ops: Sequence[Op], alone: set[int], needed: set[int], names: Mapping[int, str]) -> list[Part]:
     """Groups consecutive ops of the step; ops numbered in `alone` stand by themselves.
 
     Args:
         needed: Registers that are read after them.
     """
     last_read = {register: place for place, (node, _) in enumerate(ops) for register in node.reads}
-    parts: list[Segment | SingleOp] = []
+    parts: list[Part] = []
     for by_itself, group in groupby(range(len(ops)), key=alone.__contains__):
         places = list(group)
         if by_itself:
-            parts += [SingleOp(ops[place][1]) for place in places]
+            parts += [_alone(ops[place][1]) for place in places]
             continue
         own = [ops[place] for place in places]
         made = {register for node, _ in own for register in node.writes}
@@ -147,14 +146,9 @@ def segments(
     return parts
 
 
-class SingleOp:
+def _alone(run: Run) -> Part:
     """An op outside any program."""
-
-    def __init__(self, run: Run):
-        self._run = run
-
-    def __call__(self, registers: Registers, dims: dict[Dim, Dim], now: Circumstances) -> None:
-        self._run(registers, dims)
+    return lambda registers, dims, now: run(registers, dims)
 
 
 class Variant(NotPicklable):

@@ -17,8 +17,7 @@ from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor, with_raw
 from rfnb.core.tree import leaves, values_in
 from rfnb.rec.ends import EndsOfAxis
-from rfnb.rec.first_step import FEWEST, FirstStep, are_together
-from rfnb.rec.lowering import NotLowered
+from rfnb.rec.first_step import FEWEST, FirstStep, are_together, program_of_steps
 from rfnb.rec.output import Output
 from rfnb.rec.program import Listing, Program
 from rfnb.rec.raw_trace import (
@@ -27,11 +26,9 @@ from rfnb.rec.raw_trace import (
     Registers,
     attributes,
     guard,
-    input_names,
     note,
     own_array,
 )
-from rfnb.rec.shared_code import program_of
 
 if TYPE_CHECKING:
     from rfnb.rec.loop_step import PlainStep, Step
@@ -200,27 +197,17 @@ class _WatchedStep:
             return None
         if any(guard(value) != guard(after[path]) for path, value in before.items()):
             return None  # e.g. gradients are tracked from this step on
-        names = input_names([*self._given, *before], {**of.names, **{path: path for path in before}})
-        inputs = {id(value._raw): names[key] for key, value in (self._given | before).items()}
-        over = [names[register] for register in self._given]
         masks = [key for one in self._steps for key in one.masks]
-        for number, key in enumerate(masks):
-            over.append(f"going_on{number}")
-            inputs[id(self._steps[0].masks[key])] = over[-1]
+        further = {f"going_on{number}": self._steps[0].masks[key] for number, key in enumerate(masks)}
         if active is not None:
-            over.append("active")
-            inputs[id(active._raw)] = "active"
-        results = [value._raw for value in (*after.values(), *stacked)]
-        nodes, carried = of.ops.nodes, [names[path] for path in before]
-        try:
-            program = program_of(
-                self._seen, inputs, results, partial(_note, nodes), carried, over=over, end=calls, backend=backend
-            )
-        except NotLowered:
-            return None
-        if isinstance(program, list):
-            return None
-        return _ManySteps(program, self._now.key, of, before, stacked, self._given, masks, active is not None)
+            further["active"] = active._raw
+        results, text = (*after.values(), *stacked), partial(_note, of.ops.nodes)
+        program = program_of_steps(self._seen, self._given, before, results, of.names, text, further, calls)
+        return (
+            None
+            if program is None
+            else _ManySteps(program, self._now.key, of, before, stacked, self._given, masks, active is not None)
+        )
 
 
 class _ManySteps:

@@ -10,7 +10,6 @@ the context (`contextvars.copy_context().run`) is recorded by the same recording
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 from rfnb.core.block import Setting, Undone, block
 from rfnb.core.errors import type_error
+from rfnb.core.intercept import OfThread
 from rfnb.core.op import op
 from rfnb.core.tensor import Tensor
 from rfnb.trace.event_fields import FIELDS, Holds, misfit
@@ -172,17 +172,7 @@ def _raw_value(kind: str, name: str, value: Any) -> TypeError:
     return type_error(f'probe "{kind}": {name} is not a Tensor.', {name: got}, rule, fix)
 
 
-class _Offers(threading.local):
-    """Counters of a thread.
-
-    Attributes:
-        count: The number of attentions.
-    """
-
-    count = 0
-
-
-offers_here = _Offers()
+offers_here = OfThread(count=0)  # the number of attentions
 
 
 def _offer(kind: str, values: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ joined_steps(attentions_of_generate, "attention")  # the steps concatenated
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -152,17 +152,17 @@ def by_label(value: Any, dims: Any, alone: str = "") -> Mapping[str, Any]:
 def joined_in(weights: Any, where: str) -> tuple[Any, JsonObject]:
     """The weights with the steps of generate joined, also those in a dict; and by label, which positions each step had seen."""
     if is_of_steps(weights):
-        joined = joined_steps(weights, where)
-        return joined.layers, dict.fromkeys(joined.layers, joined.seen)
+        layers, existed = joined_steps(weights, where)
+        return layers, dict.fromkeys(layers, existed)
     if not isinstance(weights, Mapping) or not any(map(is_of_steps, weights.values())):
         return weights, {}
     out: JsonObject = {}
     seen: JsonObject = {}
     for label, value in weights.items():
         each, masks = joined_in(value, where)
-        layers = flat_layers({label: tuple(each.values()) if masks else each}, None)
-        out |= layers
-        seen |= dict.fromkeys(layers, next(iter(masks.values()), None))
+        flat = flat_layers({label: tuple(each.values()) if masks else each}, None)
+        out |= flat
+        seen |= dict.fromkeys(flat, next(iter(masks.values()), None))
     return out, seen
 
 
@@ -182,21 +182,9 @@ def is_of_steps(value: Any) -> bool:
     )
 
 
-class JoinedLayers(NamedTuple):
-    """The layers of several steps, joined.
-
-    Attributes:
-        layers: The rows of all steps, by label.
-        seen: For weights [row, col]: true where a position existed in the step; None for states.
-    """
-
-    layers: dict[str, np.ndarray]
-    seen: np.ndarray | None
-
-
-def joined_steps(value: Sequence[Sequence[Any]], where: str) -> JoinedLayers:
+def joined_steps(value: Sequence[Sequence[Any]], where: str) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
     """The attentions [batch, head, target, source], or hidden states [batch, time, feature], of all steps of generate,
-    joined as if from one pass.
+    joined as if from one pass, by label; and for attentions [row, col]: true where a position existed in the step.
 
     Raises:
         ShapeError: If the steps differ in axes other than the growing ones.
@@ -224,9 +212,7 @@ def joined_steps(value: Sequence[Sequence[Any]], where: str) -> JoinedLayers:
     arrays = [[host(item) for item in step] for step in value]
     names = [f"layer {index}" for index in range(len(arrays[0]))]
     if count == 3:
-        return JoinedLayers(
-            {name: np.concatenate([step[at] for step in arrays], 1) for at, name in enumerate(names)}, None
-        )
+        return {name: np.concatenate([step[at] for step in arrays], 1) for at, name in enumerate(names)}, None
     longest = max(shape[3] for shape in shapes)
     wide = [[np.pad(item, [(0, 0)] * 3 + [(0, longest - item.shape[3])]) for item in step] for step in arrays]
     seen = np.concatenate([np.broadcast_to(np.arange(longest) < shape[3], (shape[2], longest)) for shape in shapes])
@@ -234,7 +220,7 @@ def joined_steps(value: Sequence[Sequence[Any]], where: str) -> JoinedLayers:
     if rows == shapes[0][3] > 1 and not any(np.triu(np.asarray(item), 1).any() for item in arrays[0]):
         seen = seen.copy()
         seen[:rows, :rows] &= np.tril(np.ones((rows, rows), bool))  # the prompt, which is causal
-    return JoinedLayers({name: np.concatenate([step[at] for step in wide], 2) for at, name in enumerate(names)}, seen)
+    return {name: np.concatenate([step[at] for step in wide], 2) for at, name in enumerate(names)}, seen
 
 
 def stacked_steps(value: Any, dims: Any) -> tuple[Any, bool]:

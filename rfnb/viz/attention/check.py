@@ -19,27 +19,6 @@ CLOSE = 0.01  # tolerance of a sum; bfloat16 is that far off
 LEAST = 1e-4  # reported weight of a row on padding
 
 
-class MapFindings:
-    """The findings in one map.
-
-    Attributes:
-        sums: Whether its rows should sum to 1.
-        notes: Index of the sequence in the map -> its problems, as a sentence without its end.
-        remark: A note about the whole map that is not a problem.
-    """
-
-    def __init__(self) -> None:
-        self.sums, self.remark = False, ""
-        self.notes: dict[int, str] = {}
-
-    def entry(self) -> JsonObject:
-        """The problems and the note, for the entry of the map in the spec."""
-        out: JsonObject = {"sums": True} if self.sums else {}
-        if self.notes:
-            out["notes"] = {str(index): note for index, note in self.notes.items()}
-        return out | ({"remark": self.remark} if self.remark else {})
-
-
 def judge(
     values: np.ndarray,
     row_lens: np.ndarray,
@@ -48,15 +27,15 @@ def judge(
     *,
     partial: bool,
     hidden: Sequence[np.ndarray | None] | None = None,
-) -> MapFindings:
-    """Check a map [seq, row, col].
+) -> JsonObject:
+    """The findings in a map [seq, row, col], for its entry in the spec: "sums" if its rows should sum to 1; "notes", for each sequence with
+    problems these as a sentence without its end; and "remark", a note about the whole map that is not a problem.
 
     Args:
         labels: Labels of the rows, per sequence.
         partial: Whether rows of all NaN may be rows that are not computed yet.
         hidden: Masked cells of each sequence, bool [row, col] without its padding, or None.
     """
-    found = MapFindings()
     masks = hidden or [None] * len(values)
     seqs = [
         _SequenceRows(values[index, : int(rows)], int(cols), mask)
@@ -64,10 +43,11 @@ def judge(
     ]
     every = np.concatenate([seq.totals[seq.computed & (seq.totals != 0)] for seq in seqs] or [np.zeros(0)])
     negative = any(seq.negative for seq in seqs)
-    found.sums = not negative and bool(len(every)) and float((np.abs(every - 1) <= CLOSE).mean()) > 0.5
+    sums = not negative and bool(len(every)) and float((np.abs(every - 1) <= CLOSE).mean()) > 0.5
+    notes: dict[str, str] = {}
     for index, seq in enumerate(seqs):
         name = lambda row, index=index: _row(row, labels[index][row])  # noqa: E731
-        said = _sums(seq, name) if found.sums else []
+        said = _sums(seq, name) if sums else []
         if not seq.finite:
             said += _not_finite(seq.values, seq.computed, seq.col_len, name)
             empty = ~seq.computed & (seq.col_len > 0)
@@ -75,10 +55,13 @@ def judge(
                 first = name(int(np.argmax(empty)))
                 said.append(f"nothing but NaN in {int(empty.sum())} of {len(empty)} rows, first in {first}")
         if said:
-            found.notes[index] = "; ".join(said)
-    if len(every) and not found.sums and not negative:
+            notes[str(index)] = "; ".join(said)
+    found: JsonObject = {"sums": True} if sums else {}
+    if notes:
+        found["notes"] = notes
+    if len(every) and not sums and not negative:
         low, high = every.min(), every.max()
-        found.remark = f"rows do not sum to 1, but to {low:.3g}" + (f" … {high:.3g}" if high - low > CLOSE else "")
+        found["remark"] = f"rows do not sum to 1, but to {low:.3g}" + (f" … {high:.3g}" if high - low > CLOSE else "")
     return found
 
 

@@ -117,8 +117,8 @@ class Maps:
             self.maps.append(one)
             masks = [hidden_of(self, one, index) for index in range(len(where))]
             found = judge(values, rows, cols, part.rows, partial=partial, hidden=masks)
-            one.update(found.entry())
-            self.badges.append(self._measured(values, rows, cols, masks, "causal" in one, found.sums))
+            one.update(found)
+            self.badges.append(self._measured(values, rows, cols, masks, "causal" in one, "sums" in found))
 
     def spec(self) -> Spec:
         """The spec of all added maps."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.memo import make_room
 from rfnb.core.strict_json import JsonObject
 from rfnb.viz.attention import badges
 from rfnb.viz.spec import Spec
@@ -33,16 +34,15 @@ class RecentWeights:
     def get(self, key: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
         """The weights of a run; `make` computes them if they are not cached."""
         found = self._arrays.pop(key, None)
-        self._arrays[key] = make() if found is None else found
-        while len(self._arrays) > self.most:
-            del self._arrays[next(iter(self._arrays))]
-        return self._arrays[key]
+        found = make() if found is None else found
+        make_room(self._arrays, self.most)
+        self._arrays[key] = found
+        return found
 
     def keep(self, most: int) -> None:
         """Set the number of entries to keep."""
         self.most = most
-        while len(self._arrays) > most:
-            del self._arrays[next(iter(self._arrays))]
+        make_room(self._arrays, most + 1)
 
 
 class RecomputedBlock:

@@ -8,7 +8,8 @@ The widget draws the same spec in `widgets/src/beams/`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ def spec(
     by_rank = getattr(history, "by_rank", None) or [True] * len(steps)
     parts, threshold = Parts(steps), getattr(history, "threshold", None)
     whole = history if hasattr(history, "diagnose") else BeamHistory(steps, labels)
-    known = {id(labels): _Names(labels, blank) for labels in each}
+    known = {id(labels): _names(labels, blank) for labels in each}
     names_of = [known[id(labels)] for labels in each]
     seqs, blockers = [], getattr(history, "blockers", ())
     for seq in range(batch):
@@ -246,30 +247,25 @@ def _check(index: int, step: dict[str, np.ndarray], before: dict[str, np.ndarray
         )
 
 
-class _Names:
-    """The text of each token, cached."""
+def _names(labels: Sequence[str] | None, blank: int | None) -> Callable[[Any], str]:
+    """A function from a token to its text."""
 
-    def __init__(self, labels: Sequence[str] | None, blank: int | None):
-        self._labels, self._blank = labels, blank
-        self._known: dict[Any, str] = {}
-
-    def __call__(self, token: Any) -> str:
-        name = self._known.get(token)
-        if name is None:
-            name = self._known[token] = token if isinstance(token, str) else self._of(int(token))
-        return name
-
-    def _of(self, index: int) -> str:
-        if index == self._blank:
+    @functools.cache
+    def name(token: Any) -> str:
+        if isinstance(token, str):
+            return token
+        index = int(token)
+        if index == blank:
             return _BLANK
-        inside = self._labels is not None and 0 <= index < len(self._labels)
-        return str(self._labels[index]) if inside else str(index)  # type: ignore[index]
+        return str(index if labels is None or not 0 <= index < len(labels) else labels[index])
+
+    return name
 
 
 def _listed(
     step: dict[str, np.ndarray],
     seq: int,
-    name: _Names,
+    name: Callable[[Any], str],
     cuts: int,
     parts: Parts,
     ids: bool,
@@ -298,7 +294,7 @@ def _listed(
 def _cut(
     step: dict[str, np.ndarray],
     seq: int,
-    name: _Names,
+    name: Callable[[Any], str],
     most: int,
     parts: Parts,
     ids: bool,

@@ -62,7 +62,7 @@ def spec(
     """
     tracks, remark = of_output(tracks, "hidden_states", "states", "output_hidden_states=True", one=True), None
     if is_of_steps(tracks):
-        tracks, remark = joined_steps(tracks, "states").layers, STEPS_REMARK
+        tracks, remark = joined_steps(tracks, "states")[0], STEPS_REMARK
     name = tracks.name if isinstance(tracks, Tensor) else None
     given = by_label(tracks, dims, name or "state")
     # A state that is None (a unit without memory) has nothing to show.
