@@ -21,7 +21,8 @@ from rfnb.models import train_g2p
 from rfnb.models.g2p_checkpoint import CheckpointError, load_g2p
 from rfnb.models.g2p_training import Trainer
 
-OPTIONS = ["--epochs", "4", "--batch-size", "2", "--save-every", "3", "--sample-every", "5", "--bar-every", "60"]
+# One thread: the default of two wait for each other on tiny arrays, which takes five times as long.
+OPTIONS = "--epochs 4 --batch-size 2 --save-every 3 --sample-every 5 --bar-every 60 --threads 1".split()
 
 
 @pytest.fixture(autouse=True)
