@@ -100,7 +100,7 @@ def _problem(value: Any) -> str | None:
         return "quantised; call dequantize()"
     if value.device.type != "cpu":
         return f"on the device {value.device}, without values"
-    if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+    if value.nbytes > value.untyped_storage().nbytes():
         shape = tuple(value.shape)
         return f"{shape} of an array of {value.untyped_storage().nbytes() // value.element_size()} (expanded); call clone()"
     if value.dtype not in _known_dtypes():

@@ -123,7 +123,7 @@ def offer(
         return
     # Visible positions are inspected later: to check whether all are visible would wait for a GPU.
     few, seen = made(), None if masks is None else _aligned(masks.read().clone(), shape, sizes)
-    num_bytes = sum(raw.numel() * raw.element_size() for raw in (few, seen) if raw is not None)
+    num_bytes = sum(raw.nbytes for raw in (few, seen) if raw is not None)
     probe_later("attention", Later(lambda: told(few, seen), num_bytes))
 
 

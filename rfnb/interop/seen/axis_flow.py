@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from rfnb.interop.seen.calls import argument
+
 PART = "part of the result"
 Sources = list[list[tuple["AxisNode", int]]]  # for each axis the input axes that it is made of; empty if it is new
 
@@ -49,7 +51,7 @@ class AxisNode:
 
     def given(self, place: int, name: str, default: Any = None) -> Any:
         """An argument of the call, by position or name."""
-        return self.args[place] if len(self.args) > place else self.kwargs.get(name, default)
+        return argument(self.args, self.kwargs, place, name, default)
 
     def axes(self) -> Sources:
         """The sources of its axes."""

@@ -22,9 +22,8 @@ import torch
 
 from rfnb.core.block import Undone
 from rfnb.interop.seen.annotations import annotations_of, is_of_library, words_for
-from rfnb.interop.seen.calls import SEARCH, Call, current, tensors_of
-from rfnb.interop.seen.function_calls import is_unheard, opens, pause, resume
-from rfnb.interop.seen.readers import unseen
+from rfnb.interop.seen.calls import SEARCH, current, tensors_of
+from rfnb.interop.seen.function_calls import apart, is_unheard, opens
 from rfnb.interop.seen.replacements import Place, Replaced
 from rfnb.interop.seen.softmaxes import SoftmaxSearch
 from rfnb.interop.seen.user_axis_names import OUTPUT, fits
@@ -79,29 +78,23 @@ def _hearing(words: Any, function: Any) -> Any:
         search: SoftmaxSearch | None = None if call is None or is_unheard() else call.root.seen.get(SEARCH)
         if call is None or search is None:
             return function(*args, **kwargs)
-        _say(call, search, words, function, (args, kwargs), None)
+        apart(call, _say, search, words, function, (args, kwargs), None)
         result = function(*args, **kwargs)
-        _say(call, search, words, function, (args, kwargs), result)
+        apart(call, _say, search, words, function, (args, kwargs), result)
         return result
 
     return words_of_a_call
 
 
-def _say(call: Call, search: SoftmaxSearch, words: Any, function: Any, given: Any, result: Any) -> None:
-    mode = pause()
-    try:
-        for raw, entries in words(function, *given, result):
-            if fits(entries, raw.ndim):
-                said = words_for(entries, raw.ndim)
-                node = search.node(raw)
-                node.words = said
-                for word, lanes in zip(said, node.weights.lanes) if node.weights is not None else ():
-                    if word is not None and len(lanes) == 1:
-                        node.weights.candidate.words[next(iter(lanes))] = word
-    except Exception as error:  # must not end the run
-        unseen(call, error)
-    finally:
-        resume(mode)
+def _say(search: SoftmaxSearch, words: Any, function: Any, given: Any, result: Any) -> None:
+    for raw, entries in words(function, *given, result):
+        if fits(entries, raw.ndim):
+            said = words_for(entries, raw.ndim)
+            node = search.node(raw)
+            node.words = said
+            for word, lanes in zip(said, node.weights.lanes) if node.weights is not None else ():
+                if word is not None and len(lanes) == 1:
+                    node.weights.candidate.words[next(iter(lanes))] = word
 
 
 _Said = Iterator[tuple[torch.Tensor, Sequence[Any]]]

@@ -142,6 +142,11 @@ class Call:
         return self._place
 
 
+def argument(args: Sequence[Any], kwargs: Mapping[str, Any], place: int, name: str, default: Any = None) -> Any:
+    """An argument of a call, by position or name."""
+    return args[place] if len(args) > place else kwargs.get(name, default)
+
+
 def is_parameter(raw: torch.Tensor) -> bool:
     """Whether a tensor is a parameter. For tensor subclasses this check runs Python code."""
     return raw.__class__ is not torch.Tensor and isinstance(raw, torch.nn.Parameter)

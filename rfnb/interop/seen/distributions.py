@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from rfnb.core.dim import Dim
-from rfnb.interop.seen.calls import Call, around
+from rfnb.interop.seen.calls import Call, argument, around
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.hf_inputs import MODEL
 from rfnb.interop.seen.readers import reads
@@ -79,8 +79,7 @@ def log_softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], resul
     """Send log probabilities, unless the logits were already sent."""
     if any(_says_itself(each.module) for each in around(call)):
         return
-    source = args[0] if args else kwargs["input"]
-    axis = args[1] if len(args) > 1 else kwargs.get("dim")
+    source, axis = argument(args, kwargs, 0, "input"), argument(args, kwargs, 1, "dim")
     known = call.names.of(source)
     if not isinstance(axis, int) or (
         known is not None and known[axis].name == "vocab" and known[axis] in call.names.offered
@@ -108,4 +107,4 @@ def _offer(call: Call, name: str, result: torch.Tensor, axis: int, size: int, li
             return {"axis": vocab}
         return {name: names.seen(kept.raw, dims, name), "axis": vocab}
 
-    probe_later("outputs", Later(make, result.numel() * result.element_size()))
+    probe_later("outputs", Later(make, result.nbytes))

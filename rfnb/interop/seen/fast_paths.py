@@ -16,7 +16,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from rfnb.core.op import Args, Kwargs
 from rfnb.interop.seen import weights as of_torch
 from rfnb.interop.seen.attention import described, lengths_mask, ragged
-from rfnb.interop.seen.calls import Call, around
+from rfnb.interop.seen.calls import Call, argument, around
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.sides import heads_of, name_like, sides
@@ -30,7 +30,7 @@ def attention(call: Call, args: Args, kwargs: Kwargs, result: Any) -> None:
     """Send the weights {batch, head, time, time} of nn.MultiheadAttention on its fast path."""
     if listening("attention"):
         query, _, _, _, heads, weight, bias = args[:7]
-        mask, mask_type = args[9], args[12] if len(args) > 12 else kwargs.get("mask_type")
+        mask, mask_type = args[9], argument(args, kwargs, 12, "mask_type")
         _offer(call, query, heads, (weight, bias), (mask, mask_type))
 
 

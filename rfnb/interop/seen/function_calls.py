@@ -165,24 +165,25 @@ def _seeing(function: Any, handlers: list[tuple[Handler, Before | None]], change
             return function(*args, **kwargs)
         for _, before in handlers:
             if before is not None:
-                _told(call, before, args, kwargs)
+                apart(call, before, call, args, kwargs)
         try:
             _running.set((function, first))
             result = original(*args, **kwargs)
         finally:
             _running.set(running)
         for handler, _ in handlers:
-            _told(call, handler, args, kwargs, result)
+            apart(call, handler, call, args, kwargs, result)
         return result
 
     return seen
 
 
-def _told(call: Call, handler: Any, *args: Any) -> None:
+def apart(call: Call, handler: Any, *args: Any) -> None:
+    """Run code that is not part of the model: nothing in it is observed, and an error becomes a warning."""
     mode, before = pause(), _in_model.get()
     try:
         _in_model.set(False)  # a handler that computes weights calls such functions itself
-        handler(call, *args)
+        handler(*args)
     except Exception as error:
         unseen(call, error)
     finally:

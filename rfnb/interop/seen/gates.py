@@ -97,7 +97,7 @@ class _UnitWeights:
         found = dict(module.named_parameters(recurse=False)) or vars(module)
         own = {name: value for name in found if isinstance(value := getattr(module, name), torch.Tensor)}
         trained = module.training and torch.is_grad_enabled() and any(raw.requires_grad for raw in own.values())
-        small = sum(raw.numel() * raw.element_size() for raw in own.values()) <= _MOST_COPIED
+        small = sum(raw.nbytes for raw in own.values()) <= _MOST_COPIED
         self._kept = {name: ValueSnapshot(raw, copy=trained and small) for name, raw in own.items()}
 
     @property
@@ -128,8 +128,7 @@ class Layers:
             ValueSnapshot(source.data if self._packed else source),
             ValueSnapshot(output.data if self._packed else output),
         )
-        states = state if isinstance(state, (tuple, list)) else () if state is None else (state,)
-        self._first, self._weights = [ValueSnapshot(raw) for raw in states], _UnitWeights(module)
+        self._first, self._weights = _snapshots(state), _UnitWeights(module)
         self._made: list[list[Raws]] | None = None
 
     def states(self, layer: int, direction: int) -> Raws:
@@ -202,12 +201,7 @@ class Layers:
         return raw.transpose(0, 1) if self._module.batch_first and raw.ndim == 3 else raw
 
     def _lengths(self) -> torch.Tensor | None:
-        if self._packed is None:
-            return None
-        sizes = self._packed[0]
-        nothing = torch.zeros(int(sizes.sum()), 0, device="cpu")
-        probe = PackedSequence(nothing, sizes, *(_on_cpu(each) for each in self._packed[1:]))
-        return pad_packed_sequence(probe)[1]
+        return None if self._packed is None else lengths_of(self._packed[0], self._packed[2])
 
     def _turned(self, raw: torch.Tensor) -> torch.Tensor:
         """Each sequence reversed."""
@@ -251,8 +245,7 @@ class CellStep:
 
     def __init__(self, module: Any, source: torch.Tensor, state: Any, after: tuple[torch.Tensor, ...], path: str):
         self._module, self._path, self._x, self._weights = module, path, ValueSnapshot(source), _UnitWeights(module)
-        before = state if isinstance(state, (tuple, list)) else () if state is None else (state,)
-        self._before, self._after = [ValueSnapshot(raw) for raw in before], [ValueSnapshot(raw) for raw in after]
+        self._before, self._after = _snapshots(state), _snapshots(after)
 
     def states(self) -> Raws:
         """h, c and the gates of the step."""
@@ -283,5 +276,13 @@ def _exact(raw: torch.Tensor) -> torch.Tensor:
     return raw.float() if raw.dtype in (torch.float16, torch.bfloat16) else raw
 
 
-def _on_cpu(raw: torch.Tensor | None) -> torch.Tensor | None:
-    return None if raw is None else raw.cpu()
+def _snapshots(state: Any) -> list[ValueSnapshot]:
+    """Of a state, which is a tensor, several ones, or None."""
+    states = state if isinstance(state, (tuple, list)) else () if state is None else (state,)
+    return [ValueSnapshot(raw) for raw in states]
+
+
+def lengths_of(batch_sizes: torch.Tensor, order: torch.Tensor | None) -> torch.Tensor:
+    """The lengths of packed sequences in the user's batch order, which is in `unsorted_indices`; it waits for the device."""
+    nothing = torch.empty(int(batch_sizes.sum()), 0, device="cpu")
+    return pad_packed_sequence(PackedSequence(nothing, batch_sizes, None, None if order is None else order.cpu()))[1]

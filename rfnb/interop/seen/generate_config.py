@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.interop.seen.calls import argument
+
 _DEFAULTS = {
     "num_beams": 1,
     "length_penalty": 1.0,
@@ -45,7 +47,7 @@ class GenerateConfig:
 
     def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]):
         self.given = {**({"inputs": args[0]} if args else {}), **kwargs}
-        given = kwargs.get("generation_config", args[1] if len(args) > 1 else None)
+        given = argument(args, kwargs, 1, "generation_config")
         self._places = (kwargs, *(vars(one) for one in (given, model.generation_config) if one is not None))
         other = next((words for name, words in _OTHER.items() if self.of(name)), None)
         if other is None and (self.of("num_beam_groups") or 1) > 1:

@@ -22,16 +22,15 @@ from typing import Any
 
 import torch
 
-from rfnb.core.block import Undone
+from rfnb.core.block import Setting, Undone
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import by_rows, weights_over
 from rfnb.interop.seen.calls import Call, current
-from rfnb.interop.seen.function_calls import _in_model, _unheard, files_of, opens
+from rfnb.interop.seen.function_calls import _unheard, apart, files_of, opens
 from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, every, is_told, places_of
 from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.names import Names
-from rfnb.interop.seen.readers import unseen
 from rfnb.interop.seen.replacements import Place, Replaced
 from rfnb.interop.seen.snapshot import held, version_of
 from rfnb.interop.seen.streams import is_cross
@@ -93,24 +92,12 @@ def _seen_as(function: Any) -> Any:
             return function(module, query, key, value, attention_mask, *args, **kwargs)
 
         def run(query: Any, key: Any, value: Any) -> Any:
-            before = _unheard.get()
-            try:
-                _unheard.set(True)
+            with Setting(_unheard, lambda: _unheard.set(True)):
                 return function(module, query, key, value, attention_mask, *args, **kwargs)
-            finally:
-                _unheard.set(before)
 
         query, key, value, result = with_function(call, function, query, key, value, run)
-        if not listening("attention"):
-            return result
-        before = _in_model.get()
-        try:
-            _in_model.set(False)  # it computes weights for a few rows
-            _tell(call, function, module, query, key, value, attention_mask, kwargs, result)
-        except Exception as error:
-            unseen(call, error)
-        finally:
-            _in_model.set(before)
+        if listening("attention"):
+            apart(call, _tell, call, function, module, query, key, value, attention_mask, kwargs, result)
         return result
 
     seen._rfnb_seen = True  # type: ignore[attr-defined]
@@ -155,7 +142,7 @@ def _tell(
         and not own.requires_grad
         and eager
         and not _odd(given)
-        and (dropout or own.numel() * own.element_size() > scored.num_bytes)
+        and (dropout or own.nbytes > scored.num_bytes)
     ):
         own = None
     error = None if own is not None or dropout else _error_of(call, scored, value, output)
@@ -200,7 +187,7 @@ def offer(
             values = weights_over(raw, dims) | _masks(over, dims)
         return places.remarked(values | ({"cross": True} if cross else {}), remarks)
 
-    count = own.numel() * own.element_size() if own is not None else scored.num_bytes
+    count = own.nbytes if own is not None else scored.num_bytes
     probe_later("attention", Later(make, count))
 
 

@@ -126,7 +126,7 @@ def _later(kind: str, path: str, dims: Sequence[Dim], raw: torch.Tensor, values:
         made: dict[str, Any] = values(Tensor(kind, list(dims), raw_tensor=there))
         return made
 
-    later = Later(make, raw.numel() * raw.element_size())
+    later = Later(make, raw.nbytes)
     probe_later(kind, later)
     return later
 

@@ -50,7 +50,7 @@ class Scored:
     @property
     def num_bytes(self) -> int:
         """The bytes of the stored tensors."""
-        return sum(raw.numel() * raw.element_size() for raw in (self.query, self.key))
+        return sum(raw.nbytes for raw in (self.query, self.key))
 
     @property
     def is_plain(self) -> bool:

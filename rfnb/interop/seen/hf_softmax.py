@@ -62,7 +62,7 @@ def offer(home: Call, result: torch.Tensor, axis: int) -> None:
             remarks.append("These are no longer the weights of the model: it has changed them in place since.")
         return places.remarked(values, remarks)
 
-    probe_later("attention", Later(make, raw.numel() * raw.element_size()))
+    probe_later("attention", Later(make, raw.nbytes))
 
 
 def masks(raw: torch.Tensor, dims: Sequence[Dim], real: torch.Tensor | None) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def _offer(call: Call, kernel: Kernel, given: dict[str, Any], result: Any) -> No
     first = next(value for value in given.values() if isinstance(value, torch.Tensor) and value.ndim > 1)
     steps = 1 if kernel.time is None else int(first.shape[kernel.time])
     dims = _dims(call, int(first.shape[0]), steps)
-    count = first.numel() * first.element_size()
+    count = first.nbytes
     if kernel not in CONVOLUTIONS.values():
         call.root.seen[RAN] = True
     if listening("states"):

@@ -17,16 +17,16 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 from rfnb.backends.torch_random import device_state
 from rfnb.core.dim import Dim, Dims, ragged_dim
 from rfnb.interop.seen.axis_flow import AxisNode
 from rfnb.interop.seen.axis_reads import carried as carried_dims
 from rfnb.interop.seen.axis_reads import node_of, say_time
-from rfnb.interop.seen.calls import Call, tensors_of
+from rfnb.interop.seen.calls import Call, argument, tensors_of
 from rfnb.interop.seen.function_calls import sees
-from rfnb.interop.seen.gates import CellStep, Layers, parts_of
+from rfnb.interop.seen.gates import CellStep, Layers, lengths_of, parts_of
 from rfnb.interop.seen.layouts import memory_of
 from rfnb.interop.seen.readers import reads
 from rfnb.interop.seen.snapshot import copied
@@ -133,9 +133,7 @@ def _lengths_of(call: Call, source: PackedSequence) -> torch.Tensor:
     known = call.root.seen.setdefault("packed", {})
     order = source.unsorted_indices
     if order is None or id(order) not in known:
-        order_here = None if order is None else order.cpu()
-        nothing = torch.empty(int(source.batch_sizes.sum()), 0, device="cpu")
-        lengths = pad_packed_sequence(PackedSequence(nothing, source.batch_sizes, None, order_here))[1]
+        lengths = lengths_of(source.batch_sizes, order)
         if order is None:
             return lengths
         known[id(order)] = order, lengths  # stored with it, so that the id stays valid
@@ -146,7 +144,7 @@ def _lengths_of(call: Call, source: PackedSequence) -> torch.Tensor:
 @sees(torch.nn.utils.rnn, "pack_padded_sequence")
 def packed(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
     """Record the lengths of sequences packed in a model, which are on the host there."""
-    lengths = kwargs.get("lengths", args[1] if len(args) > 1 else None)
+    lengths = argument(args, kwargs, 1, "lengths")
     if isinstance(result, PackedSequence) and result.unsorted_indices is not None:
         known = call.root.seen.setdefault("packed", {})
         known[id(result.unsorted_indices)] = result.unsorted_indices, torch.as_tensor(lengths, device="cpu").long()
@@ -179,7 +177,7 @@ def cell(call: Call, result: Any) -> None:
     def make() -> dict[str, Any]:
         return {name: names.seen(raw, out, name) for name, raw in made.states().items()}
 
-    later = Later(make, states[0].numel() * states[0].element_size() * (len(parts_of(call.module)) + len(states)))
+    later = Later(make, states[0].nbytes * (len(parts_of(call.module)) + len(states)))
     if step is None:
         probe_later("states", later)
         return

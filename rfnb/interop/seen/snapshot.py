@@ -60,7 +60,7 @@ class ValueSnapshot:
     @property
     def num_bytes(self) -> int:
         """The bytes of the tensor."""
-        return self.raw.numel() * self.raw.element_size()
+        return self.raw.nbytes
 
     def read(self) -> torch.Tensor:
         """The tensor.

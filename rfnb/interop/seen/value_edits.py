@@ -24,7 +24,7 @@ from rfnb.core.op import Kwargs
 from rfnb.core.tensor import Tensor, new_tensor
 from rfnb.interop.edit_tensors import PatchValue, another_shape
 from rfnb.interop.seen import weights as of_torch
-from rfnb.interop.seen.calls import Call, around
+from rfnb.interop.seen.calls import Call, argument, around
 from rfnb.interop.seen.function_calls import changes, looking
 from rfnb.interop.seen.gates import parts_of
 from rfnb.interop.seen.generate import generating
@@ -433,7 +433,7 @@ def softmax(call: Call, original: Callable[..., Any], args: Any, kwargs: Kwargs)
         unbatched = inside["query"].ndim == 2
         call.seen[EDITED] = result if unbatched else result.unflatten(0, (-1, inside["num_heads"]))
         return call.seen[EDITED].reshape(result.shape)
-    axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    axis = argument(args, kwargs, 1, "dim")
     if not edits or not isinstance(axis, int) or not isinstance(result, torch.Tensor) or result.is_nested:
         return result
     place = call.outer if isinstance(call.module, torch.nn.Softmax) and call.outer is not None else call

@@ -16,7 +16,7 @@ import torch
 
 from rfnb.interop.seen import hf_softmax
 from rfnb.interop.seen.attention import next_step, probe_weights, softmax_inside, unchanged
-from rfnb.interop.seen.calls import Call, around
+from rfnb.interop.seen.calls import Call, argument, around
 from rfnb.interop.seen.function_calls import sees
 from rfnb.interop.seen.sides import heads_in, inputs_of, says_attention, sides, weights_dims
 from rfnb.interop.seen.snapshot import ValueSnapshot
@@ -32,7 +32,7 @@ def softmax(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], result: A
         return
     if softmax_inside(call, result):
         return
-    axis, home = kwargs.get("dim", args[1] if len(args) > 1 else None), hf_softmax.attention_around(call)
+    axis, home = argument(args, kwargs, 1, "dim"), hf_softmax.attention_around(call)
     if home is not None and isinstance(axis, int):
         with trace_context.module(home.path):
             hf_softmax.offer(home, result, axis)

@@ -274,7 +274,7 @@ def turns(parameters: Sequence[torch.Tensor]) -> list[list[int]]:
     out: list[list[int]] = [[]]
     room = ROOM
     for index, parameter in enumerate(parameters):
-        size = parameter.numel() * parameter.element_size()
+        size = parameter.nbytes
         if size > room and out[-1]:
             out.append([])
             room = ROOM
