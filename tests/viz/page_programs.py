@@ -8,6 +8,7 @@ A program is a text, so that one that fails can be read, cut to the lines that i
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from itertools import permutations
@@ -91,6 +92,12 @@ class Line(NamedTuple):
         return {*_NAME.findall(self.code)} - {*self.makes}
 
 
+@functools.cache
+def compiled(code):
+    """Once for all runs of a line: what is known of a body of a loop is kept by its code."""
+    return compile(code, "<string>", "exec")
+
+
 class Program(NamedTuple):
     """Lines that compute, of a text `ids` {time, batch}, what they make."""
 
@@ -102,7 +109,7 @@ class Program(NamedTuple):
         scope = dict(SCOPE)
         scope["time"], scope["ids"] = read(text)
         for line in self.lines:
-            exec(line.code, scope)
+            exec(compiled(line.code), scope)
         return scope
 
     def __call__(self, text):
@@ -241,7 +248,7 @@ class Drawn:
 
     def keep(self, line):
         scope = dict(self.scope)
-        exec(line.code, scope)
+        exec(compiled(line.code), scope)
         made = [scope[name] for name in line.makes]
         for value in made:
             if isinstance(value, rf.Tensor) and not _is_tame(
