@@ -86,12 +86,7 @@ _MOST = 8  # graphs of a function: each keeps the memory of all that it computes
 _PATIENCE, _WORTH = 32, 4  # captures of a function before it has to be seen that each is repeated so often
 
 
-class _CapturesOfThread(threading.local):
-    def __init__(self) -> None:
-        self.sides: dict[Any, Any] = {}  # a stream to capture on, for each that is current
-
-
-_kept = _CapturesOfThread()
+_kept = threading.local()  # `sides`: a stream to capture on, for each that is current
 
 
 def capture_on_gpu(fn: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
@@ -99,7 +94,8 @@ def capture_on_gpu(fn: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
     current = torch.cuda.current_stream()
     # The same one again: cuBLAS keeps a workspace (32 MB on Hopper) for each stream of a thread that it was ever called on.
     which = current.device, current.cuda_stream
-    side = _kept.sides[which] if which in _kept.sides else _kept.sides.setdefault(which, torch.cuda.Stream())
+    sides = vars(_kept).setdefault("sides", {})
+    side = sides[which] if which in sides else sides.setdefault(which, torch.cuda.Stream())
     side.wait_stream(current)
     try:
         with torch.cuda.stream(side):  # libraries ask for their memory in a first call, which cannot be captured

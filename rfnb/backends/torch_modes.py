@@ -53,11 +53,7 @@ def autocast_kinds() -> tuple[str, ...]:
     return ("cpu",) if beside is None else ("cpu", beside)
 
 
-class _ModesOfThread(threading.local):
-    inference: Any = None  # the mode lasts as long as this is there: until the thread ends
-
-
-_kept = _ModesOfThread()
+_kept = threading.local()  # `inference`: the mode lasts as long as this is there: until the thread ends
 
 
 def current_modes() -> Callable[[], None]:

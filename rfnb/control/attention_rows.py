@@ -17,6 +17,7 @@ from rfnb.core.tensor_text import dims_text
 from rfnb.core.whole_number import whole
 from rfnb.rec.selection import align_host
 from rfnb.search.labels import text_index
+from rfnb.trace.host_copies import values_of
 from rfnb.trace.match import is_end_of
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def check_value(edit: RowEdit) -> None:
                 "A position is an int, or a label of the dim that is attended over.",
             )
     elif edit.how == "row":
-        _check_row(np.asarray(_host(value)), edit, is_whole=not isinstance(value, Tensor))
+        _check_row(values_of(value), edit, is_whole=not isinstance(value, Tensor))
 
 
 def edited(weights: np.ndarray, edit: RowEdit, dims: Dims, axis: Dim, real: np.ndarray) -> np.ndarray:
@@ -145,9 +146,9 @@ def _given(edit: RowEdit, chosen: NamedEntries, axis: Dim, shape: tuple[int, ...
     """The given rows, {chosen dims, axis}."""
     value = edit.value
     if isinstance(value, Tensor):
-        host = _host(_by_dims(edit, value, chosen, axis))
+        host = _by_dims(edit, value, chosen, axis)
     else:
-        host = _host(value)
+        host = values_of(value)
     host = np.asarray(host, np.float64)
     length = host.shape[-1] if host.ndim else 0
     if 0 < length < shape[-1] and axis.has_padding():  # of a sequence that is shorter than the longest
@@ -157,7 +158,7 @@ def _given(edit: RowEdit, chosen: NamedEntries, axis: Dim, shape: tuple[int, ...
     except ValueError:
         raise shape_error(
             f"{edit.what}: the row does not fit.",
-            {"rows": (*chosen.shape, shape[-1]), "given": np.shape(_host(value)), "axis": axis},
+            {"rows": (*chosen.shape, shape[-1]), "given": values_of(value).shape, "axis": axis},
             "A row has one weight for each source frame.",
         ) from None
 
@@ -220,13 +221,6 @@ def _no_weights(edit: RowEdit, row: np.ndarray) -> ValueError:
         {"rows": row.shape},
         "Weights are finite, not negative, not all 0; rows are divided by the sum.",
     )
-
-
-def _host(value: Any) -> Any:
-    """The values as a host array."""
-    if isinstance(value, Tensor):
-        return value.numpy()
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
 
 
 class PositionAttention(PositionMember, Mapping[str, "Rows"]):

@@ -11,6 +11,7 @@ from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import shape_of
 from rfnb.core.tree import map_plain
+from rfnb.trace.host_copies import values_of
 
 _FEW = 4  # values or places that are named one by one
 
@@ -57,9 +58,7 @@ def value_words(value: Any) -> str:
     """The description of a new value: a number, a few numbers, or its type."""
     if isinstance(value, Tensor):
         return f"a tensor {shape_of(value)}"
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    array = np.asarray(value)
+    array = values_of(value)
     return _few(array) or f"an array {array.shape}"
 
 

@@ -21,6 +21,7 @@ from rfnb.core.whole_number import whole
 from rfnb.ops.defaults import copy_to_device
 from rfnb.ops.where import where
 from rfnb.search.labels import text_index
+from rfnb.trace.host_copies import values_of
 
 Make = Callable[["StateValue"], Tensor]
 """Computes the new tensor of a state from the state in the same run."""
@@ -213,9 +214,7 @@ class StateValue(PositionMember, Reductions):
     def _filled(self, chosen: NamedEntries, value: Any) -> Tensor:
         """The value at the selected places, as a Tensor over all dims."""
         old = self.tensor
-        if hasattr(value, "detach"):
-            value = value.detach().cpu().numpy()
-        value = self._labels(np.asarray(value))
+        value = self._labels(values_of(value))
         self._check_kind(value)
         try:
             value = np.broadcast_to(value, chosen.shape)

@@ -17,6 +17,7 @@ from rfnb.ops.where import where
 from rfnb.rec.step_tensor import StepTensor
 from rfnb.trace.editing import ValueEdit
 from rfnb.trace.event import named_tensors
+from rfnb.trace.host_copies import values_of
 
 
 class PatchValue(NamedTuple):
@@ -98,9 +99,8 @@ def _with_value(edit: ValueEdit, old: Tensor, axis: Dim | None) -> Tensor:
 
 def _of_array(edit: ValueEdit, value: Any, old: Tensor, chosen: NamedEntries) -> Tensor:
     """A number or an array over the entries, as a Tensor over all dims."""
-    value = value.detach().cpu().numpy() if hasattr(value, "detach") else value
     try:
-        host = np.asarray(value, np.float64)
+        host = np.asarray(values_of(value), np.float64)
     except (TypeError, ValueError):
         raise type_error(
             f'edit: "{edit.text}" cannot be replaced by this value.',

@@ -10,7 +10,6 @@ import inspect
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from rfnb.backends.constants import has_values
@@ -22,6 +21,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 from rfnb.core.tree import map_nested, values_in
 from rfnb.nn.module.module import Module
+from rfnb.trace.host_copies import values_of
 
 Axis = Dim | str
 """A Dim of a fixed size, or what stands for one that each call makes: a name, or a Dim without a size."""
@@ -344,7 +344,7 @@ def _ragged(axis: Axis, lengths: Any, batch: Dim | None, size: int, batch_axis: 
             "whole arrays:",
             "torch.export.export(module, (x,), strict=False)",
         )
-    array = np.asarray(lengths.detach().cpu() if isinstance(lengths, torch.Tensor) else lengths)
+    array = values_of(lengths)
     longest = int(array.max(initial=0)) if array.ndim == 1 else 0
     if batch is None or array.shape != (batch.extent,) or longest > size:
         sizes = f"{name_of(axis)}={size}"

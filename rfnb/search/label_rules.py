@@ -18,6 +18,7 @@ import numpy as np
 
 from rfnb.core.errors import type_error, value_error
 from rfnb.core.tensor import Tensor
+from rfnb.trace.host_copies import values_of
 
 Labels = tuple[int, ...]
 Rule = Callable[[Labels], Any]
@@ -509,10 +510,8 @@ def _row_of(given: Any, labels: Labels, num_labels: int) -> np.ndarray | None:
     """bool [labels] for the result of a function of the labels: None for all, labels, a mask, or bits in int32, lowest first."""
     if given is None:
         return None
-    if isinstance(given, Tensor):
-        given = given.numpy()
-    elif hasattr(given, "detach"):
-        given = given.detach().cpu().numpy()
+    if isinstance(given, Tensor) or hasattr(given, "detach"):
+        given = values_of(given)
     array = np.asarray(list(given) if isinstance(given, (set, frozenset)) or not hasattr(given, "__len__") else given)
     if array.dtype == bool and array.shape == (num_labels,):
         return array

@@ -1,10 +1,13 @@
-"""Copies recorded Tensors to the host, those of one device in a single transfer, since each transfer waits for all earlier work."""
+"""Values on the host. Recorded Tensors of one device are copied in a single transfer, since each transfer waits for all earlier work."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from rfnb.backends import registry
 from rfnb.core.tensor import Tensor, with_raw
 
 
@@ -26,3 +29,12 @@ def on_host(values: Sequence[Any]) -> list[Any]:
 def all_on_host(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same for values by name."""
     return dict(zip(values, on_host(list(values.values())), strict=True))
+
+
+def values_of(value: Any) -> np.ndarray:
+    """The values of a Tensor, of an array on any device, or of nested numbers as a NumPy array; those of bfloat16 as float32."""
+    if isinstance(value, Tensor):
+        return value.numpy()
+    if hasattr(value, "detach"):
+        return registry.BY_TYPE[type(value)].raw_to_numpy(value)
+    return np.asarray(value)

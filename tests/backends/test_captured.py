@@ -254,7 +254,7 @@ class Driver:
         monkeypatch.setattr(
             torch._C, "_cuda_endAllocateToPool", lambda *which: self.asked.append(("end", *which)), raising=False
         )
-        monkeypatch.setattr(torch_compilation, "_kept", torch_compilation._CapturesOfThread())
+        monkeypatch.setattr(torch_compilation, "_kept", threading.local())
 
     class stream:
         def __init__(self, driver, name):

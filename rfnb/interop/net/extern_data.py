@@ -16,6 +16,7 @@ from rfnb.interop.net.call_dims import CallDims, DeclaredDims
 from rfnb.ops.cast import cast
 from rfnb.ops.const import convert_to_tensor, zeros
 from rfnb.ops.dims import replace_dim
+from rfnb.trace.host_copies import values_of
 
 _KNOWN = ("dim", "shape", "sparse", "dtype", "dim_tags", "dims", "sparse_dim", "feature_dim", "time_dim_axis",
           "batch_dim_axis", "feature_dim_axis", "same_dim_tags_as", "available_for_inference", "vocab", "name")  # fmt: skip
@@ -154,7 +155,7 @@ class ExternData:
                 "They determine which frames of each sequence are real.",
                 f'net({{"{self.key}": (array, lengths), ...}})',
             )
-        return Dim(_host_lengths(_host(given), dims), name=dim.name)
+        return Dim(_host_lengths(values_of(given), dims), name=dim.name)
 
     def _compare_lengths(self, lengths: Any, dims: CallDims) -> None:
         """Check that a dim has the same lengths as in another input."""
@@ -162,10 +163,10 @@ class ExternData:
             return
         first = next((dim for dim in self.dims if dim.size is None and not _is_batch(dim)), None)
         before = None if first is None else dims(first).lengths
-        if first is not None and before is not None and not np.array_equal(before, _host(lengths)):
+        if first is not None and before is not None and not np.array_equal(before, values_of(lengths)):
             raise value_error(
                 f'Input "{self.key}": other lengths of {first.name} than another input.',
-                {"here": _host(lengths).tolist(), "before": before.tolist()},
+                {"here": values_of(lengths).tolist(), "before": before.tolist()},
                 "Inputs that share a dim have the same lengths.",
             )
 
@@ -286,14 +287,6 @@ def _fitting(declared: Dim, left: list[Dim]) -> list[Dim]:
     ragged = [dim for dim in left if dim.need_masking() or dim.size is None]
     static = [dim for dim in left if dim not in ragged]
     return static if _is_batch(declared) else ragged or static
-
-
-def _host(value: Any) -> np.ndarray:
-    if isinstance(value, Tensor):
-        return value.numpy()
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-    return np.asarray(value)
 
 
 def _host_lengths(lengths: np.ndarray, dims: CallDims) -> Tensor:

@@ -45,6 +45,7 @@ from rfnb.nn.module.module import Module
 from rfnb.nn.module.parameter import Parameter
 from rfnb.ops.defaults import set_default_device_ctx
 from rfnb.rec.state import State
+from rfnb.trace.host_copies import values_of
 from rfnb.trace.probe import held_back
 
 
@@ -248,7 +249,7 @@ class DictNetwork(Module):
                 "Each parameter that the outputs depend on needs a value, given by its path.",
                 "net.parameters_by_path()",
             )
-        arrays = {path: value.numpy() if isinstance(value, Tensor) else _array(value) for path, value in values.items()}
+        arrays = {path: values_of(value) for path, value in values.items()}
         wrong = [path for path, array in arrays.items() if array.shape != tuple(dim.extent for dim in own[path].dims)]
         if wrong:
             rows = [(path, f"{arrays[path].shape}, needed {shape_of(own[path])}") for path in wrong]
@@ -287,7 +288,3 @@ def _own_path(path: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> st
 def _with_near(path: str, own: Mapping[str, Any]) -> str:
     near = difflib.get_close_matches(path, own, n=1)
     return f"{path}, near {near[0]}" if near else path
-
-
-def _array(value: Any) -> np.ndarray:
-    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)

@@ -15,6 +15,7 @@ from rfnb.core.tensor import Tensor
 from rfnb.interop.speech.label_texts import LabelSet
 from rfnb.ops.const import convert_to_tensor
 from rfnb.search.decide import NBest
+from rfnb.trace.host_copies import values_of
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _lengths(what: str, lengths: Any, shape: tuple[int, ...], words: Sequence[st
     count, extent = shape[:2]
     if lengths is None:
         return np.full(count, extent, np.int64)
-    own = _on_host(lengths)
+    own = values_of(lengths)
     own = own[None] if own.ndim == 0 else own
     first = f"({', '.join(str(shape[('batch', 'time').index(w)]) if w in ('batch', 'time') else str(shape[2]) for w in words)})"
     rows = [(name, f"{first}, {' '.join(words)}"), ("lengths", f"array {own.shape}" if own.size > 12 else own.tolist())]
@@ -164,10 +165,6 @@ def _lengths(what: str, lengths: Any, shape: tuple[int, ...], words: Sequence[st
 def _best(row: Any) -> Any:
     """The best hypothesis of an n-best list; any other row unchanged."""
     return row[0] if isinstance(row, NBest) else row
-
-
-def _on_host(lengths: Any) -> np.ndarray:
-    return np.asarray(lengths.detach().cpu() if isinstance(lengths, torch.Tensor) else lengths)
 
 
 def check_finite(what: str, frames: FrameBatch, name: str = "logits") -> torch.Tensor:
@@ -244,7 +241,7 @@ def references_of(what: str, given: Any, lengths: Any, labels: LabelSet, count: 
     raw = given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else given
     raw = raw.tolist() if isinstance(raw, np.ndarray) else raw
     flat = isinstance(raw, str) or hasattr(raw, "tokens") or not len(raw) or isinstance(raw[0], (int, np.integer))
-    sizes = None if lengths is None else np.ravel(_on_host(lengths)).astype(int).tolist()
+    sizes = None if lengths is None else np.ravel(values_of(lengths)).astype(int).tolist()
     if flat and sizes is not None and len(sizes) == count > 1 and sum(sizes) == len(raw):  # as in nn.CTCLoss
         raw = [raw[end - size : end] for end, size in zip(np.cumsum(sizes), sizes)]
         flat, sizes = False, None
