@@ -24,7 +24,7 @@ import torch
 from rfnb.core.errors import runtime_error, value_error
 from rfnb.interop.batch_axes import PaddingBeside, as_they_are, of_a_step, of_one_sequence
 from rfnb.interop.batch_report import BatchCheck, Leak, Way
-from rfnb.interop.leak_source import nan_birth, source_of
+from rfnb.interop.leak_source import LeakSource, nan_birth, source_of
 from rfnb.interop.metrics import called, check_model
 from rfnb.interop.padded_inputs import PaddedInputs, padded_inputs
 from rfnb.interop.tape import Tape, TapeCall, copied, kind_of, opened, raised, tensors_in
@@ -174,11 +174,18 @@ class _Check:
 
     def _apart(self, way: Way, output: Any, alone: list[Any]) -> Way:
         """Fill in the distance of a way from each sequence alone."""
-        side = self.padded.stream.side if way.given else way.name
         for row, said in enumerate(alone):
-            far = self._outputs(output, said, self._options(row, side))
+            far = self._outputs(output, said, self._options(row, self._side(way)))
             way.apart.append(math.nan if far is None else far)
         return way
+
+    def _side(self, way: Way) -> str:
+        """The side of the padding in a way."""
+        return self.padded.stream.side if way.given else way.name
+
+    def _inputs(self, way: Way) -> Any:
+        """The inputs of a way."""
+        return self.inputs if way.given else self.padded.moved()
 
     def _leaking(self, way: Way) -> list[int]:
         """The sequences with a different result in this way."""
@@ -260,13 +267,13 @@ class _Check:
             if row not in single:
                 single[row] = self._tape(self.padded.alone(row))
             alone, said = single[row]
-            options = self._options(row, self.padded.stream.side if way.given else way.name)
+            options = self._options(row, self._side(way))
             far = self._outputs(output, said, options) or 0.0
             if far > self.tolerance:
                 way.apart[row], way.leak = far, self._leak(tape, output, alone, said, options, row, way)
                 break
             if not alone.lowered:  # no tape sees the fused code that runs without one
-                way.leak = Leak("", type(self.model).__name__, _FUSED, None, {}, math.nan, math.nan, None)
+                way.leak = self._leak_at("", _FUSED, None)
                 break
             way.apart[row] = far  # code of the sequence alone has asked for a lower precision
 
@@ -283,17 +290,12 @@ class _Check:
         if blamed is not None:
             return self._told_of_caller(tape, beside, call, blamed, row, way)
         born = nan_birth(tape, call, beside.apart(call))
-        inputs = self.inputs if way.given else self.padded.moved()
-        side = self.padded.stream.side if way.given else way.name
-        return self._told(
-            tape, born or call, beside.apart(born or call) or beside.apart(call), inputs, side, row, born is not None
-        )
+        there = beside.apart(born or call) or beside.apart(call)
+        return self._told(tape, born or call, there, self._inputs(way), self._side(way), row, born is not None)
 
     def _counted(self, call: TapeCall, alone: Tape, options: Options, row: int, way: Way) -> Leak | None:
         """The leak that remains without position ids that count padding; None if they are the cause, or cannot be given."""
-        stream = self.padded.stream
-        side = stream.side if way.given else way.name
-        whole = self.inputs if way.given else self.padded.moved()
+        stream, side, whole = self.padded.stream, self._side(way), self._inputs(way)
         known = "position_ids" in inspect.signature(self.model.forward).parameters
         if side != "left" or not known or not isinstance(whole, Mapping) or "position_ids" in whole:
             return None
@@ -323,17 +325,13 @@ class _Check:
     ) -> Leak:
         """The leak in an argument of a call that is computed by code that the single sequence does not run."""
         own, far = blamed
-        inputs = self.inputs if way.given else self.padded.moved()
-        side = self.padded.stream.side if way.given else way.name
+        inputs, side = self._inputs(way), self._side(way)
         if far is not None:
             return self._told(tape, own, far, inputs, side, row)
-        path = own.path.rpartition(".")[0]
         far = beside.apart(call)
-        cell, values = ({}, (math.nan, math.nan)) if far is None else (far.cell, far.values)
         source = source_of(self, tape, call, far, inputs, side, row, False)
-        kind = kind_of(self.fine, path)
         said = f'"{own.path}", which the sequence alone calls {own.turn} times'
-        return Leak(path, kind, said, own.turn, cell, values[1], values[0], source)
+        return self._leak_at(own.path.rpartition(".")[0], said, own.turn, far, source)
 
     def _told(
         self,
@@ -348,15 +346,25 @@ class _Check:
         turns = sum(1 for path, _ in tape.modules if path == call.path)
         step = call.turn if turns > 1 else None
         source = source_of(self, tape, call, far, inputs, side, row, born)
-        cell, values = ({}, (math.nan, math.nan)) if far is None else (far.cell, far.values)
         if born and source is not None:
-            cell, values = {"batch": source.batch, "time": source.time}, (math.nan, math.nan)
-        return Leak(call.path, kind_of(self.fine, call.path), call.name, step, cell, values[1], values[0], source)
+            far = _unknown({"batch": source.batch, "time": source.time})
+        return self._leak_at(call.path, call.name, step, far, source)
+
+    def _leak_at(
+        self,
+        path: str,
+        said: str,
+        step: int | None,
+        far: TensorDifference | None = None,
+        source: LeakSource | None = None,
+    ) -> Leak:
+        """A leak in a module, where the batch differs from a sequence alone."""
+        _, cell, _, (batched, alone) = far or _unknown({})
+        return Leak(path, kind_of(self.fine, path), said, step, cell, alone, batched, source)
 
     def _unplaced(self, far: TensorDifference | None = None) -> Leak:
         """A leak that did not begin in a torch call: from NumPy, or from values written into a tensor."""
-        cell, values = ({}, (math.nan, math.nan)) if far is None else (far.cell, far.values)
-        return Leak("", type(self.model).__name__, "its result", None, cell, values[1], values[0], None)
+        return self._leak_at("", "its result", None, far)
 
     def _scalars(self, given: Any, keep: bool) -> tuple[Way, int, Tape | None] | None:
         """The check of a loss: the same batch with more padding and other values in it; with the additional length, and the tape
@@ -424,15 +432,18 @@ class _Check:
                         blamed = beside.blamed(call)
                         call = call if blamed is None or blamed[1] is None else blamed[0]
                         there = (blamed and blamed[1]) or beside.apart(call)
-                        cell, values = ({}, (math.nan,) * 2) if there is None else (there.cell, there.values)
-                        way.leak = Leak(
-                            call.path, kind_of(self.fine, call.path), call.name, at, cell, values[0], values[1], None
-                        )
+                        turned = there and there._replace(values=there.values[::-1])  # of the whole pass, of a step
+                        way.leak = self._leak_at(call.path, call.name, at, turned)
                 cache = _cache_in(said, name) or cache
         except (RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
             self.remarks.append(f"Not tried with a cache: {_short(error)}.")
             return None
         return way
+
+
+def _unknown(cell: dict[str, int]) -> TensorDifference:
+    """A difference at a cell of which no numbers are known."""
+    return TensorDifference(math.nan, cell, (), (math.nan, math.nan))
 
 
 def _positions(
