@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -72,8 +73,12 @@ class Parting(NamedTuple):
         found = [every, calls] if len(every) > len(calls) else [calls]
         return [*found, turns] if len(turns) > len(calls) and len(turns) != len(every) else found
 
-    def everywhere(self, cause: str, said: str, edits: list[tuple[TapeCall, Edit]]) -> Iterator[Try]:
+    def everywhere(self, cause: str, said: str, edit: Edit, *calls: TapeCall) -> Iterator[Try]:
         """Tries with an edit of calls, and of the corresponding ones."""
+        return self.together(cause, said, [(call, edit) for call in calls])
+
+    def together(self, cause: str, said: str, edits: list[tuple[TapeCall, Edit]]) -> Iterator[Try]:
+        """Tries with an edit for each of several calls, and of the corresponding ones."""
         of_kind = {key(call): edit for call, edit in edits for key in (_in_module, _at_line)}
         for calls in self.alike([call for call, _ in edits]):
             found = {call.key: of_kind.get(_in_module(call), of_kind.get(_at_line(call))) for call in calls}
@@ -108,12 +113,25 @@ def _after(change: Any) -> Edit:
     return lambda func, args, kwargs: change(func(*args, **kwargs))
 
 
+def _before(change: Any, at: int = 0) -> Edit:
+    return lambda func, args, kwargs: func(*args[:at], change(args[at]), *args[at + 1 :], **kwargs)
+
+
+def _instead(change: Any, at: int = 0) -> Edit:
+    """An edit whose result is made of one argument, without the call."""
+    return lambda func, args, kwargs: change(args[at])
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 # -- dropout -----------------------------------------------------------------------------------------------------------
 def _dropout(found: Parting) -> Iterator[Try]:
     if any(module.training for module in found.model.modules()):
         yield Try("dropout", "dropout is active: mine is in training mode", training=False)
     calls = found.calls
-    drops: dict[Any, Edit] = {call.key: lambda func, args, kwargs: args[0] for call in calls if "dropout" in call.name}
+    drops: dict[Any, Edit] = {call.key: _instead(_as_it_is) for call in calls if "dropout" in call.name}
     drops |= {call.key: _undropped for call in calls if call.name == "scaled_dot_product_attention"}
     drops |= {call.key: _expected for call in calls if call.name in ("bernoulli", "bernoulli_")}
     if drops:
@@ -177,8 +195,7 @@ def _norm_offset(found: Parting) -> Iterator[Try]:
         if value.ndim == 1 and not name.endswith("bias"):
             for offset in (1.0, -1.0):
                 said = f"theirs multiplies by {'1 + ' if offset > 0 else ''}the weight{'' if offset > 0 else ', mine by 1 + it'}: {name}"
-                change: Any = lambda each, offset=offset: each + offset  # noqa: E731
-                yield from _with_values(found, "norm offset", said, [name], change)
+                yield from _with_values(found, "norm offset", said, [name], partial(operator.add, offset))
                 owner, _, local = name.rpartition(".")
                 kind = kind_of(found.model, owner)
                 every = {
@@ -241,7 +258,7 @@ def _gate_order(found: Parting) -> Iterator[Try]:
         for order in list(itertools.permutations(range(len(call.made))))[1:]:
             said = f"the parts of a {call.name} are in the order {list(order)} in theirs"
             edit = _after(lambda made, order=order: type(made)(made[each] for each in order))
-            yield from found.everywhere("gate order", said, [(each, edit) for each in calls])
+            yield from found.everywhere("gate order", said, edit, *calls)
     params = _parameters_here(found)
     for count in (4, 3, 2):
         fit = [
@@ -283,17 +300,17 @@ def _norm_epsilon(found: Parting) -> Iterator[Try]:
     here = {call.key for call in found.here}
     for size in sizes:
         said = f"theirs has an epsilon of {size:g} in the norm"
-        for group, edit in ((norms, _epsilon(size)), (adds, _scalar(size)), (roots, _under_root(size))):
+        for group, edit in (
+            (norms, _epsilon(size)),
+            (adds, _scalar(size)),
+            (roots, _before(partial(operator.add, size))),
+        ):
             own = [call for call in group if call.key in here]
             for chosen in (group, own, own[:1]):
                 if own:
                     yield Try("norm epsilon", said, {call.key: edit for call in chosen})
             if own:
                 break
-
-
-def _under_root(size: float) -> Edit:
-    return lambda func, args, kwargs: func(args[0] + size, *args[1:], **kwargs)
 
 
 def _epsilon(size: float) -> Edit:
@@ -361,15 +378,13 @@ def _activation(found: Parting) -> Iterator[Try]:
             for name, fn in ACTIVATIONS.items():
                 if name != used:
                     # If it is written out, the operand is not its argument.
-                    edit = _in_place_of(fn, None if call is found.own else x)
-                    yield from found.everywhere(
-                        "activation", f"theirs has {name} where mine has {used}", [(call, edit)]
-                    )
+                    edit = _instead(fn) if call is found.own else partial(_made_of, fn, x)
+                    yield from found.everywhere("activation", f"theirs has {name} where mine has {used}", edit, call)
             return
 
 
-def _in_place_of(fn: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor | None) -> Edit:
-    return lambda func, args, kwargs: fn(args[0] if x is None else x)
+def _made_of(fn: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, *call: Any) -> torch.Tensor:
+    return fn(x)
 
 
 def _complement(found: Parting) -> Iterator[Try]:
@@ -380,11 +395,8 @@ def _complement(found: Parting) -> Iterator[Try]:
         near |= dict.fromkeys([calls[read] for call in near for read, _ in call.reads])
     for call in near:
         if call.name in ("sigmoid", "sigmoid_", "hardsigmoid"):
-            yield from found.everywhere(
-                "gate complement",
-                f"theirs has 1 - {call.name} where mine has it",
-                [(call, _after(lambda made: 1 - made))],
-            )
+            said = f"theirs has 1 - {call.name} where mine has it"
+            yield from found.everywhere("gate complement", said, _after(lambda made: 1 - made), call)
 
 
 _SCALED = "mul div __mul__ __truediv__ softmax __rmul__ matmul bmm einsum mul_ div_".split()
@@ -402,7 +414,7 @@ def _scale(found: Parting) -> Iterator[Try]:
             said = f"theirs multiplies by {_named(factor, found)} behind {maker.name}"
             edit = _after(partial(_times, factor=factor, number=operand[1]))
             yield Try(cause, said, {maker.key: edit})
-            yield from found.everywhere(cause, said, [(maker, edit)])
+            yield from found.everywhere(cause, said, edit, maker)
         factors = {}
     if found.other is not None:
         _ratio(found.other.made[0], found.own.made[0], factors)
@@ -415,13 +427,13 @@ def _scale(found: Parting) -> Iterator[Try]:
     for factor in factors:
         if factor != 1.0:
             said = f"theirs is {_named(factor, found)} times as large behind {found.own.name}"
-            yield from found.everywhere(cause, said, [(found.own, _after(partial(_times, factor=factor)))])
+            yield from found.everywhere(cause, said, _after(partial(_times, factor=factor)), found.own)
     for call in attention:
         for size in sorted(sizes):
             for scale in (size**-0.5, 1.0 / size):
                 said = f"theirs scales the scores by {scale:.6g}"
-                yield from found.everywhere("scale", said, [(call, _scaled_by(scale))])
-        yield from found.everywhere("scale", "theirs does not scale the scores", [(call, _scaled_by(1.0))])
+                yield from found.everywhere("scale", said, _scaled_by(scale), call)
+        yield from found.everywhere("scale", "theirs does not scale the scores", _scaled_by(1.0), call)
 
 
 def _scaled_by(scale: float) -> Edit:
@@ -513,7 +525,7 @@ def _biases_of_theirs(found: Parting) -> Iterator[Try]:
             lacks = "has no bias, theirs has one" if own_bias is None else "has another bias than theirs"
             first = first or f"{call.path or 'the model'} {lacks}"
             shaped = missing.reshape(-1, *[1] * (-axis - 1))
-            edits[call.key] = _after(lambda made, shaped=shaped: made + shaped)
+            edits[call.key] = _after(partial(operator.add, shaped))
     if edits:
         yield Try("missing bias", first, edits)
 
@@ -604,7 +616,7 @@ def _rotary_base(found: Parting) -> Iterator[Try]:
             continue
         said = f"theirs has a rotary base of {other:g}, mine {base:g}"
         calls = {
-            call.key: _after(lambda made, other=other: _frequencies(made, other))
+            call.key: _after(partial(_frequencies, base=other))
             for call in found.calls
             if len(call.made) == 1 and (there := base_of(call.made[0])) is not None and abs(there / base - 1) < 1e-3
         }
@@ -673,13 +685,13 @@ def _rotary_pairing(found: Parting) -> Iterator[Try]:
             (half.argsort(), "pairs neighbours, mine both halves"),
             (half, "pairs both halves, mine neighbours"),
         ):
-            edit = lambda made, order=order, size=size: _within(made, order, size)  # noqa: E731
+            edit = _after(partial(_within, order=order, size=size))
             for pair in itertools.combinations(linears, 2):
-                yield from found.everywhere("rotary pairing", f"theirs {said}", [(call, _after(edit)) for call in pair])
+                yield from found.everywhere("rotary pairing", f"theirs {said}", edit, *pair)
             for call in linears:
                 for share in ((0, 2, 3), (0, 1, 1)):
-                    part = lambda made, order=order, size=size, share=share: _of_part(made, order, size, share)  # noqa: E731
-                    yield from found.everywhere("rotary pairing", f"theirs {said}", [(call, _after(part))])
+                    part = partial(_of_part, order=order, size=size, share=share)
+                    yield from found.everywhere("rotary pairing", f"theirs {said}", _after(part), call)
 
 
 def _within(made: torch.Tensor, order: torch.Tensor, size: int) -> torch.Tensor:
@@ -751,7 +763,7 @@ def _rotary_part(found: Parting) -> Iterator[Try]:
             if features != own.features:
                 said = f"theirs turns {features} of the {size} features of a head, mine {own.features}"
                 edits = [(call, _after(_turning(turn, turn._replace(features=features)))) for call, turn in turns]
-                yield from found.everywhere("rotary part", said, edits)
+                yield from found.together("rotary part", said, edits)
 
 
 def _turning(own: _Turn, other: _Turn) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -780,11 +792,9 @@ def _grouped_heads(found: Parting) -> Iterator[Try]:
             for group in [each for each in range(2, count) if count % each == 0]:
                 order = torch.arange(count, device="cpu").reshape(group, -1).T.reshape(-1)
                 said = f"theirs shares keys and values among {count} heads in another order: neighbours have the same, or they take turns"
-                ordered = lambda made, order=order, size=size: _of_heads(made, order, size)  # noqa: E731
-                back: Any = lambda func, args, kwargs, order=order, size=size: func(  # noqa: E731
-                    *_reordered(args, order.argsort(), size), **kwargs
-                )
-                yield from found.everywhere("grouped heads", said, [(into, _after(ordered)), (out, back)])
+                ordered = partial(_of_heads, order=order, size=size)
+                back = partial(_reordered, order=order.argsort(), size=size)
+                yield from found.together("grouped heads", said, [(into, _after(ordered)), (out, back)])
 
 
 def _of_heads(made: torch.Tensor, order: torch.Tensor, size: int) -> torch.Tensor:
@@ -794,9 +804,9 @@ def _of_heads(made: torch.Tensor, order: torch.Tensor, size: int) -> torch.Tenso
     return torch.cat([heads.flatten(2), features[..., width:]], -1).reshape(made.shape)
 
 
-def _reordered(args: Args, order: torch.Tensor, size: int) -> tuple[Any, ...]:
+def _reordered(func: Callable[..., Any], args: Args, kwargs: Kwargs, order: torch.Tensor, size: int) -> Any:
     at = next((at for at, each in enumerate(args) if isinstance(each, torch.Tensor)), 0)
-    return *args[:at], _of_heads(args[at], order, size), *args[at + 1 :]
+    return _before(partial(_of_heads, order=order, size=size), at)(func, args, kwargs)
 
 
 def _heads_reshaped(found: Parting) -> Iterator[Try]:
@@ -806,13 +816,11 @@ def _heads_reshaped(found: Parting) -> Iterator[Try]:
     joined = [call for call in shapes if call.made[0].ndim == 3]
     said = "features of the heads lie side by side in theirs"
     for group in filter(None, [apart, *[[call] for call in apart if len(apart) > 1]]):
-        yield from found.everywhere("heads reshaped", said, [(call, _after(_side_by_side)) for call in group])
+        yield from found.everywhere("heads reshaped", said, _after(_side_by_side), *group)
     for call in joined:
         for axes in ((1, 2), (2, 3)):
-            edit2: Any = lambda func, args, kwargs, axes=axes: _joined(func, args, kwargs, axes)  # noqa: E731
-            yield from found.everywhere(
-                "heads reshaped", "heads are reordered before they are merged in theirs", [(call, edit2)]
-            )
+            said = "heads are reordered before they are merged in theirs"
+            yield from found.everywhere("heads reshaped", said, partial(_joined, axes=axes), call)
 
 
 def _fused_order(found: Parting) -> Iterator[Try]:
@@ -829,8 +837,8 @@ def _fused_order(found: Parting) -> Iterator[Try]:
                 said = (
                     f"theirs cuts the {width} features of {call.name} by {', '.join(theirs)}, mine by {', '.join(mine)}"
                 )
-                edit = _after(lambda made, theirs=theirs, mine=mine, sizes=sizes: _reread(made, theirs, mine, sizes))
-                yield from found.everywhere("heads reshaped", said, [(call, edit)])
+                edit = _after(partial(_reread, theirs=theirs, mine=mine, sizes=sizes))
+                yield from found.everywhere("heads reshaped", said, edit, call)
 
 
 def _reread(made: torch.Tensor, theirs: tuple[str, ...], mine: tuple[str, ...], sizes: dict[str, int]) -> torch.Tensor:
@@ -855,12 +863,11 @@ def _mask(found: Parting) -> Iterator[Try]:
     patterns = _patterns(found)
     for call in _named_so(calls, "scaled_dot_product_attention"):
         for said, mask in patterns:
-            yield from found.everywhere("mask", said, [(call, _sdpa_with(mask))])
+            yield from found.everywhere("mask", said, _sdpa_with(mask), call)
     for call in _named_so(calls, "softmax"):
         for said, mask in patterns:
             if mask is not None:
-                edit: Any = lambda func, args, kwargs, mask=mask: func(_masked(args[0], mask), *args[1:], **kwargs)  # noqa: E731
-                yield from found.everywhere("mask", said, [(call, edit)])
+                yield from found.everywhere("mask", said, _before(partial(_masked, mask=mask)), call)
         hides = [
             each
             for each in calls
@@ -870,23 +877,16 @@ def _mask(found: Parting) -> Iterator[Try]:
         ]
         for hide in hides[-2:]:
             position = 1 if hide.name == "where" else 0
-            shown: Any = lambda func, args, kwargs, position=position: args[position]  # noqa: E731
-            yield from found.everywhere(
-                "mask",
-                "theirs hides nothing here",
-                [(hide, shown)],
-            )
+            yield from found.everywhere("mask", "theirs hides nothing here", _instead(_as_it_is, position), hide)
             if hide.name.startswith("masked_fill"):
-                turned: Any = lambda func, args, kwargs: func(args[0], ~args[1], *args[2:], **kwargs)  # noqa: E731
-                yield from found.everywhere("mask", "the mask is inverted in theirs", [(hide, turned)])
+                yield from found.everywhere("mask", "the mask is inverted in theirs", _before(operator.invert, 1), hide)
             for said, mask in patterns:
                 if mask is not None:
-                    edit2: Any = lambda func, args, kwargs, mask=mask, position=position: _masked(args[position], mask)  # noqa: E731
-                    yield from found.everywhere("mask", said, [(hide, edit2)])
+                    yield from found.everywhere("mask", said, _instead(partial(_masked, mask=mask), position), hide)
     for call in _named_so(calls, "multi_head_attention_forward"):
         for said, mask in patterns:
             if mask is None or mask.ndim == 2:
-                yield from found.everywhere("mask", said, [(call, _mha_with(mask))])
+                yield from found.everywhere("mask", said, _mha_with(mask), call)
 
 
 def _patterns(found: Parting) -> list[tuple[str, torch.Tensor | None]]:
@@ -948,9 +948,7 @@ def _sdpa_with(mask: torch.Tensor | None) -> Edit:
 
 def _soft_cap(found: Parting) -> Iterator[Try]:
     for call in [each for each in found.here if each.name == "tanh"][:2]:
-        yield from found.everywhere(
-            "soft cap", "theirs has no soft cap here", [(call, lambda func, args, kwargs: args[0])]
-        )
+        yield from found.everywhere("soft cap", "theirs has no soft cap here", _instead(_as_it_is), call)
     caps: dict[float, None] = {}
     for call in found.theirs.tape.calls:
         if call.name == "tanh":
@@ -965,9 +963,9 @@ def _soft_cap(found: Parting) -> Iterator[Try]:
         places = [found.own] if operand is None else [found.calls[operand[0]], found.own]
         for call in places:
             if len(call.made) == 1:
-                yield from found.everywhere("soft cap", said, [(call, _after(capped))])
+                yield from found.everywhere("soft cap", said, _after(capped), call)
         for call in _named_so(_attention_calls(found), "scaled_dot_product_attention"):
-            yield from found.everywhere("soft cap", said, [(call, _sdpa_capped(cap))])
+            yield from found.everywhere("soft cap", said, _sdpa_capped(cap), call)
 
 
 def _sdpa_capped(cap: float) -> Edit:
@@ -988,10 +986,10 @@ def _sdpa_capped(cap: float) -> Edit:
 def _positions(found: Parting) -> Iterator[Try]:
     if found.own.name == "embedding":
         for offset in (1, 2, -1):
-            edit: Any = lambda func, args, kwargs, offset=offset: _looked_up(func, args, kwargs, offset)  # noqa: E731
+            edit = partial(_looked_up, offset=offset)
             yield Try("positions", f"positions begin at {offset:+d} in theirs", {found.own.key: edit})
 
 
 def _looked_up(func: Callable[..., Any], args: Args, kwargs: Kwargs, offset: int) -> Any:
     at = 0 if not args[0].is_floating_point() else 1
-    return func(*args[:at], (args[at] + offset).clamp(0, args[1 - at].shape[0] - 1), *args[at + 1 :], **kwargs)
+    return _before(lambda ids: (ids + offset).clamp(0, args[1 - at].shape[0] - 1), at)(func, args, kwargs)
