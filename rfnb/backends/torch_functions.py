@@ -16,8 +16,10 @@ from rfnb.backends import elementwise
 from rfnb.backends.constants import kept
 from rfnb.backends.elementwise import functions_of
 
+OfTwo = Callable[[Any, Any], Any]  # a function of two arrays, or of an array and a number
 
-def _with_numbers(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+
+def _with_numbers(fn: OfTwo) -> OfTwo:
     """Let a tensor function accept a Python number on either side."""
 
     def call(a: Any, b: Any) -> Any:
@@ -47,7 +49,7 @@ def _squared_difference(a: Any, b: Any) -> Any:
     return (a - b).square()
 
 
-BINARY: dict[str, Callable[[Any, Any], Any]] = {
+BINARY: dict[str, OfTwo] = {
     **{kind: getattr(operator, kind) for kind in ("add", "sub", "mul", "truediv", "pow")},
     **{kind: _with_numbers(getattr(torch, kind)) for kind in ("maximum", "minimum", "logical_and", "logical_or")},
     "floordiv": _floor_divide,
@@ -62,7 +64,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "greater_equal": operator.ge,
 }
 # Tensor x tensor: the plain torch functions, which skip Python's operator dispatch.
-BINARY_TENSORS: dict[str, Callable[[Any, Any], Any]] = {
+BINARY_TENSORS: dict[str, OfTwo] = {
     **{kind: getattr(torch, kind) for kind in "add sub mul maximum minimum logical_and logical_or".split()},
     "truediv": torch.div,
     "log_add_exp": torch.logaddexp,
@@ -88,12 +90,12 @@ UNARY: dict[str, Callable[[Any], Any]] = functions_of(
 )
 
 
-def _to_bool(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _to_bool(fn: OfTwo) -> OfTwo:
     """Convert the result to bool; torch returns uint8 for uint8, from the time before it had bools."""
     return lambda raw, axis: fn(raw if raw.dtype is not torch.uint8 else raw != 0, axis)
 
 
-_REDUCE: dict[str, Callable[[Any, Any], Any]] = {
+_REDUCE: dict[str, OfTwo] = {
     **{kind: getattr(torch, kind) for kind in "sum mean logsumexp argmax argmin".split()},
     **{kind: _to_bool(getattr(torch, kind)) for kind in ("any", "all")},
     "max": torch.amax,
@@ -101,7 +103,7 @@ _REDUCE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def reduce_fn(kind: str, axes: tuple[int, ...]) -> tuple[Callable[[Any, Any], Any], Any]:
+def reduce_fn(kind: str, axes: tuple[int, ...]) -> tuple[OfTwo, Any]:
     """See `Backend.reduce_fn`. A single axis is passed as a number, which torch parses faster than a tuple, by a tenth of the op."""
     fn = _REDUCE[kind]
     if len(axes) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rfnb.interop.padded_inputs import PaddedAxis, PaddedInputs
+from rfnb.interop.padded_inputs import PaddedAxes, PaddedAxis, PaddedInputs
 from rfnb.interop.tape import Tape, TapeCall
 from rfnb.interop.tape_comparison import AlignedAxis, Options, TapePair
 
@@ -87,7 +87,7 @@ class PaddingBeside(TapePair):
         """Both tensors with 0 in the padding."""
         if a.ndim != b.ndim:
             return a, b
-        times: list[tuple[int, PaddedAxis]] = []
+        times: PaddedAxes = []
         rows = self._padded.batch
         for axis, (p, q) in enumerate(zip(a.shape, b.shape)):
             for stream in self._padded.streams.values():

@@ -38,6 +38,9 @@ class PaddedAxis:
         return torch.arange(begin, begin + length, device="cpu")
 
 
+PaddedAxes = list[tuple[int, PaddedAxis]]  # of an array, by index
+
+
 class PaddedInputs:
     """Inputs with their ragged axes.
 
@@ -55,7 +58,7 @@ class PaddedInputs:
         """The axis with the most padding."""
         return max(self.streams.values(), key=lambda each: each.real.numel() - sum(each.lengths))
 
-    def _mapped(self, change: Callable[[torch.Tensor, int, list[tuple[int, PaddedAxis]]], torch.Tensor]) -> Any:
+    def _mapped(self, change: Callable[[torch.Tensor, int, PaddedAxes], torch.Tensor]) -> Any:
         def leaf(value: Any) -> Any:
             if not isinstance(value, torch.Tensor) or not value.ndim:
                 return value
@@ -83,7 +86,7 @@ class PaddedInputs:
     def alone(self, row: int) -> Any:
         """One sequence without padding, as a batch of one."""
 
-        def change(value: torch.Tensor, batch: int, times: list[tuple[int, PaddedAxis]]) -> torch.Tensor:
+        def change(value: torch.Tensor, batch: int, times: PaddedAxes) -> torch.Tensor:
             if batch >= 0:
                 value = value.narrow(batch, row, 1)
             for axis, stream in times:
@@ -95,7 +98,7 @@ class PaddedInputs:
     def moved(self) -> Any:
         """The inputs padded on the other side."""
 
-        def change(value: torch.Tensor, batch: int, times: list[tuple[int, PaddedAxis]]) -> torch.Tensor:
+        def change(value: torch.Tensor, batch: int, times: PaddedAxes) -> torch.Tensor:
             if batch < 0 or not times:
                 return value
             rows = []
@@ -112,7 +115,7 @@ class PaddedInputs:
     def longer(self, more: int) -> Any:
         """The inputs padded by this many further cells, on their own side, with the value of the padding."""
 
-        def change(value: torch.Tensor, batch: int, times: list[tuple[int, PaddedAxis]]) -> torch.Tensor:
+        def change(value: torch.Tensor, batch: int, times: PaddedAxes) -> torch.Tensor:
             for axis, stream in times:
                 row = min(range(len(stream.lengths)), key=stream.lengths.__getitem__)
                 at = stream.size - 1 if stream.side == "right" else 0
@@ -128,7 +131,7 @@ class PaddedInputs:
     def refilled(self) -> Any:
         """The inputs with other values in the padding; masks and lengths are unchanged."""
 
-        def change(value: torch.Tensor, batch: int, times: list[tuple[int, PaddedAxis]]) -> torch.Tensor:
+        def change(value: torch.Tensor, batch: int, times: PaddedAxes) -> torch.Tensor:
             if batch < 0 or len(times) != 1 or _says_padding(value, times[0][1], batch):
                 return value
             axis, stream = times[0]
@@ -153,7 +156,7 @@ class PaddedInputs:
     def until(self, length: int) -> Any:
         """The first `length` cells."""
 
-        def change(value: torch.Tensor, batch: int, times: list[tuple[int, PaddedAxis]]) -> torch.Tensor:
+        def change(value: torch.Tensor, batch: int, times: PaddedAxes) -> torch.Tensor:
             for axis, _ in times:
                 value = value.narrow(axis, 0, length)
             return value

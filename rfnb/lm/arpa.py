@@ -31,17 +31,20 @@ _MOST_ORDERS = 100
 _BLANKS = " \t\r\n"  # other Unicode white space may be part of a word
 
 
+Ngrams = dict[tuple[int, ...], tuple[float, float]]  # word ids -> (log10 probability, log10 back-off weight)
+
+
 @dataclass(frozen=True)
 class Arpa:
     """The content of an ARPA file.
 
     Attributes:
         words: The words in the order of the 1-grams; an id is an index into them.
-        ngrams: For each order from 1 on: word ids -> (log10 probability, log10 back-off weight).
+        ngrams: For each order from 1 on.
     """
 
     words: list[str]
-    ngrams: list[dict[tuple[int, ...], tuple[float, float]]]
+    ngrams: list[Ngrams]
 
     @property
     def order(self) -> int:
@@ -119,7 +122,7 @@ class _Reader:
                 raise self._error(f"more than {_MOST_ORDERS} orders.", "Models of n-grams look at a few words.")
         if not counts:
             raise self._error("no counts.", "After \\data\\ there is a line like this for each order:", "ngram 1=5000")
-        ngrams: list[dict[tuple[int, ...], tuple[float, float]]] = []
+        ngrams: list[Ngrams] = []
         for order, count in enumerate(counts, 1):
             if head != f"\\{order}-grams:":
                 raise self._error(
@@ -145,10 +148,8 @@ class _Reader:
             )
         return int(number)
 
-    def _section(
-        self, lines: Iterator[str], order: int, count: int, last: bool
-    ) -> tuple[dict[tuple[int, ...], tuple[float, float]], str]:
-        found: dict[tuple[int, ...], tuple[float, float]] = {}
+    def _section(self, lines: Iterator[str], order: int, count: int, last: bool) -> tuple[Ngrams, str]:
+        found: Ngrams = {}
         for line in lines:
             if line[0] == "\\" and (line.endswith("-grams:") or line == "\\end\\"):
                 return found, line

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rfnb.lm.arpa import Arpa
+from rfnb.lm.arpa import Arpa, Ngrams
 
 LN10 = math.log(10.0)
 
@@ -173,7 +173,7 @@ class NGramTable:
             gram = gram[1:]
         return self._ids[gram]
 
-    def _set_arcs(self, grams: list[dict[tuple[int, ...], tuple[float, float]]]) -> None:
+    def _set_arcs(self, grams: list[Ngrams]) -> None:
         keys, scores, after = [], [], []
         for listed in grams:
             for gram, (probability, _) in listed.items():
@@ -186,7 +186,7 @@ class NGramTable:
         self._slices: Any = np.searchsorted(self._keys, np.arange(self.num_contexts + 1) * self._num_words)
 
 
-def _with_prefixes(arpa: Arpa) -> list[dict[tuple[int, ...], tuple[float, float]]]:
+def _with_prefixes(arpa: Arpa) -> list[Ngrams]:
     """The n-grams, plus their missing prefixes (a pruned model may lack some), with back-off scores."""
     grams = [dict(listed) for listed in arpa.ngrams]
 

@@ -24,7 +24,8 @@ from rfnb.rec.recorder import Node
 from rfnb.trace.probe import Offer, held_back, listeners, offer_again, offer_here
 
 Registers = list[Any]
-Run = Callable[[Registers, dict[Dim, Dim]], None]
+DimMap = dict[Dim, Dim]  # the dims of a step, by those of the first
+Run = Callable[[Registers, DimMap], None]
 Op = tuple[Node, Run]  # with the function that runs it from the registers
 
 
@@ -114,9 +115,7 @@ class RawTrace(TracedOps):
         watch: `Backend.trace_calls()`
     """
 
-    def __init__(
-        self, ops: Sequence[Op], registers: Registers, dims: dict[Dim, Dim], watch: Any, listened: bool = False
-    ):
+    def __init__(self, ops: Sequence[Op], registers: Registers, dims: DimMap, watch: Any, listened: bool = False):
         super().__init__([node for node, _ in ops], registers)
         before = dict(dims)
         with watch as calls:

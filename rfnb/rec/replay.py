@@ -19,7 +19,7 @@ from rfnb.rec.loop_plan import LoopPlan
 from rfnb.rec.loop_plan_text import value_names
 from rfnb.rec.modes import modes_again
 from rfnb.rec.output import Output
-from rfnb.rec.raw_trace import Circumstances, Op, Run
+from rfnb.rec.raw_trace import Circumstances, DimMap, Op, Registers, Run
 from rfnb.rec.recorder import Masked, Node, Recorder, dims_of_leaf
 from rfnb.rec.search_steps import Body, SearchSteps
 from rfnb.rec.segment import Part, Segment, segments
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rfnb.rec.outputs import Outputs
     from rfnb.rec.recording import Recording
 
-Filler = Callable[[list[Any], dict[Dim, Dim]], Any]
+Filler = Callable[[Registers, DimMap], Any]
 
 
 class Replay(NotPicklable):
@@ -40,8 +40,8 @@ class Replay(NotPicklable):
 
     def __init__(self, recording: Recording, plan: LoopPlan, outputs: Outputs, first: FirstStep | None):
         self.recording, self.plan = recording, plan
-        self.registers: list[Any] = [None] * len(recording.recorder.registers)
-        self.dims: dict[Dim, Dim] = {}
+        self.registers: Registers = [None] * len(recording.recorder.registers)
+        self.dims: DimMap = {}
         owns = recording.recorder.owns
         self._reads = [(name, _places(read)) for name, read in recording.states.items()]
         self._next = [(name, _filler(value, owns)) for name, value in recording.next_states.items()]
@@ -255,7 +255,7 @@ def _observed(node: Node, run: Run) -> Run:
     if place is None:
         return run
 
-    def run_there(registers: list[Any], dims: dict[Dim, Dim]) -> None:
+    def run_there(registers: Registers, dims: DimMap) -> None:
         with trace_context.again(place):
             run(registers, dims)
 
@@ -270,7 +270,7 @@ def _places(read: Any) -> list[int | Dim | None]:
     ]
 
 
-def _bind(places: list[int | Dim | None], value: Any, registers: list[Any], dims: dict[Dim, Dim]) -> None:
+def _bind(places: list[int | Dim | None], value: Any, registers: Registers, dims: DimMap) -> None:
     """Put the leaves of a value where the body read those at the same places."""
     for place, now in zip(places, values_in(value), strict=True):
         if isinstance(place, int):
@@ -296,7 +296,7 @@ def _filler(value: Any, owns: Callable[[Any], bool]) -> Filler:
     return lambda registers, dims: made_of(kind, [fill(registers, dims) for fill in parts])
 
 
-def current(dim: Dim, dims: dict[Dim, Dim]) -> Dim:
+def current(dim: Dim, dims: DimMap) -> Dim:
     """The dim of this step that corresponds to a dim of the first step."""
     found = dims.get(dim)
     return found if found is not None else substituted(dim, dims)
@@ -312,7 +312,7 @@ def _runner(node: Node, recorder: Recorder, masked: Masked) -> Run:
     returned = {leaf for leaf in values_in(result) if isinstance(leaf, Dim)} if node.new_dims else ()
     hidden = [dim for dim in node.new_dims if dim not in returned and dim not in node.sized]
 
-    def store(out: Any, registers: list[Any], dims: dict[Dim, Dim]) -> None:
+    def store(out: Any, registers: Registers, dims: DimMap) -> None:
         if single is not None:
             registers[single] = out
         else:
@@ -323,7 +323,7 @@ def _runner(node: Node, recorder: Recorder, masked: Masked) -> Run:
             new = (dim for dim in registers[tensor.register].dims if dim not in tensor.dims)
             dims.update((dim, next(new)) for dim in tensor.dims if dim in hidden)
 
-    def call(registers: list[Any], dims: dict[Dim, Dim]) -> None:
+    def call(registers: Registers, dims: DimMap) -> None:
         def of_step(leaf: Any) -> Any:
             if recorder.owns(leaf):
                 return registers[leaf.register]
@@ -335,7 +335,7 @@ def _runner(node: Node, recorder: Recorder, masked: Masked) -> Run:
             out = fn(*map_nested(of_step, args), **map_nested(of_step, kwargs))
         store(out, registers, dims)
 
-    def call_same(registers: list[Any], dims: dict[Dim, Dim]) -> None:
+    def call_same(registers: Registers, dims: DimMap) -> None:
         fn(*args, **kwargs)
 
     if fn is probe and not node.reads and not recorder.growing and node.modes is None:
@@ -350,13 +350,13 @@ def _runner(node: Node, recorder: Recorder, masked: Masked) -> Run:
     if len(slots) == 1 and slots[0] is not None:
         only, target = slots[0], single
 
-        def call_one(registers: list[Any], dims: dict[Dim, Dim]) -> None:
+        def call_one(registers: Registers, dims: DimMap) -> None:
             registers[target] = fn(registers[only], **kwargs)
 
         return call_one
     pairs = list(zip(slots, args, strict=True))
 
-    def call_flat(registers: list[Any], dims: dict[Dim, Dim]) -> None:
+    def call_flat(registers: Registers, dims: DimMap) -> None:
         registers[single] = fn(*[arg if slot is None else registers[slot] for slot, arg in pairs], **kwargs)
 
     return call_flat

@@ -12,13 +12,13 @@ from itertools import groupby
 from typing import Any
 
 from rfnb.backends import registry
-from rfnb.core.dim import Dim
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, with_raw
 from rfnb.rec.lowering import NotLowered
 from rfnb.rec.program import Listing, Program
 from rfnb.rec.raw_trace import (
     Circumstances,
+    DimMap,
     Op,
     RawTrace,
     Registers,
@@ -32,7 +32,7 @@ from rfnb.rec.raw_trace import (
 from rfnb.rec.shared_code import program_of
 
 _VARIANTS = 6  # for so many kinds of steps a segment has programs; whatever else comes runs op by op
-Part = Callable[[Registers, dict[Dim, Dim], Circumstances], None]  # runs a segment, or an op by itself
+Part = Callable[[Registers, DimMap, Circumstances], None]  # runs a segment, or an op by itself
 _TRIES = 3  # how often a segment is watched, until what it makes once is there
 
 
@@ -54,7 +54,7 @@ class Segment(NotPicklable):
         self._reads = [register for register in reads if register not in made]
         self._writes = [register for node, _ in ops for register in node.writes if register in needed]
 
-    def __call__(self, registers: Registers, dims: dict[Dim, Dim], now: Circumstances) -> None:
+    def __call__(self, registers: Registers, dims: DimMap, now: Circumstances) -> None:
         """Run them."""
         for variant in self.variants:
             if variant.fits(registers, now):
@@ -70,11 +70,11 @@ class Segment(NotPicklable):
         else:
             self._by_op(registers, dims)
 
-    def _by_op(self, registers: Registers, dims: dict[Dim, Dim]) -> None:
+    def _by_op(self, registers: Registers, dims: DimMap) -> None:
         for _, run in self.ops:
             run(registers, dims)
 
-    def _watch(self, registers: Registers, dims: dict[Dim, Dim], now: Circumstances) -> None:
+    def _watch(self, registers: Registers, dims: DimMap, now: Circumstances) -> None:
         """Run them op by op, and make a program of their calls."""
         given = {register: registers[register] for register in self._reads}
         backend = next((value.backend for value in given.values()), registry.selected())

@@ -11,7 +11,6 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rfnb.core.dim import Dim
 from rfnb.core.finite_padding import StepWithEnded, steps_now
 from rfnb.core.pickling import NotPicklable
 from rfnb.core.tensor import Tensor, new_tensor, with_raw
@@ -22,6 +21,7 @@ from rfnb.rec.output import Output
 from rfnb.rec.program import Listing, Program
 from rfnb.rec.raw_trace import (
     Circumstances,
+    DimMap,
     RawTrace,
     Registers,
     attributes,
@@ -123,7 +123,7 @@ class Stretch(NotPicklable):
         assert self._watch is not None
         self._watch.begin(step)
 
-    def run(self, registers: Registers, dims: dict[Dim, Dim]) -> None:
+    def run(self, registers: Registers, dims: DimMap) -> None:
         """Run the ops of a watched step."""
         assert self._watch is not None
         self._watch.run(registers, dims)
@@ -165,7 +165,7 @@ class _WatchedStep:
             output.last_value = None if output.last_value is None else own_array(output.last_value)
         self._before = _carried(step, self._of.lasts)
 
-    def run(self, registers: Registers, dims: dict[Dim, Dim]) -> None:
+    def run(self, registers: Registers, dims: DimMap) -> None:
         of = self._of
         self._registers = registers
         ended = self._ends.some or self.kind != _ANY or not self._backend.grad_enabled()

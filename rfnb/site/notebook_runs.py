@@ -84,9 +84,7 @@ def key_of(path: Path, env: Mapping[str, str] = FOR_A_PAGE) -> str:
     """A hash of everything that a run of the notebook depends on."""
     found = hashlib.sha256(repr((sorted(env.items()), _threads())).encode())
     for file in _beside(path):
-        found.update(
-            f"{file.relative_to(path.parent).as_posix()}\0".encode() + hashlib.sha256(file.read_bytes()).digest()
-        )
+        found.update(_hash_of(file, path.parent))
     found.update(_surroundings(PACKAGE).encode())
     return found.hexdigest()[:32]
 
@@ -106,10 +104,13 @@ def _surroundings(package: Path) -> str:
     )
     for file in sorted(package.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
-            found.update(
-                f"{file.relative_to(package).as_posix()}\0".encode() + hashlib.sha256(file.read_bytes()).digest()
-            )
+            found.update(_hash_of(file, package))
     return found.hexdigest()
+
+
+def _hash_of(file: Path, folder: Path) -> bytes:
+    """The path of a file in the folder, and a hash of its content."""
+    return f"{file.relative_to(folder).as_posix()}\0".encode() + hashlib.sha256(file.read_bytes()).digest()
 
 
 def _threads() -> str:

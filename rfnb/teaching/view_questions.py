@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 from rfnb.teaching.answer import Answer
 from rfnb.teaching.judgement import Judged, judged
@@ -34,7 +35,7 @@ class InView(Answer):
         grid_options: Options for a mask or weights, used to read an answer that is a Tensor.
     """
 
-    def __init__(self, lesson: str, spec: Spec, grid_options: dict[str, Any] | None = None):
+    def __init__(self, lesson: str, spec: Spec, grid_options: JsonObject | None = None):
         head = spec.head
         self.kind = head["form"]
         self._spec, self._options = spec, grid_options or {}
@@ -76,7 +77,7 @@ class InView(Answer):
                 self._missed[at] = board
         super().commit(value)
 
-    def details(self) -> dict[str, Any]:
+    def details(self) -> JsonObject:
         return {"missed": self._missed} if any(self._missed) else {}
 
     def _judged(self, at: int, board: Board) -> Judged:
@@ -123,10 +124,10 @@ class InView(Answer):
         }[self.kind]
         return f"Answer in the view, or {how}."
 
-    def form(self) -> dict[str, Any]:
+    def form(self) -> JsonObject:
         return self.view._repr_mimebundle_()
 
-    def closed_form(self) -> dict[str, Any]:
+    def closed_form(self) -> JsonObject:
         return self.view._repr_mimebundle_()
 
     def refresh(self) -> None:
@@ -139,14 +140,14 @@ class InView(Answer):
             )  # update the notebook's copy; the page that answered already has it, and the focus
         super().refresh()
 
-    def go_on(self, data: dict[str, Any]) -> None:
+    def go_on(self, data: JsonObject) -> None:
         super().go_on(data)
         missed = data.get("missed")
         if isinstance(missed, list) and len(missed) == len(self._missed):
             self._missed = [board if isinstance(board, list) else None for board in missed]
         self.refresh()
 
-    def _hear(self, content: dict[str, Any], send: Send) -> None:
+    def _hear(self, content: JsonObject, send: Send) -> None:
         """Process the answer that a page sends."""
         if content.get("rfnb") != "do":
             return
@@ -216,7 +217,7 @@ def _columns(answer: Any, shape: tuple[int, int]) -> Board | None:
     return board
 
 
-def _picked(answer: Any, steps: Sequence[dict[str, Any]]) -> list[Board]:
+def _picked(answer: Any, steps: Sequence[JsonObject]) -> list[Board]:
     """The boards of the survivors by step: lane and label, or a label that occurs only once."""
     if not isinstance(answer, (list, tuple)) or not all(isinstance(step, (list, tuple)) for step in answer):
         raise ValueError('An answer is a list of steps, each a list of what stays: [[(0, "A"), (0, "B")], ...].')
@@ -242,7 +243,7 @@ def _picked(answer: Any, steps: Sequence[dict[str, Any]]) -> list[Board]:
     return boards
 
 
-def _checked(boards: Any, steps: Sequence[dict[str, Any]]) -> list[Board]:
+def _checked(boards: Any, steps: Sequence[JsonObject]) -> list[Board]:
     """Validate the boards that a page sent."""
     good = isinstance(boards, list) and 0 < len(boards) <= len(steps)
     if good:

@@ -29,7 +29,7 @@ from rfnb.core.whole_number import whole
 from rfnb.trace import diff_text
 from rfnb.trace.attach import attacher_of, compared
 from rfnb.trace.diff_cell import DiffCell, cell_of, region
-from rfnb.trace.diff_dims import Plan, Sides, batch_dims
+from rfnb.trace.diff_dims import IndexOfBoth, Plan, Sides, batch_dims
 from rfnb.trace.diff_events import Ident, identified, values_of
 from rfnb.trace.diff_hints import hints
 from rfnb.trace.diff_numbers import Tolerance, largest, to_order
@@ -343,7 +343,7 @@ def _nothing_in_common(a: Trace, b: Trace, names: tuple[str, str]) -> ValueError
     )
 
 
-def _sides(a: Trace, b: Trace, seqs: tuple[int | None, int | None], names: tuple[str, str]) -> Sides:
+def _sides(a: Trace, b: Trace, seqs: IndexOfBoth, names: tuple[str, str]) -> Sides:
     """The sequences that are compared."""
     tensors = [[value for event in trace.events for value in _tensors_of(event)] for trace in (a, b)]
     batch = batch_dims(tensors[0]), batch_dims(tensors[1])

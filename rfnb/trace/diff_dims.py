@@ -18,6 +18,8 @@ from rfnb.core.dim_mask import spread
 from rfnb.core.tensor import Tensor
 from rfnb.core.tensor_text import dims_text
 
+IndexOfBoth = tuple[int | None, int | None]  # in a and in b
+
 
 @dataclass(frozen=True)
 class Sides:
@@ -28,7 +30,7 @@ class Sides:
         batch: The dims of a and of b that are over sequences.
     """
 
-    seqs: tuple[int | None, int | None]
+    seqs: IndexOfBoth
     batch: tuple[frozenset[Dim], frozenset[Dim]]
 
     def batch_axis(self, dims: Sequence[Dim], side: int) -> int | None:
@@ -57,7 +59,7 @@ class Plan:
     names: tuple[str, ...] = ()
     dims: tuple[tuple[Dim | None, Dim | None], ...] = ()
     problem: str | None = None
-    takes: tuple[int | None, int | None] = (None, None)
+    takes: IndexOfBoth = (None, None)
     orders: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     inserts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     sizes: tuple[int, ...] = ()
@@ -176,10 +178,10 @@ def _plan(a: Tensor, b: Tensor, sides: Sides) -> Plan:
     return plan
 
 
-def _pairs(a: Tensor, b: Tensor, left: list[list[int]], sides: Sides) -> list[tuple[int | None, int | None]] | None:
+def _pairs(a: Tensor, b: Tensor, left: list[list[int]], sides: Sides) -> list[IndexOfBoth] | None:
     """The axes that match, in the order of a, with None for an unmatched axis of size 1; None as a whole if they do not match."""
     free_a, free_b = list(left[0]), list(left[1])
-    pairs: list[tuple[int | None, int | None]] = []
+    pairs: list[IndexOfBoth] = []
 
     def match(test: Any) -> None:
         for axis in list(free_a):

@@ -22,6 +22,10 @@ SAME, SWAP, TIE, SCORES, ORDER, OTHER = "same", "swap", "tie", "scores", "order"
 REAL = (SCORES, ORDER, OTHER)
 
 
+Labels = tuple[str, ...]
+Ties = tuple[set[Labels], set[Labels]]  # the labels of hypotheses with the same score, on both sides
+
+
 class BeamEntry(NamedTuple):
     """A hypothesis in the beam of a step.
 
@@ -31,7 +35,7 @@ class BeamEntry(NamedTuple):
         score: natural-log probability, summed over steps.
     """
 
-    labels: tuple[str, ...]
+    labels: Labels
     rank: int
     score: float
 
@@ -74,8 +78,8 @@ class BestOfBoth:
         edits: Edits from a to b: "=" equal, "s" substituted, "i" inserted in b, "d" deleted; None if too long to align.
     """
 
-    labels_a: tuple[str, ...] | None
-    labels_b: tuple[str, ...] | None
+    labels_a: Labels | None
+    labels_b: Labels | None
     score_a: float
     score_b: float
     edits: str | None
@@ -137,7 +141,7 @@ def search_diff(a: SearchEvents, b: SearchEvents, pairs: Sequence[tuple[int, int
     seqs = []
     for one, other in pairs:
         found = SequenceDiff(one, other)
-        ties: tuple[set[tuple[str, ...]], set[tuple[str, ...]]] = set(), set()
+        ties: Ties = set(), set()
         for index in range(min(a.history.num_steps, b.history.num_steps)):
             if _over(a.history, one, index) and _over(b.history, other, index):
                 break
@@ -158,7 +162,7 @@ def _over(history: BeamHistory, seq: int, index: int) -> bool:
 
 def _step(
     a: BeamHistory, b: BeamHistory, seqs: tuple[int, int], index: int, tolerance: Tolerance,
-    ties: tuple[set[tuple[str, ...]], set[tuple[str, ...]]],
+    ties: Ties,
 ) -> StepOfSearch:  # fmt: skip
     mine, other = _entries(a, seqs[0], index), _entries(b, seqs[1], index)
     sizes = a.beam_size(index), b.beam_size(index)
@@ -187,9 +191,9 @@ def _step(
     return found
 
 
-def _entries(history: BeamHistory, seq: int, index: int) -> dict[tuple[tuple[str, ...], int], BeamEntry]:
+def _entries(history: BeamHistory, seq: int, index: int) -> dict[tuple[Labels, int], BeamEntry]:
     """The hypotheses after a step by their labels; duplicates (other alignments) get different numbers."""
-    fields, found = history.steps[index], dict[tuple[tuple[str, ...], int], BeamEntry]()
+    fields, found = history.steps[index], dict[tuple[Labels, int], BeamEntry]()
     slots = np.flatnonzero(fields["scores"][seq] > -np.inf).tolist()
     for rank, slot in enumerate(slots):
         labels, number = labels_of(history, seq, slot, index), 0
@@ -201,7 +205,7 @@ def _entries(history: BeamHistory, seq: int, index: int) -> dict[tuple[tuple[str
 
 def _verdict_of_others(
     found: StepOfSearch, near: Callable[[BeamEntry, BeamEntry], bool], tolerance: Tolerance,
-    ties: tuple[set[tuple[str, ...]], set[tuple[str, ...]]],
+    ties: Ties,
 ) -> str:  # fmt: skip
     """ "tie" if the other hypotheses are a tie or follow from one, else "other"."""
     new = [
@@ -239,7 +243,7 @@ def _are_tied(
     return _are_near(one.score, in_a, tolerance) and _are_near(in_b, two.score, tolerance)
 
 
-def _score_of_cut(history: BeamHistory, seq: int, index: int, labels: tuple[str, ...]) -> float | None:
+def _score_of_cut(history: BeamHistory, seq: int, index: int, labels: Labels) -> float | None:
     """The score of a cut candidate; -inf if it is not among the stored best ones; None if candidates are unknown."""
     fields = history.steps[index]
     if "cand_tokens" not in fields:

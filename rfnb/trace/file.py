@@ -10,12 +10,11 @@ import json
 import tempfile
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from rfnb.core.atomic_file import whole_file
 from rfnb.core.errors import file_not_found_error, os_error, parts_of, value_error
 from rfnb.core.formats import RECORDING, RELEASE, Format
-from rfnb.core.strict_json import read_json
+from rfnb.core.strict_json import JsonObject, read_json
 from rfnb.trace import training_file, training_journal, tree_file
 from rfnb.trace.event_fields import check_calls, misfit
 from rfnb.trace.file_values import Reader, Writer, of_type
@@ -79,14 +78,14 @@ def training_of_bytes(data: bytes) -> Training:
     return training
 
 
-def _of_training(training: Training) -> tuple[dict[str, Any], Writer]:
+def _of_training(training: Training) -> tuple[JsonObject, Writer]:
     writer = Writer(share=True)
     head = _described(Trace(), writer)
     head["training"] = training_file.written(training, writer, lambda trace: _described(trace, writer))
     return head, writer
 
 
-def _described(trace: Trace, writer: Writer) -> dict[str, Any]:
+def _described(trace: Trace, writer: Writer) -> JsonObject:
     """A trace as JSON."""
     events = []
     for event in list(trace.events):
@@ -111,7 +110,7 @@ def _described(trace: Trace, writer: Writer) -> dict[str, Any]:
     return {"events": events, "truncated": truncated, "model": trace.model, "guesses": guesses}
 
 
-def _write(head: dict[str, Any], writer: Writer, path: str | PathLike[str]) -> None:
+def _write(head: JsonObject, writer: Writer, path: str | PathLike[str]) -> None:
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -127,7 +126,7 @@ def _write(head: dict[str, Any], writer: Writer, path: str | PathLike[str]) -> N
             ) from error
 
 
-def _metadata(head: dict[str, Any], writer: Writer) -> dict[str, str]:
+def _metadata(head: JsonObject, writer: Writer) -> dict[str, str]:
     head = {"format": FORMAT, "version": RECORDING.now, "rfnb": RELEASE, **head, "dims": writer.dims}
     return {_KEY: json.dumps(head, allow_nan=False, separators=(",", ":"))}
 
@@ -190,7 +189,7 @@ def _of_journal(path: Path) -> Trace:
     return trace
 
 
-def _trace(head: dict[str, Any], reader: Reader) -> Trace:
+def _trace(head: JsonObject, reader: Reader) -> Trace:
     trace = Trace(model=of_type(head.get("model", ""), str))
     trace.guesses = [reader.guess(number) for number in of_type(head.get("guesses", []), list)]
     for item in head["events"]:
@@ -240,7 +239,7 @@ def _check(trace: Trace) -> None:
                 raise ValueError(f"the search at {path or 'no path'}: {type(error).__name__}: {error}") from error
 
 
-def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
+def _head(path: Path, metadata: dict[str, str] | None) -> JsonObject:
     """The description in a safetensors file, if rfnb wrote it."""
     if not metadata or _KEY not in metadata:
         found = f"a safetensors file without a trace (metadata: {', '.join(metadata or {}) or 'none'})"
@@ -255,7 +254,7 @@ def _head(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
     return head
 
 
-def _check_version(path: Path, of: Format, head: dict[str, Any]) -> None:
+def _check_version(path: Path, of: Format, head: JsonObject) -> None:
     problem = of.problem(head.get("version"), head.get("rfnb"))
     if problem is not None:
         rows, rule, fix = problem

@@ -11,6 +11,7 @@ import numpy as np
 from rfnb.backends import registry
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import type_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 
 _ARRAY_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
@@ -37,7 +38,7 @@ class Writer:
     def __init__(self, *, share: bool = False) -> None:
         self._known: dict[Any, str] | None = {} if share else None
         self.arrays: dict[str, np.ndarray] = {}
-        self.dims: list[dict[str, Any]] = []
+        self.dims: list[JsonObject] = []
         self._numbers: dict[Any, int] = {}
 
     def value(self, value: Any, where: str) -> Any:
@@ -83,7 +84,7 @@ class Writer:
         changed = length is not None and dim.is_dim_known() and dim.extent != length
         key = (dim, length) if changed else dim
         if key not in self._numbers:
-            entry: dict[str, Any] = {"name": dim.name, "kind": dim.kind, "created": dim.created}
+            entry: JsonObject = {"name": dim.name, "kind": dim.kind, "created": dim.created}
             if changed:
                 entry["size"] = length
             else:
@@ -94,7 +95,7 @@ class Writer:
             self.dims.append(entry)
         return self._numbers[key]
 
-    def _sizes(self, dim: Dim) -> dict[str, Any]:
+    def _sizes(self, dim: Dim) -> JsonObject:
         if dim is single_step_dim:
             return {"special": "single_step"}
         if dim.twin_of is not None:
@@ -106,7 +107,7 @@ class Writer:
         lengths_over = [self.dim(other) for other in dim.length_dims]
         return {"lengths": self._array(dim.lengths), "lengths_over": lengths_over}
 
-    def _tensor(self, tensor: Tensor) -> dict[str, Any]:
+    def _tensor(self, tensor: Tensor) -> JsonObject:
         raw = tensor.raw_tensor
         shape = [None] * len(tensor.dims) if raw is None else tensor.backend.get_shape_tuple_raw(raw)
         out = {
@@ -134,7 +135,7 @@ class Writer:
 class Reader:
     """Rebuilds values written by a Writer."""
 
-    def __init__(self, dims: list[dict[str, Any]], arrays: dict[str, np.ndarray]):
+    def __init__(self, dims: list[JsonObject], arrays: dict[str, np.ndarray]):
         self._arrays = arrays
         self._dims: list[Dim] = []
         for entry in dims:
@@ -177,7 +178,7 @@ class Reader:
         items = [self.value(item) for item in content]
         return items if kind == "list" else tuple(items)
 
-    def _make_dim(self, entry: dict[str, Any]) -> Dim:
+    def _make_dim(self, entry: JsonObject) -> Dim:
         if entry.get("special") == "single_step":
             return single_step_dim
         if "twin_of" in entry:
@@ -199,7 +200,7 @@ class Reader:
             dim.dyn_size_ext = Tensor("lengths", over, raw_tensor=raw)  # compares the shape
         return dim
 
-    def _tensor(self, entry: dict[str, Any]) -> Tensor:
+    def _tensor(self, entry: JsonObject) -> Tensor:
         dims = tuple(self._dim(number) for number in entry["dims"])
         name, dtype = of_type(entry["name"], str, type(None)), of_type(entry["dtype"], str)
         out = Tensor(name, dims, dtype, sparse_dim=self.dim(entry["sparse_dim"]))

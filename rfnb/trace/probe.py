@@ -182,6 +182,9 @@ def _offer(kind: str, values: Mapping[str, Any]) -> None:
         listener(kind, place, values)
 
 
+MakeValues = Callable[[], dict[str, Any]]
+
+
 class Later(Mapping[str, Any]):
     """The values of an event, computed when they are first read.
 
@@ -198,15 +201,15 @@ class Later(Mapping[str, Any]):
 
     def __init__(
         self,
-        make: Callable[[], dict[str, Any]],
+        make: MakeValues,
         num_bytes: int = 0,
-        host: Callable[[], dict[str, Any]] | None = None,
+        host: MakeValues | None = None,
         look: tuple[Any, ...] | None = None,
         kept: Callable[[Any], dict[str, Any]] | None = None,
         like: Mapping[str, Any] | None = None,
     ):
         self.num_bytes, self.host, self.look, self.kept, self.like = num_bytes, host, look, kept, like
-        self._make: Callable[[], dict[str, Any]] | None = make
+        self._make: MakeValues | None = make
         self._values: dict[str, Any] | None = None
 
     def made(self) -> dict[str, Any]:
@@ -261,7 +264,7 @@ class LaterStates(Later):
 
     __slots__ = ("at", "steps")
 
-    def __init__(self, make: Callable[[], dict[str, Any]], at: Callable[[int], Any], steps: int, num_bytes: int = 0):
+    def __init__(self, make: MakeValues, at: Callable[[int], Any], steps: int, num_bytes: int = 0):
         super().__init__(make, num_bytes)
         self.at, self.steps = at, steps
 

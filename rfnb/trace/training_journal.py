@@ -23,7 +23,7 @@ from rfnb.core.atomic_file import write_whole
 from rfnb.core.errors import message
 from rfnb.core.formats import RECORDING, RELEASE
 from rfnb.core.place import warn_user
-from rfnb.core.strict_json import read_json
+from rfnb.core.strict_json import JsonObject, read_json
 from rfnb.trace.file_values import of_type
 from rfnb.trace.training import ExampleRecording, Training
 
@@ -45,9 +45,9 @@ class News:
         self._facts, self._says, self._counts = 0, 0, dict[str, int]()
         self._example: Any = None
 
-    def take(self) -> tuple[dict[str, Any], list[ExampleRecording]]:
+    def take(self) -> tuple[JsonObject, list[ExampleRecording]]:
         """Plain data by kind (empty if there is nothing new), and recordings."""
-        training, news = self._training, dict[str, Any]()
+        training, news = self._training, JsonObject()
         if training.counts != self._counts:
             self._counts = news["counts"] = dict(training.counts)
         if len(training.facts) > self._facts:
@@ -139,11 +139,11 @@ class Journal:
         warn_user(message(f"watch: the training {what}.", rows, rule, 'watch.save("/another/disk/training.rfnb")'))
 
 
-def _line(record: dict[str, Any]) -> bytes:
+def _line(record: JsonObject) -> bytes:
     return json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def _as_json(news: dict[str, Any]) -> dict[str, Any]:
+def _as_json(news: JsonObject) -> JsonObject:
     def number(value: float) -> float | str:
         return float(value) if math.isfinite(value) else repr(float(value))
 
@@ -170,7 +170,7 @@ def is_journal(path: Path) -> bool:
         return file.read(len(_BEGIN)) == _BEGIN
 
 
-def read_journal(path: Path, head: dict[str, Any]) -> Training:
+def read_journal(path: Path, head: JsonObject) -> Training:
     """The training in an unfinished file, up to its last complete line.
 
     Args:
@@ -204,7 +204,7 @@ def read_journal(path: Path, head: dict[str, Any]) -> Training:
     return training
 
 
-def head_of(path: Path) -> dict[str, Any]:
+def head_of(path: Path) -> JsonObject:
     """The first line of a journal.
 
     Raises:
@@ -226,7 +226,7 @@ def _read_example(file: Any, size: int) -> ExampleRecording:
     return example
 
 
-def _take_in(training: Training, record: dict[str, Any]) -> None:
+def _take_in(training: Training, record: JsonObject) -> None:
     # All is read before anything is taken: a line counts as a whole.
     counts = {of_type(name, str): of_type(count, int) for name, count in record.get("counts", {}).items()}
     facts = [of_type(fact, str) for fact in record.get("facts", ())]

@@ -23,6 +23,9 @@ _OF_RANK = "The rank follows from the state: change its matrix, its norm or a ga
 _SEVERAL = "A step chooses from several sources: a label of each is forced or banned by code alone."
 
 
+Sizes = Sequence[tuple[str, int]]  # of named dims
+
+
 class EditHandles:
     """The mapping from rows of views to steps of a run.
 
@@ -79,8 +82,8 @@ class EditHandles:
         self,
         events: Sequence[Event | None],
         name: str,
-        seqs: Sequence[tuple[str, int]],
-        units: Sequence[tuple[str, int]],
+        seqs: Sizes,
+        units: Sizes,
         slot: str | None = None,
     ) -> JsonObject | None:
         """The `held` of a track if it is a state of the loop over its rows, or a gate of a recorded unit.
@@ -119,8 +122,8 @@ class EditHandles:
         self,
         events: Sequence[Event | None],
         axis: str,
-        seqs: Sequence[tuple[str, int]],
-        maps: Sequence[tuple[str, int]],
+        seqs: Sizes,
+        maps: Sizes,
         count: int,
         slot: str | None = None,
     ) -> list[JsonObject]:
@@ -193,8 +196,8 @@ def _is_own(event: Event, path: str) -> bool:
 def _with_dims(
     held: JsonObject,
     values: Sequence[Tensor | None],
-    seqs: Sequence[tuple[str, int]],
-    units: Sequence[tuple[str, int]],
+    seqs: Sizes,
+    units: Sizes,
     slot: str | None,
 ) -> JsonObject | None:
     """Add the names of dims; None if they are not unique."""
@@ -219,7 +222,7 @@ def _extent(value: Tensor | None, name: str) -> int:
     return 0 if value is None else next((dim.extent for dim in value.dims if dim.name == name), 0)
 
 
-def _unravel(number: int, dims: Sequence[tuple[str, int]]) -> dict[str, int]:
+def _unravel(number: int, dims: Sizes) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, size in reversed(dims):
         number, found[name] = divmod(number, size)

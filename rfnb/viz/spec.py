@@ -169,7 +169,7 @@ def to_json(spec: Spec) -> JsonObject:
     return {"kind": spec.kind, "head": _clean(spec.head), "blocks": blocks}
 
 
-def from_json(data: dict[str, Any]) -> Spec:
+def from_json(data: JsonObject) -> Spec:
     """The spec in JSON data of `to_json`."""
     try:
         return _from_json(data)
@@ -193,7 +193,7 @@ def _checked(spec: Spec) -> Spec:
     return spec
 
 
-def _from_json(data: dict[str, Any]) -> Spec:
+def _from_json(data: JsonObject) -> Spec:
     blocks, codes = {}, {}
     for name, entry in data.get("blocks", {}).items():
         values = [math.nan if value is None else float(value) for value in entry["data"]]

@@ -42,6 +42,9 @@ _SHOWN = {
 _SHARES = ("zeros", "saturated", "dead units")  # omitted if all are 0
 
 
+Labelled = list[tuple[str, Spec]]  # the views of one subject, by example
+
+
 def spec(
     training: Training,
     *,
@@ -206,7 +209,7 @@ class Epochs:
 
     def parts(self, examples: Sequence[ExampleRecording], every: str, live: bool) -> list[Spec]:
         """The views of all examples, by subject."""
-        by_title: dict[tuple[str, str], list[tuple[str, Spec]]] = {}
+        by_title: dict[tuple[str, str], Labelled] = {}
         for one in examples:
             for part in self._of(one.trace):
                 by_title.setdefault((part.kind, str(part.head["title"])), []).append((one.label, part))
@@ -223,7 +226,7 @@ class Epochs:
         return self._made[trace]
 
 
-def _attention(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | None:
+def _attention(given: Labelled, every: str, live: bool) -> Spec | None:
     """The maps of all recordings in one view, with each recording at a slider position."""
     seqs: list[JsonObject] = []
     layers: list[str] = []
@@ -254,7 +257,7 @@ def _attention(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | 
     return finished(head, blocks, found)
 
 
-def _rows(given: list[tuple[str, Spec]], every: str) -> list[tuple[str, Spec, list[int]]]:
+def _rows(given: Labelled, every: str) -> list[tuple[str, Spec, list[int]]]:
     """The sequences shown from each recording: if there are many recordings only the first sequences, the same from each."""
     most = max(1, _MOST_SEQS // len(given))
     return [(f"{every} {label}", part, list(range(min(most, len(part.head["seqs"]))))) for label, part in given]
@@ -269,7 +272,7 @@ def _labels(rows: list[tuple[str, Spec, list[int]]]) -> list[JsonObject]:
     ]
 
 
-def _outputs(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | None:
+def _outputs(given: Labelled, every: str, live: bool) -> Spec | None:
     """The outputs of all recordings as sequences of one view, newest first."""
     rows = _rows([(label, part) for label, part in reversed(given) if part.head["seqs"]], every)
     if not rows:
@@ -286,7 +289,7 @@ def _outputs(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | No
     return Spec("distribution", {**head, "live": live, "tokens": tokens, "seqs": _labels(rows)}, blocks)
 
 
-def _states(given: list[tuple[str, Spec]], every: str, live: bool) -> Spec | None:
+def _states(given: Labelled, every: str, live: bool) -> Spec | None:
     """The states of all recordings as sequences of one view, newest first."""
     rows = _rows([(label, part) for label, part in reversed(given) if part.head["tracks"]], every)
     if not rows:

@@ -28,7 +28,7 @@ from rfnb.viz.spec import Spec
 from rfnb.viz.terminal import brief, say
 from rfnb.viz.visible_text import safe
 
-Send = Callable[[dict[str, Any]], None]
+Send = Callable[[JsonObject], None]
 
 
 class View(NearNames):
@@ -46,7 +46,7 @@ class View(NearNames):
     """
 
     def __init__(
-        self, spec: Spec, *, budget: int | None = None, hear: Callable[[dict[str, Any], Send], None] | None = None
+        self, spec: Spec, *, budget: int | None = None, hear: Callable[[JsonObject, Send], None] | None = None
     ):
         check_kind(spec.kind)
         self._spec = spec
@@ -142,7 +142,7 @@ class View(NearNames):
         self._spec = spec
         self._send()
 
-    def say(self, message: dict[str, Any]) -> None:
+    def say(self, message: JsonObject) -> None:
         """Send a message to the pages that show it."""
         if self._widget is not None:
             self._widget.send(message)

@@ -259,7 +259,7 @@ class Layer(Module):
 
     # -- for subclasses --------------------------------------------------------------------------------------------------------
     def in_dim_of(self, x: Tensor) -> Dim:
-        """What the rows of a matrix are for: the labels of the source, or else its features.
+        """The dim of the rows of a matrix: the labels of the source, or else its features.
 
         Raises:
             DimError: If it has neither.

@@ -86,7 +86,7 @@ class Maps:
     def add(
         self,
         part: MapPart,
-        entry: dict[str, Any],
+        entry: JsonObject,
         places: Sequence[tuple[str, str]],
         names: Sequence[str],
         *,

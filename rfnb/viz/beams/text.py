@@ -7,7 +7,7 @@ from typing import Any
 
 from rfnb.viz.beams.parts import adds_up
 from rfnb.viz.beams.top_labels import of_winner, taken_from_winner, words
-from rfnb.viz.beams.tree import Arms, BeamTree, Cut, TreeNode, grown, parts_along, rating
+from rfnb.viz.beams.tree import Arms, BeamTree, Cut, Rows, TreeNode, grown, parts_along, rating
 from rfnb.viz.kinds import title_of
 from rfnb.viz.terminal import WIDTH, aligned, shortened, width_of
 from rfnb.viz.visible_text import line, visible
@@ -184,9 +184,7 @@ def _step_table(tree: BeamTree, steps: Sequence[Mapping[str, Any]]) -> list[str]
     return out
 
 
-def _in_turn(
-    nodes: Sequence[Sequence[TreeNode | None]], split: int, most: int
-) -> tuple[list[list[TreeNode | None]], list[str]]:
+def _in_turn(nodes: Sequence[Sequence[TreeNode | None]], split: int, most: int) -> tuple[Rows, list[str]]:
     """The slots of two searches interleaved, the best of both first; and their names."""
     order = sorted(range(most), key=lambda slot: (slot % split, slot))
     heads = [f"{'AB'[slot >= split]} {slot % split}" for slot in order]

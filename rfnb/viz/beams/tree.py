@@ -75,11 +75,14 @@ class Cut:
     into: int | None = None  # the slot of the hypothesis that it was merged into
 
 
+Rows = list[list[TreeNode | None]]  # by step and slot
+
+
 @dataclass
 class BeamTree:
     """The hypotheses of one search, as the view draws them."""
 
-    nodes: list[list[TreeNode | None]]  # by step and slot
+    nodes: Rows
     cuts: list[list[Cut]]  # by step, best first
     best: list[tuple[int, int]]  # path of the winner: (step, slot)
     nbest: list[TreeNode]  # complete hypotheses and those still open at the end, best first
@@ -181,8 +184,8 @@ def parts_along(path: list[TreeNode]) -> list[float]:
     return [sum(column) for column in zip(*(node.parts for node in path))]
 
 
-def _link(steps: list[JsonObject], blank: str | None) -> list[list[TreeNode | None]]:
-    rows: list[list[TreeNode | None]] = []
+def _link(steps: list[JsonObject], blank: str | None) -> Rows:
+    rows: Rows = []
     for index, step in enumerate(steps):
         row: list[TreeNode | None] = []
         parts, left = step.get("parts"), step.get("left")
@@ -203,7 +206,7 @@ def _link(steps: list[JsonObject], blank: str | None) -> list[list[TreeNode | No
     return rows
 
 
-def _carries(steps: list[JsonObject], nodes: list[list[TreeNode | None]]) -> bool:
+def _carries(steps: list[JsonObject], nodes: Rows) -> bool:
     """Whether complete hypotheses keep their slot in the beam (else they move to a pool)."""
     for index in range(1, len(steps)):
         ended = steps[index - 1]["ended"]
@@ -214,7 +217,7 @@ def _carries(steps: list[JsonObject], nodes: list[list[TreeNode | None]]) -> boo
     return False
 
 
-def _states(nodes: list[list[TreeNode | None]], steps: list[JsonObject], *, carries: bool) -> None:
+def _states(nodes: Rows, steps: list[JsonObject], *, carries: bool) -> None:
     end = len(nodes) - 1
     for row in nodes:
         for node in row:
@@ -235,7 +238,7 @@ def _states(nodes: list[list[TreeNode | None]], steps: list[JsonObject], *, carr
                 node.state = "dead"
 
 
-def _told_states(nodes: list[list[TreeNode | None]], steps: list[JsonObject]) -> None:
+def _told_states(nodes: Rows, steps: list[JsonObject]) -> None:
     """The states stored in the spec, for two searches in one."""
     for row, step in zip(reversed(nodes), reversed(steps)):
         for node in row:
@@ -277,7 +280,7 @@ def verdict_of(tree: BeamTree, node: TreeNode) -> str:
 
 def _cuts(
     steps: list[JsonObject],
-    nodes: list[list[TreeNode | None]],
+    nodes: Rows,
     blank: str | None,
     threshold: float | None,
     *,
@@ -322,7 +325,7 @@ def _cuts(
     return out
 
 
-def _number_labels(nodes: list[list[TreeNode | None]]) -> dict[tuple[int, str], int]:
+def _number_labels(nodes: Rows) -> dict[tuple[int, str], int]:
     """Set the path length of each node and the id of its labels, determined by the id of its parent and the next label."""
     numbers: dict[tuple[int, str], int] = {}
     for row in nodes:
@@ -385,7 +388,7 @@ def nats(value: float) -> str:
     return f"{value:.5f} nats" if 0 < value < 0.005 else f"{value:.2f} nats"
 
 
-def _nbest(nodes: list[list[TreeNode | None]], length_exponent: float, arms: Arms | None) -> list[TreeNode]:
+def _nbest(nodes: Rows, length_exponent: float, arms: Arms | None) -> list[TreeNode]:
     flat = [node for row in nodes for node in row if node]
     ended = [node for node in flat if node.state == "ended"]
     last = [node for node in flat if arms.is_last(node)] if arms else nodes[-1] if nodes else []

@@ -157,7 +157,7 @@ def words_of(d: Diff, row: Row) -> str:
 
 def _results(d: Diff) -> list[JsonObject]:
     """The results of searches that differ, with their edits."""
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     for search in d.searches:
         for seq in search.seqs:
             result = seq.result

@@ -158,7 +158,7 @@ def number_text(value: float | None) -> str:
     return significant(value, 3)
 
 
-def stats_text(stats: dict[str, Any] | None) -> str:
+def stats_text(stats: JsonObject | None) -> str:
     """`min -1 mean 0.1 max 2`; for one value only that value."""
     if not stats:
         return ""
@@ -169,7 +169,7 @@ def stats_text(stats: dict[str, Any] | None) -> str:
     return " ".join(f"{name} {number_text(stats[name])}" for name in ("min", "mean", "max") if stats[name] is not None)
 
 
-def alarm_text(stats: dict[str, Any] | None) -> str:
+def alarm_text(stats: JsonObject | None) -> str:
     """`1 NaN 2 inf`, or nothing."""
     return (
         " ".join(f"{stats[key]} {word}" for key, word in (("nan", "NaN"), ("inf", "inf")) if stats[key])
@@ -178,7 +178,7 @@ def alarm_text(stats: dict[str, Any] | None) -> str:
     )
 
 
-def padding_text(stats: dict[str, Any] | None) -> str:
+def padding_text(stats: JsonObject | None) -> str:
     """The fraction of a tensor that is padding, and the NaN and infinities there, or nothing."""
     if not stats or stats["cells"] == stats["valid"]:
         return ""

@@ -232,7 +232,7 @@ class Notes(Hold):
 
     def not_there(self, what: str) -> TypeError:
         """The error for a computation that a page does not support."""
-        return _not_there(what, place_text(place_of_user(1)))
+        return _not_there(what)
 
     def is_constant(self, value: Tensor) -> bool:
         """Whether a value does not depend on recorded ops."""
@@ -307,11 +307,11 @@ class Notes(Hold):
             return result  # what was given, as it was
         for leaf in found:
             if leaf.dtype not in DTYPES and name != "convert_to_tensor":  # whose numbers are exact in more bits
-                raise _not_there(f"{its_name} in {leaf.dtype}", place_text(place_of_user(1)))
+                raise _not_there(f"{its_name} in {leaf.dtype}")
             if leaf.dtype == "int64" and np.abs(leaf.numpy()).max(initial=0) > _MOST:
-                raise _not_there(f"{its_name} with integers of more than 32 bits", place_text(place_of_user(1)))
+                raise _not_there(f"{its_name} with integers of more than 32 bits")
             if sum(map(is_beam, leaf.dims)) > 1:
-                raise _not_there(f"{its_name} of the hypotheses of two searches", place_text(place_of_user(1)))
+                raise _not_there(f"{its_name} of the hypotheses of two searches")
         if name == "add" and found[0].dtype == "bool":
             name = "logical_or"
         if name in MAKES_DIM:
@@ -359,16 +359,16 @@ class Notes(Hold):
 
     def around(self, loop: Any, step: Any) -> Any:
         if self._step is not None:
-            raise _not_there(f'the loop "{loop.name}" inside of "{self._loop.name}"', place_text(place_of_user(1)))  # type: ignore[union-attr]
+            raise _not_there(f'the loop "{loop.name}" inside of "{self._loop.name}"')  # type: ignore[union-attr]
         if loop.given_axis is not None:
             _refuse_ragged(f'the loop "{loop.name}"', {"axis": loop.axis})
             if loop.longest_with_end() != loop.axis.extent:
-                raise _not_there(f'the loop "{loop.name}" with include_eos=False', place_text(place_of_user(1)))
+                raise _not_there(f'the loop "{loop.name}" with include_eos=False')
         note = LoopNote(loop.name, loop.axis, loop.given_axis is not None, loop.max_seq_len)
         return _Noted(step, self, note, loop)
 
     def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
-        raise _not_there(f"rf.{function}", place_text(place_of_user(1)))
+        raise _not_there(f"rf.{function}")
 
     def over(self, function: str) -> None:
         """Nothing to do: the function has no steps."""
@@ -480,7 +480,7 @@ class _Noted(StepAround):
             self._note.kinds.append(kind_of_value(output.handle))
             if any(self._loop.axis in dim.length_dims for dim in output.handle.dims):
                 what = f'a value that grows in each step, stacked by loop "{self._loop.name}"'
-                raise _not_there(what, place_text(place_of_user(1)))
+                raise _not_there(what)
 
 
 _followers: list[str] = []  # "module:function"
@@ -541,7 +541,7 @@ def _stop_of(search: Any) -> dict[str, Any] | None:
     stop = search.stop
     for is_so, what in ((search.leave, 'ended="leave"'), (stop is not None and stop.cover is not None, "coverage")):
         if is_so:
-            raise _not_there(f"a search with {what}", place_text(place_of_user(1)))
+            raise _not_there(f"a search with {what}")
     return (
         None if stop is None or not stop.safe else {"best": stop.num_best, "exponent": stop.exponent, "rule": stop.rule}
     )
@@ -594,9 +594,9 @@ def _refuse_ragged(name: str, given: Mapping[str, Any]) -> None:
             )
 
 
-def _not_there(what: str, place: str) -> TypeError:
+def _not_there(what: str, place: str | None = None) -> TypeError:
     return type_error(
         f"A page cannot run {what}.",
-        {"called in": place},
+        {"called in": place or place_text(place_of_user(1))},
         f"A page runs loops that are not nested, with these ops: {', '.join(sorted([*ONE, *TWO, *OVER, *OTHER]))}.",
     )

@@ -99,7 +99,7 @@ def is_read(name: str, bound: BoundArguments) -> bool:
 _SAME = ("allow_broadcast_all_sources", "dim_order", "device", "name")  # these change no value
 
 
-def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+def _options(given: Mapping[str, Any]) -> JsonObject:
     """The options of a choice that differ from their defaults.
 
     Raises:
@@ -156,7 +156,7 @@ def lowered(op: str, given: Mapping[str, Any]) -> tuple[str, JsonObject]:
         return op, _of_alignments(given)
     if op in ("combine", "combine_bc", "compare", "compare_bc"):
         return kind_of(given["kind"]), {"a": given["a"], "b": given["b"]}
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     if op == "gather" and given["axis"] is None:
         given = {**given, "axis": given["indices"].sparse_dim}
     for name, value in given.items():

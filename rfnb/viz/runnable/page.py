@@ -24,6 +24,7 @@ from rfnb.control.run import Run
 from rfnb.control.start import run as started
 from rfnb.core.errors import missing_key_error, type_error, value_error
 from rfnb.core.foreign_arrays import is_array
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
 from rfnb.ops.gradient import stop_gradient_scope
@@ -189,7 +190,7 @@ def page_of(
     view: Mapping[str, Any] | None = None,
     weights: str = "float16",
     title: str = "",
-) -> tuple[Spec, dict[str, Any], View]:
+) -> tuple[Spec, JsonObject, View]:
     """The program of a page with its weights and the heads of its views, the surrounding text, and its picture."""
     name, first = text
     others = {each: (value, low if value != low else high) for each, (value, (low, high, _)) in numbers.items()}
@@ -228,7 +229,7 @@ def page_of(
             else "return model(ids).log_softmax(-1)",
         )
     lost = "" if weights == "float32" else f"; {_lost(program, coded, lambda: fn(**given))}"
-    fields: list[dict[str, Any]] = [{"name": name, "value": first}]
+    fields: list[JsonObject] = [{"name": name, "value": first}]
     fields += [{"name": each, "value": value, "range": list(limits)} for each, (value, limits) in numbers.items()]
     about = {
         "fields": fields,
@@ -292,7 +293,7 @@ def _lost(program: PageProgram, coded: CodedWeights, call: Callable[[], Any]) ->
 # -- the bindings of the views ---------------------------------------------------------------------------------------------
 
 
-def _bound(part: Spec, program: PageProgram, text: str) -> dict[str, Any] | None:
+def _bound(part: Spec, program: PageProgram, text: str) -> JsonObject | None:
     """The part with references to its values in the program; None if they are unknown."""
     if part.head.get("fault") or not part.head.get("seqs") or len(part.head["seqs"]) != 1:
         return None
@@ -320,7 +321,7 @@ def _bound(part: Spec, program: PageProgram, text: str) -> dict[str, Any] | None
     head["seqs"] = [{"label": label}]
     first = there[0][1]
     searched = first["loop"] is not None and _chooses(loops[first["loop"]])
-    along: dict[str, Any] = {}
+    along: JsonObject = {}
     for dim, names in (
         [(there[0][0]["row_dim"], seq["rows"]), (there[0][0]["col_dim"], seq["cols"])]
         if part.kind == "attention"
@@ -339,7 +340,7 @@ def _chooses(loop: Mapping[str, Any]) -> bool:
 
 def _look(
     part: Spec, entry: Mapping[str, Any], paths: list[str], number: int, program: PageProgram
-) -> dict[str, Any] | None:
+) -> JsonObject | None:
     """The reference to the values of a map or a track; None unless exactly one value matches."""
     kind = part.kind
     if kind == "attention":
@@ -350,7 +351,7 @@ def _look(
         wanted = {
             (path, label[at:]) for path in paths for at in _starts(label) if f"{path}.{label[at:]}".endswith(label)
         }
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     loops = 0
     for at, block in enumerate(program.spec["blocks"]):
         if "loop" not in block:
@@ -397,7 +398,7 @@ def _starts(label: str) -> Iterator[int]:
 
 def _offered(
     op: Mapping[str, Any], at: int, loop: int | None, kind: str, wanted: set[tuple[str, str]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonObject]:
     for offered, path, name in op["offers"]:
         if offered == kind and (path, name) in wanted:
             yield {"loop": loop, "op": at, "name": name}

@@ -17,6 +17,7 @@ import numpy as np
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import value_error
+from rfnb.core.strict_json import JsonObject
 from rfnb.core.tensor import Tensor
 from rfnb.core.tree import values_in
 from rfnb.ops.gradient import stop_gradient_scope
@@ -41,7 +42,7 @@ class PageProgram:
         turns: Of loops of Python, by number and state, its values for the first text: (before the first turn and after each, units).
     """
 
-    spec: dict[str, Any]
+    spec: JsonObject
     tensors: list[Tensor]
     weights_seen: Mapping[int, np.ndarray] = field(default_factory=dict)
     shared: Sequence[Tensor] = ()
@@ -222,21 +223,21 @@ class _Encoded:
         dims = [self._dim(dim) for dim in self._dims]
         self.spec = {"dims": dims, "constants": constants, "blocks": blocks, "result": found, "named": named}
 
-    def _block(self, block: OpNote | LoopNote) -> dict[str, Any]:
+    def _block(self, block: OpNote | LoopNote) -> JsonObject:
         return self._op(block) if isinstance(block, OpNote) else self._loop(block)
 
-    def _op(self, op: OpNote) -> dict[str, Any]:
+    def _op(self, op: OpNote) -> JsonObject:
         made = {"op": op.name, "given": {name: self._value(value) for name, value in op.given.items()}}
         kinds = [self._kind(kind) for kind in op.kinds]
         return {**made, "results": list(op.results), "as": kinds, "offers": [list(each) for each in op.offers]}
 
-    def _kind(self, kind: tuple[tuple[Dim, ...], Dim | None, bool]) -> dict[str, Any]:
+    def _kind(self, kind: tuple[tuple[Dim, ...], Dim | None, bool]) -> JsonObject:
         dims, sparse, whole = kind
         return {
             "dims": [self._at(dim) for dim in dims], "sparse": None if sparse is None else self._at(sparse), "whole": whole
         }  # fmt: skip
 
-    def _loop(self, loop: LoopNote) -> dict[str, Any]:
+    def _loop(self, loop: LoopNote) -> JsonObject:
         noted = loop.steps[:-1] if len(loop.steps) > 1 and loop.stop and not loop.steps[-1].ops else loop.steps
         grows = {
             path: dim for path, dim in loop.steps[0].dims.items() if loop.steps[0].next_dims.get(path, dim) is not dim
@@ -307,7 +308,7 @@ class _Encoded:
             found += [dim for dims, sparse, _ in op.kinds for dim in (*dims, sparse) if dim is not None]
         return list(dict.fromkeys(found))
 
-    def _step(self, step: StepNote) -> dict[str, Any]:
+    def _step(self, step: StepNote) -> JsonObject:
         return {
             "ops": [self._op(op) for op in step.ops],
             "next": {path: self._value(ref) for path, ref in step.next.items()},
@@ -341,11 +342,11 @@ class _Encoded:
     def _number(self, dim: Dim | _Each) -> int:
         return self._dims.setdefault(dim, len(self._dims))
 
-    def _dim(self, key: Dim | _Each) -> dict[str, Any]:
+    def _dim(self, key: Dim | _Each) -> JsonObject:
         dims = self._alike[key] if isinstance(key, _Each) else [key]
         dim, sizes = dims[0], {each.extent for each in dims} if isinstance(key, _Each) else ()
         limits = [self._notes.limits[each] for each in dims if each in self._notes.limits]
-        limit: dict[str, Any] = (
+        limit: JsonObject = (
             {"limit": limits[-1]} if limits else {}
         )  # of a later step, as later steps are what is repeated
         limit["made"] = not isinstance(key, _Each) and self._made.get(key, False)
@@ -360,7 +361,7 @@ class _Encoded:
             **limit,
         }
 
-    def _constant(self, number: int) -> dict[str, Any]:
+    def _constant(self, number: int) -> JsonObject:
         value = self._notes.constants[number]
         self.tensors.append(value)
         return self._kind(kind_of_value(value))
@@ -442,7 +443,7 @@ def _other_steps(counts: Sequence[int], texts: Sequence[PageCall], where: Sequen
     )  # fmt: skip
 
 
-def _affine(found: Sequence[int], texts: Sequence[PageCall], where: str) -> dict[str, Any]:
+def _affine(found: Sequence[int], texts: Sequence[PageCall], where: str) -> JsonObject:
     """The number as a * length + b."""
     lengths = [len(each.units) for each in texts]
     other = next((at for at, length in enumerate(lengths) if length != lengths[0]), None)
@@ -454,7 +455,7 @@ def _affine(found: Sequence[int], texts: Sequence[PageCall], where: str) -> dict
     raise _differs(where, list(found), texts)
 
 
-def _array(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any]:
+def _array(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> JsonObject:
     """An array made in the call: a constant, or the labels of the text's letters."""
     first = found[0]
     if all(each.shape == first.shape and np.array_equal(each, first) for each in found):
@@ -470,7 +471,7 @@ def _array(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -
     raise _differs(where, [_shown(each) for each in found], texts)
 
 
-def _labels(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any] | None:
+def _labels(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> JsonObject | None:
     """The labels of the units, surrounded by constant ones."""
     rest = None
     labels: dict[str, int] = {}
@@ -486,7 +487,7 @@ def _labels(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) 
     return None if rest is None else {"letters": labels, "before": rest[0], "after": rest[1]}
 
 
-def _counts(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any] | None:
+def _counts(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> JsonObject | None:
     """0, 1, 2, ... from some offset on."""
     begin = found[0].ravel()[:1].tolist()
     if begin and all(np.array_equal(each.ravel(), np.arange(each.size) + begin[0]) for each in found):
@@ -494,7 +495,7 @@ def _counts(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) 
     return None
 
 
-def _sizes(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> dict[str, Any] | None:
+def _sizes(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> JsonObject | None:
     """A fixed number of sizes, each growing with the text."""
     if any(each.shape != found[0].shape or not np.array_equal(each, np.round(each)) for each in found):
         return None
@@ -527,7 +528,7 @@ def _whole_alphabet(block: Any, dims: Sequence[Any], by: str) -> None:
 _LETTERS = [*map(chr, (*range(0x20, 0x7F), *range(0xA1, 0x100), *range(0x391, 0x3CA), *range(0x410, 0x450)))]
 
 
-def _further_letters(value: dict[str, Any], number: int, fn: Callable[..., Any], call: PageCall) -> None:
+def _further_letters(value: JsonObject, number: int, fn: Callable[..., Any], call: PageCall) -> None:
     """Find the labels of letters that are not in the text.
 
     Args:
