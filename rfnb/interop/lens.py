@@ -12,12 +12,10 @@ import torch
 from rfnb.core.errors import shape_error, value_error
 from rfnb.interop.measurement import Measurement
 from rfnb.interop.metrics import called, check_model, layers_of, logits_of
-from rfnb.interop.seen.replacements import InPlaceHere, Replaced, asking
+from rfnb.interop.seen.replacements import calling
 from rfnb.interop.seen.token_labels import Labels
 from rfnb.interop.seen.value_edits import swapped
 from rfnb.interop.sweep import first_tensor
-
-_replaced = Replaced()
 
 
 class Lens(Measurement):
@@ -70,9 +68,8 @@ def logit_lens(
     check_model("logit_lens", model, whole=False)
     paths = layers_of("logit_lens", model, layers)
     given = _Given(len(paths))
-    modules = [model.get_submodule(path) for path in paths]
-    places = [(module, "forward", given.around(module, number)) for number, module in enumerate(modules)]
-    with torch.no_grad(), asking(given), _replaced.during(lambda: places):
+    layer_calls = [(model.get_submodule(path), partial(given.call, number)) for number, path in enumerate(paths)]
+    with torch.no_grad(), calling(layer_calls):
         scores = [logits_of("logit_lens", called(model, inputs))]
         states = given.states(paths)
         rows = []
@@ -114,10 +111,6 @@ class _Given:
         self._input: torch.Tensor | None = None
         self.instead: torch.Tensor | None = None
 
-    def around(self, module: torch.nn.Module, number: int) -> Callable[[Any], Any]:
-        """A factory for the forward of a layer."""
-        return lambda forward: InPlaceHere(module, forward, self, partial(self._call, number))
-
     def states(self, paths: Sequence[str]) -> list[torch.Tensor]:
         """The input of the first layer, and the result of each layer."""
         raws = [self._input, *map(first_tensor, self._results)]
@@ -134,7 +127,7 @@ class _Given:
                 )
         return [raw for raw in raws if raw is not None]
 
-    def _call(self, number: int, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    def call(self, number: int, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a layer."""
         if self.instead is None:
             if number == 0:

@@ -9,17 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from rfnb.core.block import block
 from rfnb.core.errors import shape_error, value_error
 from rfnb.interop.edit import edited
 from rfnb.interop.measurement import Measurement, spec
 from rfnb.interop.metrics import Metric, called, check_model, layers_of, measured
-from rfnb.interop.seen.replacements import InPlaceHere, Replaced, asking
+from rfnb.interop.seen.replacements import calling
 from rfnb.interop.seen.value_edits import swapped
 from rfnb.trace.attach import AttachOptions
 from rfnb.trace.record import record
-
-_replaced = Replaced()
 
 
 def patch_sweep(
@@ -133,20 +130,18 @@ def _states(
                 "Patch all of it at once:",
                 'rf.patch_sweep(..., over="layer")',
             )
-    patch = _Patch()
     base = run(corrupted)
     for path in paths:
-        value, axis = kept[path], axes[path]
-        with patch.at(model.get_submodule(path)):
-            numbers = []
-            for place in range(value.shape[axis] if over == "position" else 1):
-                patch.change = _changed(path, value, axis, place if over == "position" else None)
+        value, axis, numbers = kept[path], axes[path], []
+        for place in range(value.shape[axis]) if over == "position" else [None]:
+            with calling([(model.get_submodule(path), _changed(path, value, axis, place))]):
                 numbers.append(run(corrupted))
         yield whole, base, numbers
 
 
-def _changed(path: str, value: torch.Tensor, axis: int, place: int | None) -> Callable[[Any], Any]:
-    def change(result: Any) -> Any:
+def _changed(path: str, value: torch.Tensor, axis: int, place: int | None) -> Callable[[Any, Any, Any], Any]:
+    def change(forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        result = forward(*args, **kwargs)
         raw = first_tensor(result)
         if raw is None or raw.shape != value.shape:
             raise shape_error(
@@ -174,22 +169,6 @@ def first_tensor(result: Any) -> torch.Tensor | None:
     if isinstance(result, dict):
         return next((item for item in result.values() if isinstance(item, torch.Tensor)), None)
     return result if isinstance(result, torch.Tensor) else None
-
-
-class _Patch:
-    """An edit of the result of one module. No other module is wrapped, so a pass has no overhead."""
-
-    change: Callable[[Any], Any] = staticmethod(lambda result: result)
-
-    @block
-    def at(self, module: torch.nn.Module) -> Iterator[None]:
-        """Apply it to the results of this module."""
-        make = lambda forward: InPlaceHere(module, forward, self, self._call)  # noqa: E731
-        with asking(self), _replaced.during(lambda: [(module, "forward", make)]):
-            yield
-
-    def _call(self, forward: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-        return self.change(forward(*args, **kwargs))
 
 
 def _heads(

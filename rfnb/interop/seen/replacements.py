@@ -10,7 +10,8 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
 from types import FunctionType, ModuleType
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rfnb.core.block import Setting, Undone
+from rfnb.core.block import Setting, Undone, all_of
 
 Make = Callable[[Any], Any]
 
@@ -57,8 +58,8 @@ class InPlace:
         return self._function(*args, **kwargs)
 
 
-class InPlaceHere(InPlace):
-    """Calls another function inside the with-block of `asking`, and the own one elsewhere: other threads run the module unmodified.
+class _InPlaceHere(InPlace):
+    """Calls another function inside a with-block of `calling`, and the own one elsewhere: other threads run the module unmodified.
 
     Args:
         who: The key that enables it.
@@ -75,9 +76,15 @@ class InPlaceHere(InPlace):
         return self._function(*args, **kwargs)
 
 
-def asking(who: Any) -> Setting:
-    """A with-block that enables the replacements with this key."""
-    return Setting(_asks, partial(_asks.set, who))
+def calling(instead: Sequence[tuple[Any, Callable[[Any, Any, Any], Any]]]) -> AbstractContextManager[None]:
+    """A with-block in which these functions run instead of the `forward`s of modules.
+
+    Args:
+        instead: Each module, and what is called with its own function and the arguments.
+    """
+    who = object()
+    places = [(module, "forward", partial(_InPlaceHere, module, who=who, instead=call)) for module, call in instead]
+    return all_of([Setting(_asks, partial(_asks.set, who)), Replaced().during(lambda: places)])
 
 
 _asks: ContextVar[Any] = ContextVar("rfnb_seen_asks", default=None)
