@@ -17,6 +17,7 @@ from asserting import assert_same
 from control.held_models import BATCH, FEAT, TIME, X, sums
 from control.watched_threads import is_gone, result_of, stacks, stands
 from waiting import LONG, wait_until
+from warm import warm
 
 import rfnb as rf
 from rfnb.control.live_runs import _begun
@@ -135,10 +136,10 @@ def test_an_error_has_the_same_traceback_each_time():
     assert str(error.traceback[-1].statement).strip().startswith('{}["nothing"]')
 
 
-def in_python(code):
+def in_python(code, python=warm):
     """The output of a program, and its exit."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=LONG, env=os.environ
+        [*python(), "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=LONG, env=os.environ
     )
     return done.stdout, done.stderr, done.returncode
 
@@ -156,25 +157,51 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize(
-    ("end", "code"),
-    [
-        ("", 0),
-        ("import sys; sys.exit(3)", 3),
-        ("raise SystemExit", 0),
-        ("run.speed = 1e-9; run.resume(); print(end='')", 0),
-    ],
-)
-def test_python_ends_with_a_run_that_stands(end, code):
-    out, errors, status = in_python(
-        f"{PROGRAM}\n    run = rf.run(sums, paused=True)\n    run.wait()\n    run.step(2)\n    {end}"
-    )
-    assert (out, errors, status) == ("", "", code)
+ENDS = {
+    "": 0,
+    "import sys; sys.exit(3)": 3,
+    "raise SystemExit": 0,
+    "run.speed = 1e-9; run.resume(); print(end='')": 0,
+    "1 / 0": 1,
+}
+# What the package loads is there before the forks; each of them ends as Python does, and takes its modules apart.
+EACH_END = f"""{PROGRAM}
+    import faulthandler, os
+    sums(), rf.run
+    for number, end in enumerate({list(ENDS)!r}):
+        if not os.fork():
+            faulthandler.dump_traceback_later({LONG / 2}, exit=True)
+            for stream, name in (1, "out"), (2, "errors"):
+                os.dup2(os.open(f"{{number}}.{{name}}", os.O_CREAT | os.O_WRONLY), stream)
+            break
+        print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+    else:
+        os._exit(0)
+    run = rf.run(sums, paused=True)
+    run.wait()
+    run.step(2)
+    exec(end)
+"""
 
 
-def test_python_ends_with_an_error_and_a_run_that_stands():
-    _, errors, status = in_python(f"{PROGRAM}\n    run = rf.run(sums, paused=True)\n    run.wait()\n    1 / 0")
-    assert status == 1 and errors.strip().endswith("ZeroDivisionError: division by zero")
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """By the last line of a program with a run that stands: its output, its errors and its exit."""
+    folder = tmp_path_factory.mktemp("ended")
+    out, errors, status = in_python(f"    import os; os.chdir({str(folder)!r})\n{EACH_END}", lambda: [sys.executable])
+    assert (errors, status) == ("", 0)
+    said = [[(folder / f"{number}.{name}").read_text() for name in ("out", "errors")] for number in range(len(ENDS))]
+    return {end: (*each, int(code)) for end, each, code in zip(ENDS, said, out.split(), strict=True)}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.parametrize("end", ENDS)
+def test_python_ends_with_a_run_that_stands(end, ended):
+    out, errors, status = ended[end]
+    if end == "1 / 0":
+        assert errors.strip().endswith("ZeroDivisionError: division by zero")
+        errors = ""
+    assert (out, errors, status) == ("", "", ENDS[end])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
