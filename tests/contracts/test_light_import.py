@@ -27,7 +27,9 @@ HEAVY = [
 def loaded_after(code: str) -> list[str]:
     """Which of the heavy packages a fresh interpreter has loaded after `code`."""
     script = f"{code}\nimport sys, json\nprint(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
-    return json.loads(said(script).splitlines()[-1])
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LONG)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.splitlines()[-1])
 
 
 def test_import_loads_nothing_that_only_a_notebook_needs():
