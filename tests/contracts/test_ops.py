@@ -43,7 +43,7 @@ INSIDE = {
     "for models of n-grams, which look things up on the host": "flat_on_host",
     "for `rf.beam_search`, whose steps get and give raw arrays": "NGramLM.step",
     "for the outputs of a run context, which gets raw arrays": "of_raw check_lengths",
-    "for optimizers and users of parameters": "warn_of_lost_parts _Parameters.__iter__ _NamedParameters.__iter__"
+    "for optimizers and users of parameters": "warn_of_lost_parts _Parameters.__iter__"
     " Parameter.trainable Parameter.requires_grad Parameter.grad",
 }
 

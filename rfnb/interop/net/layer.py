@@ -144,7 +144,7 @@ class Layer(Module):
         out = list(self.sources)
         for option in self.references:
             value = self.opts.get(option)
-            out += _strings(value)
+            out += strings(value)
         initial = self.opts.get("initial_output")
         if isinstance(initial, str) and not is_initial_keyword(initial):
             out.append(initial)
@@ -385,13 +385,14 @@ def _check_times(sources: Sequence[Tensor], layer: Layer, dims: CallDims) -> Non
                 )
 
 
-def _strings(value: Any) -> list[str]:
+def strings(value: Any) -> list[str]:
+    """The texts in a nested value."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, (list, tuple)):
-        return [ref for item in value for ref in _strings(item)]
+        return [ref for item in value for ref in strings(item)]
     if isinstance(value, Mapping):
-        return [ref for item in value.values() for ref in _strings(item)]
+        return [ref for item in value.values() for ref in strings(item)]
     return []
 
 

@@ -8,7 +8,7 @@ from rfnb.core.dim import Dim, single_step_dim
 from rfnb.core.errors import dim_error, value_error
 from rfnb.core.tensor import Tensor
 from rfnb.interop.net.call_dims import axis_of, frame_dims, marked, with_feature
-from rfnb.interop.net.layer import Layer, LayerOfModule, Unknown, is_initial_keyword, layer_class
+from rfnb.interop.net.layer import Layer, LayerOfModule, Unknown, is_initial_keyword, layer_class, strings
 from rfnb.interop.net.scope import Scope
 from rfnb.interop.net.step_network import REC_OPTIONS
 from rfnb.nn.module.parameter import Parameter
@@ -32,23 +32,22 @@ class _UnitBase(LayerOfModule):
     def begin(self) -> None:
         if self.out_dim is None:
             raise self.features_unknown({"unit": repr(self.opts.get("unit"))})
-        self.initial = self.opts.get("initial_state")
-        if isinstance(self.initial, str) and not is_initial_keyword(self.initial):
-            self.initial = _Refs(self.initial)
-        elif isinstance(self.initial, (dict, list, tuple)):
-            self.initial = _Refs(self.initial)
+        given = self.opts.get("initial_state")
+        is_ref = isinstance(given, str) and not is_initial_keyword(given)
+        # Layers: a name, a dict by part, or a list in order. A part may also be "zeros", 0, "ones", 1 or None.
+        self.initial_refs = given if is_ref or isinstance(given, (dict, list, tuple)) else None
 
     def refs(self, search: bool) -> list[str]:
-        return [*super().refs(search), *(self.initial.names() if isinstance(self.initial, _Refs) else [])]
+        return [*super().refs(search), *(ref for ref in strings(self.initial_refs) if not is_initial_keyword(ref))]
 
     def make_unit(self, in_dim: Dim, initial: Any) -> Any:
         raise NotImplementedError
 
     def make(self, env: Scope, sources: list[Tensor]) -> None:
         self.in_dim = self.in_dim_of(self.concatenated(sources, env))
-        initial = None if isinstance(self.initial, _Refs) else self.initial
+        initial = self.opts.get("initial_state") if self.initial_refs is None else None
         self.module = self.make_unit(self.in_dim, initial)
-        if isinstance(self.initial, _Refs) and isinstance(self.module.unit, NativeLstm):
+        if self.initial_refs is not None and isinstance(self.module.unit, NativeLstm):
             raise value_error(
                 f"{self.what}: NativeLstm takes no initial state.",
                 {"initial_state": repr(self.opts["initial_state"])},
@@ -83,10 +82,42 @@ class _UnitBase(LayerOfModule):
     # -- state -------------------------------------------------------------------------------------------------------------
     def _initial(self, env: Scope, batch: list[Dim]) -> State | None:
         """The initial state given by layers; None if the module determines it."""
-        if not isinstance(self.initial, _Refs):
+        if self.initial_refs is None:
             return None
         zeros = self.module.default_initial_state(batch_dims=batch)
-        return self.initial.state(self, zeros, env)
+        parts = [name for name in zeros if not str(name).endswith("_mask")]
+        given = self.initial_refs
+        if isinstance(given, (list, tuple)) and len(given) == len(parts):
+            given = dict(zip(parts, given, strict=True))
+        elif not isinstance(given, (dict, list, tuple)) and len(parts) == 1:
+            given = {parts[0]: given}
+        if not isinstance(given, dict) or set(given) != set(parts):
+            shown = ", ".join(given) if isinstance(given, dict) else repr(given)
+            raise value_error(
+                f"{self.what}: the parts of the initial state do not match the unit.",
+                {"given": shown, "needed": ", ".join(parts)},
+                "Each part of the state needs a value.",
+                f'"initial_state": {{{", ".join(f"{part!r}: ..." for part in parts)}}}',
+            )
+        return State({**zeros, **{part: self._part(given[part], zeros[part], env) for part in parts}})
+
+    def _part(self, given: Any, zero: Tensor, env: Scope) -> Tensor:
+        if given in (None, 0, "zeros"):
+            return zeros_like(zero)
+        if given in (1, "ones"):
+            return ones_like(zero)
+        value = env.get(given)
+        own = value.feature_dim
+        if own is None or self.out_dim is None or own.size != self.out_dim.size:
+            raise value_error(
+                f'{self.what}: the initial state "{given}" has the wrong number of features.',
+                [(str(given), value), ("needed", zero)],
+                "Each part of the state has as many features as the output.",
+            )
+        if own is not self.out_dim:
+            value, _ = replace_dim(value, in_dim=own, out_dim=self.out_dim)
+        missing = [dim for dim in zero.dims if dim not in value.dims]
+        return marked(expand_dims(value, missing) if missing else value + 0, self.out_dim)
 
     def initial_state(self, env: Scope) -> State | None:
         try:
@@ -143,54 +174,6 @@ class RnnCellLayer(_UnitBase):
                 f'"{self.name}": {{..., "from": "data:source"}}',
             )
         return axis
-
-
-class _Refs:
-    """An initial state with layers as parts: a name, a dict by part, or a list in order; also "zeros", 0, "ones", 1, None."""
-
-    def __init__(self, given: Any):
-        self.given = given
-
-    def names(self) -> list[str]:
-        values = self.given.values() if isinstance(self.given, dict) else self.given
-        values = [values] if isinstance(values, str) else values
-        return [value for value in values if isinstance(value, str) and not is_initial_keyword(value)]
-
-    def state(self, layer: _UnitBase, zeros: State, env: Scope) -> State:
-        """The state, with the dims of `zeros`."""
-        parts = [name for name in zeros if not str(name).endswith("_mask")]
-        given = self.given
-        if isinstance(given, (list, tuple)) and len(given) == len(parts):
-            given = dict(zip(parts, given, strict=True))
-        elif not isinstance(given, (dict, list, tuple)) and len(parts) == 1:
-            given = {parts[0]: given}
-        if not isinstance(given, dict) or set(given) != set(parts):
-            shown = ", ".join(given) if isinstance(given, dict) else repr(self.given)
-            raise value_error(
-                f"{layer.what}: the parts of the initial state do not match the unit.",
-                {"given": shown, "needed": ", ".join(parts)},
-                "Each part of the state needs a value.",
-                f'"initial_state": {{{", ".join(f"{part!r}: ..." for part in parts)}}}',
-            )
-        return State({**zeros, **{part: self._part(layer, given[part], zeros[part], env) for part in parts}})
-
-    def _part(self, layer: _UnitBase, given: Any, zero: Tensor, env: Scope) -> Tensor:
-        if given in (None, 0, "zeros"):
-            return zeros_like(zero)
-        if given in (1, "ones"):
-            return ones_like(zero)
-        value = env.get(given)
-        own = value.feature_dim
-        if own is None or layer.out_dim is None or own.size != layer.out_dim.size:
-            raise value_error(
-                f'{layer.what}: the initial state "{given}" has the wrong number of features.',
-                [(str(given), value), ("needed", zero)],
-                "Each part of the state has as many features as the output.",
-            )
-        if own is not layer.out_dim:
-            value, _ = replace_dim(value, in_dim=own, out_dim=layer.out_dim)
-        missing = [dim for dim in zero.dims if dim not in value.dims]
-        return marked(expand_dims(value, missing) if missing else value + 0, layer.out_dim)
 
 
 @layer_class("get_last_hidden_state")

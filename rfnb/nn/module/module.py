@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from rfnb.core.call_errors import failed_inside
 from rfnb.core.compat.attribute_hints import put_absent
@@ -44,6 +44,8 @@ from rfnb.rec.state import State
 from rfnb.trace.editing import edited_result, editing
 from rfnb.trace.event import named_tensors
 from rfnb.trace.probe import _open, listening, probe, trace_context
+
+T = TypeVar("T")
 
 
 class Module(NearNames):
@@ -230,9 +232,9 @@ class Module(NearNames):
         """
         if recurse:
             warn_of_lost_parts(self.named_modules(), Module)
-        return _NamedParameters(
-            list(self._named_parameters(recurse=recurse))
-        )  # a list, since callers may parametrize while iterating
+        # a list, since callers may parametrize while iterating
+        named = [((name, each), each) for name, each in self._named_parameters(recurse=recurse)]
+        return _Parameters(named, lambda item, raw: (item[0], raw))
 
     def _named_parameters(self, *, recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
         seen: set[int] = set()
@@ -246,7 +248,7 @@ class Module(NearNames):
         """All parameters. An optimizer of torch (or its `clip_grad_norm_`) receives the raw arrays, without auxiliary
         ones: `torch.optim.AdamW(model.parameters())`. In your own lists write `parameter.raw_tensor`.
         """
-        return _Parameters([parameter for _, parameter in self.named_parameters(recurse=recurse)])
+        return _Parameters([(each, each) for _, each in self.named_parameters(recurse=recurse)], lambda _, raw: raw)
 
     @property
     def has_parameters(self) -> bool:
@@ -327,32 +329,25 @@ def adopted(value: Any) -> Any:
     return value
 
 
-class _Parameters(Iterator[Parameter]):
-    """A one-time iterator over parameters. Optimizers of torch and its `clip_grad_norm_` receive the raw ones."""
+class _Parameters(Iterator[T]):
+    """A one-time iterator over parameters, or over pairs of a name and one. Optimizers of torch and its `clip_grad_norm_` receive the raw
+    ones.
 
-    def __init__(self, parameters: list[Parameter]):
-        self._parameters = iter(parameters)
+    Args:
+        items: With the parameter of each.
+        with_raw: An item with its raw parameter.
+    """
 
-    def __iter__(self) -> Iterator[Any]:
-        if _for_torch():
-            return (parameter.raw_tensor for parameter in self._parameters if not parameter.auxiliary)
-        return self
-
-    def __next__(self) -> Parameter:
-        return next(self._parameters)
-
-
-class _NamedParameters(Iterator[tuple[str, Parameter]]):
-    def __init__(self, parameters: list[tuple[str, Parameter]]):
-        self._parameters = iter(parameters)
+    def __init__(self, items: list[tuple[T, Parameter]], with_raw: Callable[[T, Any], Any]):
+        self._items, self._with_raw = iter(items), with_raw
 
     def __iter__(self) -> Iterator[Any]:
         if _for_torch():
-            return ((name, each.raw_tensor) for name, each in self._parameters if not each.auxiliary)
+            return (self._with_raw(item, of.raw_tensor) for item, of in self._items if not of.auxiliary)
         return self
 
-    def __next__(self) -> tuple[str, Parameter]:
-        return next(self._parameters)
+    def __next__(self) -> T:
+        return next(self._items)[0]
 
 
 def _for_torch() -> bool:
