@@ -20,29 +20,23 @@ from typing import Any
 
 import torch
 
-from rfnb.core.block import Undone
 from rfnb.interop.seen.annotations import annotations_of, is_of_library, words_for
 from rfnb.interop.seen.calls import SEARCH, current, tensors_of
-from rfnb.interop.seen.function_calls import apart, is_unheard, opens
-from rfnb.interop.seen.replacements import Place, Replaced
+from rfnb.interop.seen.function_calls import apart, is_unheard, replaces
+from rfnb.interop.seen.replacements import Place
 from rfnb.interop.seen.softmaxes import SoftmaxSearch
 from rfnb.interop.seen.user_axis_names import OUTPUT, fits
 
 _EINOPS = ("rearrange", "reduce", "repeat", "einsum")
-_replaced = Replaced()
 
 
-@opens
-def words_heard(modules: list[torch.nn.Module]) -> Undone:
-    """Observe the axis names of functions called by the code of these modules."""
-    return _replaced.during(lambda: _places(modules))
-
-
-def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
+@replaces
+def words_heard(modules: list[torch.nn.Module]) -> Iterator[Place]:
+    """The functions with axis names that the code of these modules calls."""
     if not {"jaxtyping", "einops"} & sys.modules.keys():
         return
     einops = sys.modules.get("einops")
-    patterns = {id(_replaced.original(einops, name)) for name in _EINOPS} if einops is not None else set[int]()
+    patterns = {id(inspect.unwrap(getattr(einops, name))) for name in _EINOPS} if einops is not None else set[int]()
     kinds = {kind for module in modules for kind in type(module).__mro__ if _is_own(kind.__module__)}
     files, done = [kind.__module__ for kind in kinds], set[str]()
     owners: list[Any] = [*kinds]

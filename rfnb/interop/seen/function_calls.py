@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -95,25 +94,24 @@ def _as_it_is(new: Any, original: Any) -> Any:
     return new
 
 
-_others: list[Callable[[list[torch.nn.Module]], AbstractContextManager[None]]] = []
+Places = Callable[[list[torch.nn.Module]], Iterable[Place]]
+_others: list[tuple[Replaced, Places]] = []
 _unheard: ContextVar[bool] = ContextVar("rfnb_seen_unheard", default=False)
 _in_model: ContextVar[bool] = ContextVar("rfnb_seen_in_model", default=True)
 _Running = tuple[Any, Any]  # a function, its first argument
 _running: ContextVar[_Running | None] = ContextVar("rfnb_seen_running", default=None)
 
 
-def opens(
-    seeing: Callable[[list[torch.nn.Module]], AbstractContextManager[None]],
-) -> Callable[[list[torch.nn.Module]], AbstractContextManager[None]]:
-    """Register a context manager over the recorded modules, entered while a recording is open: for functions without a fixed place."""
-    _others.append(seeing)
-    return seeing
+def replaces(places: Places) -> Places:
+    """Register the places of functions that are replaced while a recording of some modules is open: those without a fixed place."""
+    _others.append((Replaced(), places))
+    return places
 
 
 @block
 def others_seen(modules: list[torch.nn.Module]) -> Iterator[None]:
-    """Enter the context managers registered with `opens`, for a with-block."""
-    with all_of([seeing(modules) for seeing in _others]):
+    """Replace the functions at the places registered with `replaces`, for a with-block."""
+    with all_of([replaced.during(partial(places, modules)) for replaced, places in _others]):
         yield
 
 

@@ -22,16 +22,16 @@ from typing import Any
 
 import torch
 
-from rfnb.core.block import Setting, Undone
+from rfnb.core.block import Setting
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.attention import by_rows, weights_over
 from rfnb.interop.seen.calls import Call, current
-from rfnb.interop.seen.function_calls import _unheard, apart, files_of, opens
+from rfnb.interop.seen.function_calls import _unheard, apart, files_of, replaces
 from rfnb.interop.seen.hf_cache import KeyPositions, cached_dims, every, is_told, places_of
 from rfnb.interop.seen.hf_scores import Scored, scale_of
 from rfnb.interop.seen.names import Names
-from rfnb.interop.seen.replacements import Place, Replaced
+from rfnb.interop.seen.replacements import Place
 from rfnb.interop.seen.snapshot import held, version_of
 from rfnb.interop.seen.streams import is_cross
 from rfnb.interop.seen.value_edits import EDITED, with_function
@@ -42,17 +42,12 @@ from rfnb.viz.dims.transformers_rows import CACHE_NAMES
 
 _EAGER = re.compile(r"(^|_)eager_attention_forward$")
 _MOST_CELLS = 1 << 22
-_replaced = Replaced()
 _checked: weakref.WeakKeyDictionary[Names, set[Any]] = weakref.WeakKeyDictionary()
 
 
-@opens
-def functions_by_name(modules: list[torch.nn.Module]) -> Undone:
-    """Observe the functions that transformers models select by name, and those in their files for "eager"."""
-    return _replaced.during(lambda: _places(modules))
-
-
-def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
+@replaces
+def functions_by_name(modules: list[torch.nn.Module]) -> Iterator[Place]:
+    """The functions that transformers models select by name, and those in their files for "eager"."""
     kind = getattr(sys.modules.get("transformers.modeling_utils"), "AttentionInterface", None)
     if kind is None:
         return

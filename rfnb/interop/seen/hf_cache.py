@@ -11,18 +11,17 @@ import inspect
 import math
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch.utils.weak import WeakIdKeyDictionary
 
-from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.interop.seen.calls import Call, around, current
-from rfnb.interop.seen.function_calls import opens
-from rfnb.interop.seen.replacements import Replaced
+from rfnb.interop.seen.function_calls import replaces
+from rfnb.interop.seen.replacements import Place
 from rfnb.interop.seen.streams import attention_dims, is_cross, source_size
 from rfnb.trace.probe import listening
 from rfnb.viz.dims.transformers_rows import CACHE_NAMES, cache_in
@@ -39,7 +38,6 @@ _CHANGES: dict[
     "reset": None,
 }
 _UPDATED, _UNKNOWN = "updated", (-1, -1)
-_replaced = Replaced()
 
 
 _UNPLACED = "Columns are cache slots, not positions: the order in which this model stores its keys is unknown."
@@ -230,15 +228,17 @@ def _length(cache: Any, at: Any = None) -> int:
         return 0
 
 
-@opens
-def caches_seen(modules: list[torch.nn.Module]) -> Undone:
-    """Follow the batch operations of caches."""
+@replaces
+def caches_seen(modules: list[torch.nn.Module]) -> Iterator[Place]:
+    """The batch operations of caches, and their updates."""
     file = sys.modules.get("transformers.cache_utils")
     kinds = [getattr(file, name, None) for name in ("Cache", "EncoderDecoderCache")] if file is not None else []
-    methods = [(kind, name) for kind in kinds for name in _CHANGES if kind is not None and name in vars(kind)]
-    places = [(kind, name, functools.partial(_following, name=name)) for kind, name in methods]
-    updated = [(kind, "update", _updating) for kind in _all_of(kinds[0] if kinds else None) if "update" in vars(kind)]
-    return _replaced.during(lambda: [*places, *updated])
+    for kind in filter(None, kinds):
+        for name in _CHANGES.keys() & vars(kind).keys():
+            yield kind, name, functools.partial(_following, name=name)
+    for kind in _all_of(kinds[0] if kinds else None):
+        if "update" in vars(kind):
+            yield kind, "update", _updating
 
 
 def _all_of(kind: Any) -> list[Any]:

@@ -20,15 +20,14 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from rfnb.core.block import Undone
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor
 from rfnb.interop.seen.calls import Call, around, current
-from rfnb.interop.seen.function_calls import _in_model, files_of, looking, opens
+from rfnb.interop.seen.function_calls import _in_model, files_of, looking, replaces
 from rfnb.interop.seen.generate import generating
 from rfnb.interop.seen.linear_recurrences import CONVOLUTIONS, KERNELS, Kernel, Recurrence, joined
 from rfnb.interop.seen.readers import unseen
-from rfnb.interop.seen.replacements import Place, Replaced
+from rfnb.interop.seen.replacements import Place
 from rfnb.interop.seen.snapshot import ValueSnapshot
 from rfnb.interop.seen.streams import attention_dims, head_dim
 from rfnb.interop.seen.value_edits import applied, attention_edits, by_rows
@@ -37,20 +36,15 @@ from rfnb.trace.probe import Later, LaterStates, listening, probe_later, trace_c
 from rfnb.viz.dims.transformers_rows import cache_in
 
 _MOST_KEPT, _MOST_WEIGHTS, _MOST_HEADS = 1 << 20, 1 << 22, 64
-_replaced = Replaced()
 RUNS = "runs of kernels"
 """In `Call.seen` of an outermost call: the number of runs by module."""
 RAN = "linear recurrences"
 """In `Call.seen` of an outermost call: whether a kernel ran in it."""
 
 
-@opens
-def kernels_by_name(modules: list[torch.nn.Module]) -> Undone:
-    """Observe the kernels in the files of these modules, and those that are methods of their classes."""
-    return _replaced.during(lambda: _places(modules))
-
-
-def _places(modules: list[torch.nn.Module]) -> Iterator[Place]:
+@replaces
+def kernels_by_name(modules: list[torch.nn.Module]) -> Iterator[Place]:
+    """The kernels in the files of these modules, and those that are methods of their classes."""
     kinds = {type(module) for module in modules}
     for owner in [*{cls for kind in kinds for cls in kind.__mro__}, *files_of(modules)]:
         here = vars(owner).keys()
