@@ -92,9 +92,11 @@ def _paths(data: Any, deep: int = _DEEP) -> Iterator[tuple[Any, ...]]:
 
 
 def _changed(head: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    made = copy.deepcopy(head)
+    """The head with another value at a path; all beside the path is shared, as there are thousands of them."""
+    made = copy.copy(head)
     inner: Any = made
     for key in path[:-1]:
+        inner[key] = copy.copy(inner[key])
         inner = inner[key]
     if value is _MISSING:
         del inner[path[-1]]
