@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -206,25 +207,29 @@ def cases() -> Iterator[tuple[str, Callable[[], list[Spec]]]]:
     yield "one token", lambda: all_kinds(["a"])
     yield "hostile", lambda: all_kinds(HOSTILE, title="".join(HOSTILE))
     yield "long labels", lambda: all_kinds(["a" * 100_000, "b " * 50_000, "c"], title="d" * 100_000)
-    yield (
-        "many",
-        lambda: [
-            view.attention(weights(1, 32_000)).spec,
-            view.attention(weights(32_000, 2)).spec,
-            view.attention(weights(12, 12, 32, 32), dims=["layer", "head", "target", "source"]).spec,
-            view.states({"h": weights(32_000, 4)}).spec,
-            view.distribution(weights(32_000, 4), np.zeros(32_000, int)).spec,
-            view.distribution(weights(3, 32_000), [0, 1, 31_999]).spec,
-            view.states({f"h{index}": weights(4, 600) for index in range(40)}).spec,
-            search(500, 64),
-            search(60, 16),
-            view.curves({f"layer {index} norm": weights(1, 300)[0] for index in range(500)}).spec,
-            view.curves({"abcdefghijklmnopqrst"[index]: weights(1, 20_000)[0] for index in range(20)}).spec,
-            view.dims({f"x{index}": weights(2, 3) for index in range(0)}).spec,
-            chain_flow([f"d{index}" for index in range(2000)]),
-            two_runs([f"layer {index}" for index in range(600)]),
-        ],
-    )
+    yield "many", lambda: [Spec(each.kind, each.head, each.blocks) for each in _many()]
+
+
+@functools.cache
+def _many() -> list[Spec]:
+    """Much of everything. It takes seconds to make, and no view changes what it draws."""
+    view = rf.viz
+    return [
+        view.attention(weights(1, 32_000)).spec,
+        view.attention(weights(32_000, 2)).spec,
+        view.attention(weights(12, 12, 32, 32), dims=["layer", "head", "target", "source"]).spec,
+        view.states({"h": weights(32_000, 4)}).spec,
+        view.distribution(weights(32_000, 4), np.zeros(32_000, int)).spec,
+        view.distribution(weights(3, 32_000), [0, 1, 31_999]).spec,
+        view.states({f"h{index}": weights(4, 600) for index in range(40)}).spec,
+        search(500, 64),
+        search(60, 16),
+        view.curves({f"layer {index} norm": weights(1, 300)[0] for index in range(500)}).spec,
+        view.curves({"abcdefghijklmnopqrst"[index]: weights(1, 20_000)[0] for index in range(20)}).spec,
+        view.dims({f"x{index}": weights(2, 3) for index in range(0)}).spec,
+        chain_flow([f"d{index}" for index in range(2000)]),
+        two_runs([f"layer {index}" for index in range(600)]),
+    ]
 
 
 def broken() -> list[Spec]:
