@@ -9,13 +9,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from rfnb.core.dim import Dim, Dims
-from rfnb.interop.seen.names import Names
+
+if TYPE_CHECKING:
+    from rfnb.interop.seen.names import Names
 
 
 class Facts(NamedTuple):

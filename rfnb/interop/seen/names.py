@@ -23,6 +23,7 @@ import torch
 
 from rfnb.core.dim import Dim, Dims
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.interop.seen.calls import around
 from rfnb.interop.seen.layouts import MOST_DEAD, Layouts, without_dead
 from rfnb.interop.seen.naming_rules import Why
 from rfnb.interop.seen.roles import KIND_OF, OF_DATA, role_guessed, roles_guessed
@@ -262,15 +263,15 @@ class Names:
         ):
             dims[last] = _once(known, dims)
         for axis, (size, role) in enumerate(zip(shape, roles)):
-            around = call
-            while around is not None and dims[axis] is None and role is None and size > 1:
-                same = [dim for dim in around.dims if dim.extent == size and dim.kind != "feature"]
+            for each in around(call) if role is None and size > 1 else ():
+                if dims[axis] is not None:
+                    break
+                same = [dim for dim in each.dims if dim.extent == size and dim.kind != "feature"]
                 fit = [dim for dim in same if dim not in dims]
-                place = around.dims[axis] if axis < len(around.dims) else None
+                place = each.dims[axis] if axis < len(each.dims) else None
                 dims[axis] = place if place in fit else next(iter(fit), None)
                 if dims[axis] is None and same and same[0].kind != "batch":
                     dims[axis] = _once(same[0], dims)
-                around = around.outer
 
     def of_model(self, role: str, size: int, *, doubt: bool = False) -> Dim:
         """The dim of the recording for model axes with this role and size: features, heads.
@@ -307,14 +308,8 @@ class Names:
                 dims.append(old)
                 continue
             size = int(raw.shape[axis])
-            around, found = call, None
-            while around is not None and found is None:
-                fit = (dim for dim in around.dims if dim.name == name and dim.extent == size and dim not in dims)
-                found, around = next(fit, None), around.outer
-            if found is None:
-                found = next(
-                    (dim for dim in call.root.made if dim.name == name and dim.extent == size and dim not in dims), None
-                )
+            near = (*(dim for each in around(call) for dim in each.dims), *call.root.made)
+            found = next((dim for dim in near if dim.name == name and dim.extent == size and dim not in dims), None)
             if found is None and kind == "feature":
                 found = self.of_model(name, size)
                 found.kind = kind
@@ -437,18 +432,17 @@ class Names:
         """The data dim for an axis with this size and role, in or around a call."""
         kind, root = KIND_OF[role], call.root if call is not None else None
         kinds = (kind, None) if kind == "spatial" else (kind,)
-        while call is not None:
-            of_call = [dim for dim in call.dims if dim.kind in kinds and dim.extent == size]
+        for each in around(call):
+            of_call = [dim for dim in each.dims if dim.kind in kinds and dim.extent == size]
             free = [dim for dim in of_call if dim not in taken]
             if free:
                 return next((dim for dim in free if dim.name == role), free[0])
             if of_call and kind == "spatial":  # self-attention: the keys are those of the queries
                 return _once(of_call[0], taken)
-            for dim in () if doubt else call.dims:
+            for dim in () if doubt else each.dims:
                 if dim.guessed and dim.extent == size and dim not in taken:
                     self._correct(dim, role)
                     return dim
-            call = call.outer
         for dim in reversed(root.made) if root is not None else ():
             if dim.kind == kind and dim.extent == size and dim not in taken:
                 return self.now(dim)
