@@ -247,13 +247,24 @@ def test_why_not_is_answered_in_a_page_as_by_a_kernel(page, run, expected, tmp_p
     assert numbered(told["causes"])[0] == pytest.approx(hidden[np.argmax(abs(hidden))], abs=0.02)
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("", "Type at least one letter"), ("mü", "“ü” is not one of the letters"), ("a" * 501, "This text has 501 letters"),
-    ("<img src=x onerror=alert(1)>", "“<” is not one of the letters")])  # fmt: skip
-def test_a_text_that_cannot_be_read_is_a_sentence(page, text, words, tmp_path):
-    ((said,),) = told_in_node(page[0], [{"rfnb": "typed", "text": text, "inputs": {"beam_size": 5}}], tmp_path)
+UNREADABLE = {
+    "": "Type at least one letter", "mü": "“ü” is not one of the letters", "a" * 501: "This text has 501 letters",
+    "<img src=x onerror=alert(1)>": "“<” is not one of the letters",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def told_of(page, tmp_path_factory):
+    """By a text that cannot be read what a page says of it."""
+    typed = [{"rfnb": "typed", "text": text, "inputs": {"beam_size": 5}} for text in UNREADABLE]
+    return dict(zip(UNREADABLE, told_in_node(page[0], typed, tmp_path_factory.mktemp("typed")), strict=True))
+
+
+@pytest.mark.parametrize("text", UNREADABLE, ids=lambda text: text[:30])
+def test_a_text_that_cannot_be_read_is_a_sentence(text, told_of):
+    (said,) = told_of[text]
     assert said["rfnb"] == "failed"
-    assert words in said["words"]
+    assert UNREADABLE[text] in said["words"]
 
 
 @pytest.mark.parametrize(("coded", "within"), [("float16", 2e-3), ("int8", 0.05)])
