@@ -22,7 +22,7 @@ from torch.nn.utils import clip_grad
 from torch.optim.swa_utils import AveragedModel
 
 import rfnb as rf
-from rfnb.interop.seen import attach, calls, function_calls, generate, hf_attention, hf_cache, replacements, snapshot
+from rfnb.interop.seen import attach, calls, function_calls, generate, replacements, snapshot
 from rfnb.interop.seen.replacements import InPlace
 from rfnb.interop.watch.watch import _watched
 from rfnb.nn.run import run_ctx
@@ -59,8 +59,7 @@ def state():
         attach._forwards,
         function_calls._replaced,
         generate._replaced,
-        hf_attention._replaced,
-        hf_cache._replaced,
+        *(replaced for replaced, _ in function_calls._others),
     ]
     return {
         "instances": [{key: id(value) for key, value in vars(module).items() if callable(value)} for module in MODEL.modules()],
