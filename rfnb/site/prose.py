@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,14 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from rfnb.site.formula import mathml
 
 
-class Prose:
-    """The filter `markdown2html` of nbconvert.
+def prose_in(folder: Path) -> Callable[[str], str]:
+    """The filter `markdown2html` of nbconvert: from a markdown cell to its HTML; picture paths are relative to the folder."""
 
-    Args:
-        folder: The folder that picture paths are relative to.
-    """
-
-    def __init__(self, folder: Path):
-        self._folder = folder
-
-    def __call__(self, source: str) -> str:
-        """The HTML of a markdown cell."""
-        renderer = _Renderer(escape=False, embed_images=True, exclude_anchor_links=True, path=str(self._folder))
+    def html(source: str) -> str:
+        renderer = _Renderer(escape=False, embed_images=True, exclude_anchor_links=True, path=str(folder))
         return str(MarkdownWithMath(renderer=renderer).render(source))
+
+    return html
 
 
 class _Renderer(IPythonRenderer):

@@ -254,12 +254,12 @@ def _renderer(path: Path) -> Callable[[Any], tuple[str, str]]:
     import nbformat
     from nbconvert.exporters.html import HTMLExporter
 
-    from rfnb.site.prose import Prose
+    from rfnb.site.prose import prose_in
 
     exporter = HTMLExporter(
         template_name="basic", embed_images=True, exclude_input_prompt=True, exclude_output_prompt=True
     )
-    exporter.register_filter("markdown2html", Prose(path.parent))
+    exporter.register_filter("markdown2html", prose_in(path.parent))
 
     def part(cell: Any, **without: bool) -> str:
         exporter.exclude_input, exporter.exclude_output = without.get("code", False), without.get("result", False)
