@@ -5,6 +5,7 @@ package.
 """
 
 import ast
+import functools
 import inspect
 import re
 from pathlib import Path
@@ -34,9 +35,14 @@ HAS_SOURCE = re.compile(
 )
 
 
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
 def defined(path):
     """(qualified name, node, its class or None) of the public functions, classes and methods in a file."""
-    for node in ast.parse(path.read_text()).body:
+    for node in parsed(path).body:
         if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
             continue
         yield node.name, node, None
@@ -80,7 +86,7 @@ FRAGMENT = re.compile(
 
 def fragments(path):
     """First lines of docstrings that begin in the middle of a sentence."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = (ast.get_docstring(node) or "").split("\n")[0]
             if FRAGMENT.match(first):
@@ -105,7 +111,7 @@ DIALECT = re.compile(
 def test_docstrings_say_it_as_a_native_writer_would():
     found, count = [], 0
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 doc = ast.get_docstring(node) or ""
                 found += [
