@@ -277,7 +277,7 @@ def _exact(raw: torch.Tensor) -> torch.Tensor:
 
 
 def _snapshots(state: Any) -> list[ValueSnapshot]:
-    """Of a state, which is a tensor, several ones, or None."""
+    """The snapshots of a state: a tensor, several ones, or None."""
     states = state if isinstance(state, (tuple, list)) else () if state is None else (state,)
     return [ValueSnapshot(raw) for raw in states]
 
