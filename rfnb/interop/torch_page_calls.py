@@ -18,6 +18,7 @@ import rfnb.ops.math as own
 from rfnb.core.beam_dim import is_beam
 from rfnb.core.dim import Dim
 from rfnb.core.tensor import Tensor, new_tensor
+from rfnb.core.tree import values_in
 from rfnb.nn.attention.weight_hook import attended
 from rfnb.ops import reduce as reductions
 from rfnb.ops.cast import cast as cast_to
@@ -1182,7 +1183,7 @@ def _recurrent(c: Any, x: Any, *given: Any) -> Any:
         raise c.refuse(
             "dropout of torch in training", "A page computes as in evaluation, so call `model.eval()` first.\n"
         )
-    value, states = c.of(x), [c.of(each) for each in (state if isinstance(state, (tuple, list)) else [state])]
+    value, states = c.of(x), [c.of(each) for each in values_in(state)]
     flat = len(value.dims) == 2
     rows: list[Dim] = []
     time = value.dims[0]

@@ -46,29 +46,29 @@ class Hold(ABC):
             ends: What knows which sequences have ended, as `Ends`; None: it ends for all at once.
         """
 
-    @abstractmethod
     def over(self, function: str) -> None:
         """A function that carries one state made its last step or was left."""
+        return
 
-    @abstractmethod
     def changes_attention(self) -> bool:
         """True if this step replaces any attention weights."""
+        return False
 
-    @abstractmethod
     def edits_attention(self) -> bool:
         """True if attention weights computed here are to be replaced, so that the weights are needed and not just the result."""
+        return False
 
-    @abstractmethod
     def note_attention(self, dims: Dims, axis: Dim) -> None:
         """Note an attention over `axis`, with weights over `dims` that nothing requests."""
+        return
 
-    @abstractmethod
     def attended(self, weights: Tensor, axis: Dim, seen: Tensor | None) -> Tensor:
         """The weights over `axis` to attend with, in place of `weights`.
 
         Args:
             seen: bool, where a query may look besides the padding of `axis`; None: everywhere.
         """
+        return weights
 
     def before_call(
         self, path: str, inputs: Callable[[], Mapping[str, Tensor]]

@@ -184,16 +184,14 @@ def edited_result(module: Any, result: Any) -> Any:
 
 def weights_edits() -> Sequence[ValueEdit]:
     """The edits of attention weights that the current Module of rfnb computes."""
-    edits = editing.get()
-    return edits and _inside_here([edit for edit in edits if edit.put is not None and edit.part == "weights"])
+    return _inside_here(lambda part: part == "weights")
 
 
 def gates_edits() -> Sequence[ValueEdit]:
     """The edits of gates that the current recurrent unit of rfnb computes."""
-    edits = editing.get()
-    return edits and _inside_here([edit for edit in edits if edit.put is not None and OF_UNITS.fullmatch(edit.part)])
+    return _inside_here(OF_UNITS.fullmatch)
 
 
-def _inside_here(edits: Sequence[ValueEdit]) -> Sequence[ValueEdit]:
-    path = trace_context.place.module
-    return [edit for edit in edits if is_inside(path, edit.path)]
+def _inside_here(wanted: Callable[[str], Any]) -> Sequence[ValueEdit]:
+    edits = [edit for edit in editing.get() or () if edit.put is not None and wanted(edit.part)]
+    return edits and [edit for edit in edits if is_inside(trace_context.place.module, edit.path)]

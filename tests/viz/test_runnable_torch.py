@@ -766,13 +766,90 @@ def test_a_model_of_torch_reads_words(tmp_path):
     np.testing.assert_allclose(got, fn("a cat sat").detach().numpy().ravel(), atol=1e-4)
 
 
+def net_of(text, change=lambda x: x):
+    return change(MODELS["MLP"].emb(ids_of(text)))
+
+
+def read_with(labels):
+    """A function that reads a text by Python code of its own."""
+    return lambda text: MODELS["MLP"].emb(torch.tensor([labels(text)]))
+
+
+def read_words(words):
+    return lambda text: MODELS["MLP"].emb(
+        torch.tensor([[words.index(each) if each in words else 0 for each in text.split()]])
+    )
+
+
+def masked(text):
+    return net_of(text) * torch.tensor([[1] * len(text)])[..., None]
+
+
+def flagged(text):
+    return net_of(text) * torch.tensor([[int(letter in "ae") for letter in text]])[..., None]
+
+
+BY_LENGTH = {  # what Python does by the length of the text is in no record: the page reads lengths for which it is the same
+    "the first ten": (lambda text: net_of(text[:10]), 1, 10),
+    "short ones get longer": (lambda text: net_of(text + "ab" * (len(text) < 3)), 3, None),
+    "long ones are scaled": (lambda text: net_of(text) * (1 + (len(text) > 12)), 1, 12),
+    "a mask of ones": (masked, 1, None),
+    "flags of letters": (flagged, 1, None),
+    "a label before the text": (read_with(lambda text: [7, *map(LETTERS.index, text)]), 1, None),
+    "one label for several letters": (read_with(lambda text: [max(0, LETTERS.find(each.lower())) for each in text]), 1, None),
+}  # fmt: skip
+
+
+def test_a_page_computes_what_python_does_or_says_which_lengths_it_reads(tmp_path):
+    programs = {
+        name: PageProgram.of(fn, "abAd" if "several" in name else "abcd") for name, (fn, *_) in BY_LENGTH.items()
+    }
+    texts = [("hgfedcba" * 5)[:length] for length in (2, 3, 4, 9, 10, 11, 12, 13, 14, 34)]
+    found = run_in_node(programs, texts, tmp_path)
+    for name, (fn, least, most) in BY_LENGTH.items():
+        limit = programs[name].spec["limit"]
+        assert (max(1, limit["least"]), limit["most"]) == (least, most), name
+        for text, answer in zip(texts, found[name]["answers"], strict=True):
+            if least <= len(text) <= (most or 500):
+                ((got, _),) = numbers(answer)
+                np.testing.assert_allclose(got, fn(text).detach().numpy().ravel(), atol=1e-5, err_msg=f"{name} {text}")
+            else:
+                assert answer["error"].startswith("This is too"), (name, text)
+
+
+def test_a_function_that_does_something_else_for_other_letters_is_refused():
+    with pytest.raises(ValueError, match="depends on the text"):
+        PageProgram.of(lambda text: net_of(text) * (1 + ("g" in text)), "abcd")
+
+
+def test_several_words_have_one_label_and_names_of_javascript_are_words(tmp_path):
+    words = ["<unk>", "the", "cat", "sat"]
+    fn = read_words(words)
+    program = PageProgram.of(fn, "the yak sat on cat")
+    told, refused = run_in_node({"it": program}, ["yak on the cat", "the constructor sat"], tmp_path)["it"]["answers"]
+    ((got, _),) = numbers(told)
+    np.testing.assert_allclose(got, fn("yak on the cat").detach().numpy().ravel(), atol=1e-5)
+    assert "“constructor” is not one of the words" in refused["error"]
+
+
+NUMBERS = {
+    "below a bound": lambda x, k: x * min(k, 6),
+    "above a bound": lambda x, k: x * max(k, 3),
+    "a branch": lambda x, k: x * k + 1 if k > 8 else x * k,
+    "another type": lambda x, k: x * (k if k < 8 else 2.0),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_python_decides_by_is_refused(name):
+    fn = lambda text, k: NUMBERS[name](net_of(text), k).softmax(-1)  # noqa: E731
+    with pytest.raises(ValueError, match="depends on the text or a number"):
+        page_of(fn, ("text", "abcd"), {"k": (5, (1, 12, 1))}, {})
+
+
 def test_a_text_that_the_code_asserts_to_be_too_long_is_said(answers, tmp_path):
     (answer,) = run_in_node({"GPT": answers["GPT"][0]}, ["a" * 33], tmp_path)["GPT"]["answers"]
     assert "at most 32" in answer["error"]
-
-
-def net_of(text, change=lambda x: x):
-    return change(MODELS["MLP"].emb(ids_of(text)))
 
 
 def in_training(model):

@@ -85,15 +85,7 @@ class CtcOutput:
         """
         rows = references_of("align", reference, reference_lengths, self._labels, len(self._frames.lengths))
         self._check_possible("align", rows)
-        targets, time = self._targets(rows)
-        detached = stop_gradient(self.logits)
-        path = ctc_best_path(
-            logits=detached,
-            targets=targets,
-            input_spatial_dim=self._frames.time,
-            targets_spatial_dim=time,
-            blank_index=self.blank,
-        )
+        path = ctc_best_path(logits=stop_gradient(self.logits), **self._targets(rows))
         paths = path.copy_transpose([self._frames.batch, self._frames.time]).numpy()
         made = []
         for seq, (own, row) in enumerate(zip(self._log_probs(), rows)):
@@ -120,14 +112,7 @@ class CtcOutput:
         """
         rows = references_of("loss", reference, reference_lengths, self._labels, len(self._frames.lengths))
         self._check_possible("loss", rows)
-        targets, time = self._targets(rows)
-        return ctc_loss(
-            logits=self.logits,
-            targets=targets,
-            input_spatial_dim=self._frames.time,
-            targets_spatial_dim=time,
-            blank_index=self.blank,
-        )
+        return ctc_loss(logits=self.logits, **self._targets(rows))
 
     def __rfnb_why_not__(self, expected: Any, seq: int, beam_size: int = 8, **options: Any) -> WhyNot:
         """The answer of `rf.why_not`, for a search with these options."""
@@ -143,22 +128,23 @@ class CtcOutput:
             sizes = torch.full((count,), len(tokens), device=values.device)
             return -torch.nn.functional.ctc_loss(log_probs, targets, frames, sizes, self.blank, reduction="none")
 
-        own = self.logits.raw_tensor[seq, : int(self._frames.lengths[seq])].detach()
-        return why_not(self, rows, seq, own, score, beam_size, options)
+        return why_not(self, self._frames, rows, seq, score, beam_size, options)
 
     def _log_probs(self) -> list[np.ndarray]:
         """float64 (frames, classes) of each sequence."""
         raw = self.logits.raw_tensor.detach().double().log_softmax(-1).cpu().numpy()
         return [own[:length] for own, length in zip(raw, self._frames.lengths)]
 
-    def _targets(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Dim]:
-        """References as a Tensor, and its time dim."""
+    def _targets(self, rows: Sequence[np.ndarray]) -> dict[str, Any]:
+        """References as arguments of `ctc_loss`."""
         time = ragged_dim([len(row) for row in rows], over=self._frames.batch, name="labels")
         padded = np.full((len(rows), max(map(len, rows), default=0)), (self.blank + 1) % len(self.labels), np.int64)
         for row, own in zip(padded, rows):
             row[: len(own)] = own
         raw = torch.as_tensor(padded, device=self.logits.raw_tensor.device)
-        return convert_to_tensor(raw, dims=[self._frames.batch, time], sparse_dim=self._frames.feature), time
+        targets = convert_to_tensor(raw, dims=[self._frames.batch, time], sparse_dim=self._frames.feature)
+        given = {"input_spatial_dim": self._frames.time, "targets_spatial_dim": time, "blank_index": self.blank}
+        return {"targets": targets, **given}
 
     def _check_possible(self, what: str, rows: Sequence[np.ndarray]) -> None:
         for seq, (row, frames) in enumerate(zip(rows, self._frames.lengths)):

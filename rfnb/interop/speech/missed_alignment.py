@@ -21,6 +21,7 @@ from rfnb.control.why_not import Repair, WhyNot, WhyNotStep
 from rfnb.core.errors import value_error
 from rfnb.interop.attribution import integrated
 from rfnb.interop.doors import ctc_output
+from rfnb.interop.speech.encoder_output import FrameBatch
 from rfnb.interop.why_parts import MarginParts, disagreements
 from rfnb.search.decide import NBest
 from rfnb.search.noted_searches import AlignedSearch
@@ -56,9 +57,9 @@ def of_search(search: AlignedSearch, expected: Any, seq: int) -> WhyNot:
 
 def why_not(
     output: Any,
+    batch: FrameBatch,
     rows: Sequence[np.ndarray],
     seq: int,
-    frames: torch.Tensor,
     score: Score,
     beam_size: int,
     options: Mapping[str, Any],
@@ -67,12 +68,13 @@ def why_not(
 
     Args:
         output: An output with `beam_search` and `align`.
+        batch: Its frames.
         rows: The expected output of each sequence, as indices; those of other sequences are ignored.
-        frames: The frames of the sequence, (frames, feature).
         score: The natural-log probability of labels in frames (n, frames, feature), summed over all alignments: (n,).
         beam_size, options: Options of the search. The contribution of a language model or a bonus is in the scores, and
             in the baseline of the parts.
     """
+    frames = batch.values.raw_tensor[seq, : int(batch.lengths[seq])].detach()
     search = partial(output.beam_search, **{**options, "keep_candidates": None})
     with record("beams") as trace:
         search(beam_size=beam_size)

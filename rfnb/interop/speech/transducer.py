@@ -110,8 +110,7 @@ class TransducerOutput:
             each = torch.tensor([*tokens], dtype=torch.int64, device=values.device).expand(count, frames, -1)[..., None]
             return transducer_sum(log_probs[..., self.blank], log_probs[:, :, : len(tokens)].gather(3, each)[..., 0])
 
-        own = self.encoder.raw_tensor[seq, : int(self._frames.lengths[seq])].detach()
-        return why_not(self, rows, seq, own, score, beam_size, options)
+        return why_not(self, self._frames, rows, seq, score, beam_size, options)
 
     def _predicted(self, rows: Sequence[np.ndarray]) -> torch.Tensor:
         """(batch, labels + 1, ...): the predictor's output after each label."""

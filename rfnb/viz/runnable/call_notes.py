@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -333,7 +333,7 @@ class Notes(Hold):
         for leaf in values_in(result):
             if isinstance(leaf, Tensor) and id(leaf) not in self._where and id(leaf._raw) not in self._of_raw:
                 name = type(args[0]).__name__ if op.fn.__name__ == "__call__" else op.name
-                self._hidden[id(leaf)] = (name, place_text(place_of_user(1)))
+                self._hidden[id(leaf)] = name, place_text(place_of_user(1))
                 self._kept.append(leaf)
 
     def _noted(self, value: Any) -> Any:
@@ -367,23 +367,17 @@ class Notes(Hold):
         note = LoopNote(loop.name, loop.axis, loop.given_axis is not None, loop.max_seq_len)
         return _Noted(step, self, note, loop)
 
+    @contextmanager
+    def unseen(self) -> Iterator[None]:
+        """A with-block, no op of which is recorded."""
+        self.between = True
+        try:
+            yield
+        finally:
+            self.between = False
+
     def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
         raise _not_there(f"rf.{function}")
-
-    def over(self, function: str) -> None:
-        """Nothing to do: the function has no steps."""
-
-    def changes_attention(self) -> bool:
-        return False
-
-    def edits_attention(self) -> bool:
-        return False
-
-    def note_attention(self, dims: tuple[Dim, ...], axis: Dim) -> None:
-        """Nothing to do: the attention op itself is recorded."""
-
-    def attended(self, weights: Tensor, axis: Dim, seen: Tensor | None) -> Tensor:
-        return weights
 
 
 class _Noted(StepAround):
@@ -425,8 +419,7 @@ class _Noted(StepAround):
         return value
 
     def write(self, name: str, value: Any) -> None:
-        step = self._notes._step
-        assert step is not None
+        step: Any = self._notes._step
         for path, leaf in _tensors({name: value}):
             step.next[path] = self._notes.ref(leaf)
         step.next_dims |= _dims({name: value})
@@ -444,34 +437,27 @@ class _Noted(StepAround):
         return value
 
     def output(self, value: Tensor, last: bool) -> Tensor:
-        step = self._notes._step
-        assert step is not None
+        step: Any = self._notes._step
         ref = self._notes.ref(value)
         step.outputs.append((ref, last, next((path for path, own in step.next.items() if own == ref), None)))
         return self.inner.output(value, last)
 
     def end_with(self, cond: Tensor, include_eos: bool) -> None:
-        step = self._notes._step
-        assert step is not None
+        step: Any = self._notes._step
         step.end = self._notes.ref(cond), include_eos
         self.inner.end_with(cond, include_eos)
 
     def commit(self, active: Tensor | None) -> None:
-        self._notes._step, self._notes.between = None, True
+        self._notes._step = None
         if self._loop.search is not None and not self._note.stop:
             self._note.stop = _stop_of(self._loop.search)
-        try:
+        with self._notes.unseen():
             self.inner.commit(active)
-        finally:
-            self._notes.between = False
 
     def finish(self) -> None:
         notes = self._notes
-        notes.between = True
-        try:
+        with notes.unseen():
             self.inner.finish()
-        finally:
-            notes.between = False
         number = sum(isinstance(block, LoopNote) for block in notes.blocks) - 1
         for path, leaf in _tensors(self.states.now):
             notes.put(leaf, ("final", number, path))

@@ -73,7 +73,9 @@ def save_running(
             "save: a page that runs needs one text.",
             {"inputs": ", ".join(f"{name} ({each.kind})" for name, each in inputs.items()) or "none"},
             "One argument of the function is typed in the page; numbers with a range also get a field, all others are fixed.",
-            'rf.explore(fn, word="phonetics", beam_size=(1, 12)).save("page.html", runs=True)',
+            f'rf.explore(lambda {text[0]}: fn({text[0]}, {text[1]}={values[text[1]]!r}), {text[0]}=...).save("page.html", runs=True)'
+            if text
+            else 'rf.explore(fn, word="phonetics", beam_size=(1, 12)).save("page.html", runs=True)',
         )
     ranges = {name: each.range for name, each in inputs.items() if each.range is not None}
     numbers = {name: (values[name], limits) for name, limits in ranges.items()}
@@ -193,8 +195,8 @@ def page_of(
 ) -> tuple[Spec, JsonObject, View]:
     """The program of a page with its weights and the heads of its views, the surrounding text, and its picture."""
     name, first = text
-    others = {each: (value, low if value != low else high) for each, (value, (low, high, _)) in numbers.items()}
-    given = {**fixed, name: first, **{each: value for each, (value, _) in others.items()}}
+    others = {each: (value, *({low, high} - {value})) for each, (value, (low, high, _)) in numbers.items()}
+    given = {**fixed, name: first, **{each: value for each, (value, *_) in others.items()}}
     model = record.get("model") if isinstance(record, Mapping) else None
     program = PageProgram.of(lambda one, **more: fn(**{**given, name: one, **more}), first, others, model)
     coded = CodedWeights.of(program.weights, weights)
@@ -258,11 +260,7 @@ def _vocabularies(record: Any, trace: Trace) -> list[Any]:
         else [given]
     )
     lists = [sorted(each, key=each.__getitem__) if isinstance(each, Mapping) else each for each in several]
-    return [
-        each
-        for each in (*found, *lists)
-        if each is not None and (not isinstance(each, str) and hasattr(each, "__len__"))
-    ]
+    return [each for each in (*found, *lists) if not isinstance(each, str) and hasattr(each, "__len__")]
 
 
 def _lost(program: PageProgram, coded: CodedWeights, call: Callable[[], Any]) -> str:
@@ -297,7 +295,7 @@ def _bound(part: Spec, program: PageProgram, text: str) -> JsonObject | None:
     """The part with references to its values in the program; None if they are unknown."""
     if part.head.get("fault") or not part.head.get("seqs") or len(part.head["seqs"]) != 1:
         return None
-    _, path, number = str(part.head["key"]).split(" ", 1)[0], *str(part.head["key"]).split(" ", 1)[1].rsplit(" ", 1)
+    path, number = str(part.head["key"]).split(" ", 1)[1].rsplit(" ", 1)
     head = {name: value for name, value in part.head.items() if name not in _LEFT}
     loops = [block for block in program.spec["blocks"] if "loop" in block]
     label = part.head["seqs"][0]["label"]

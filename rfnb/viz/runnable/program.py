@@ -6,6 +6,7 @@ text is the input; a number that grows with the text is an affine function of it
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -56,69 +57,115 @@ class PageProgram:
 
     @staticmethod
     def of(
-        fn: Callable[..., Any], text: str, numbers: Mapping[str, tuple[float, float]] | None = None, model: Any = None
+        fn: Callable[..., Any], text: str, numbers: Mapping[str, Sequence[float]] | None = None, model: Any = None
     ) -> PageProgram:
         """The program of a function's computation for a text.
 
         Args:
             fn: Called with the text and with variations: other lengths, other order.
-            numbers: Further arguments that the page may change, by name: the value, and another value.
+            numbers: Further arguments that the page may change, by name: the value, and other values.
             model: The model whose modules give the paths of events, see `rf.record`.
 
         Raises:
             TypeError: If it calls an op that a page does not support.
             ValueError: If the computation depends on the text other than through its letters and their number.
         """
-        first = {name: value for name, (value, _) in (numbers or {}).items()}
+        numbers = numbers or {}
+        first = {name: value for name, (value, *_) in numbers.items()}
         texts = [PageCall(each, first) for each in _like(text)]
-        texts += [PageCall(texts[0].text, {**first, name: other}) for name, (_, other) in (numbers or {}).items()]
+        texts += [
+            PageCall(texts[0].text, {**first, name: other})
+            for name, (_, *others) in numbers.items()
+            for other in others
+        ]
+        constants: dict[Any, Any] = {}
+
+        def recorded(call: PageCall, **options: Any) -> tuple[Notes, Any]:
+            with stop_gradient_scope():
+                return noted(lambda: fn(call.text, **call.numbers), constants=constants, model=model, **options)
+
         with stop_gradient_scope():
-            constants: dict[Any, Any] = {}
-            records = [
-                noted(lambda each=each: fn(each.text, **each.numbers), constants=constants, model=model)
-                for each in texts
-            ]
+            records = [recorded(each) for each in texts]
             calls = [_Encoded(*record) for record in records]
             if len(set(counts := [len(each.spec["blocks"]) for each in calls])) > 1:
                 by = "word" if any(map(str.isspace, text)) else "letter"
                 if not rolled(records, [len(each._replace(by=by).units) for each in texts]):
-                    longest, shortest = (texts[counts.index(pick(counts))] for pick in (max, min))
                     where: list[list[str]] = [[], []]
-                    for each, places in zip((longest, shortest), where):
-                        noted(
-                            lambda each=each: fn(each.text, **each.numbers),
-                            constants=constants,
-                            model=model,
-                            places=places,
-                        )
+                    for pick, places in zip((max, min), where):
+                        recorded(texts[counts.index(pick(counts))], places=places)
                     raise _other_steps(
                         counts, texts, [place for place in where[0] if where[0].count(place) != where[1].count(place)]
                     )
                 calls = [_Encoded(*record) for record in records]
         try:
             made = _program(calls, texts)
-        except ValueError:
-            found = None
-            with suppress(ValueError):
-                if any(map(str.isspace, text)):
-                    found = _program(calls, [each._replace(by="word") for each in texts])
-            if found is None:
+        except ValueError as error:
+            if not any(map(str.isspace, text)):
                 raise
-            made = found
+            texts = [each._replace(by="word") for each in texts]
+            try:
+                made = _program(calls, texts)
+            except ValueError as of_words:
+                raise (of_words if "the dim" in str(error) else error) from None
         ids = {id(value) for _, value in constants.values()}
         made = replace(made, shared=[value for value in made.tensors if id(value) in ids])
-        if any(block.get("loop") == FOUND for block in made.spec["blocks"]):
-            made.spec["longest"] = max(len(each._replace(by=made.spec["unit"]).units) for each in texts)
         for number, block in enumerate(made.spec["blocks"]):
             value = block.get("given", {}).get("value")
             if (
                 isinstance(value, dict)
                 and "letters" in value
                 and block["as"][0]["sparse"] is None
-                and texts[0].by == made.spec["unit"]
+                and texts[0].by == "letter"
             ):
-                _further_letters(value, number, fn, texts[0])
+                _further_letters(value, number, recorded, texts[0])
+        if any(block.get("loop") == FOUND for block in made.spec["blocks"]):
+            made.spec["longest"] = max(len(each.units) for each in texts)
+        else:
+            made.spec.update(_lengths(made.spec, calls, texts, recorded))
         return made
+
+
+def _lengths(
+    spec: JsonObject, calls: Sequence[_Encoded], texts: Sequence[PageCall], recorded: Callable[..., Any]
+) -> JsonObject:
+    """The lengths for which the computation is known to be the same, found by further calls: two letters, and many different ones.
+
+    One letter is not tried: with an axis of size 1, torch makes other calls for the same values.
+
+    Raises:
+        ValueError: If it is another one for other letters.
+    """
+    own = texts[0].units
+    read = [each["given"]["value"] for each in spec["blocks"] if each.get("op") == "convert_to_tensor"]
+    known = [{*value["letters"]} for value in read if isinstance(value, dict) and "letters" in value]
+    more = sorted(set().union(*known) - {*own}, key=lambda each: (not each.islower(), each))[:_MORE_LETTERS]
+
+    def refused(units: Sequence[str]) -> Exception | None:
+        call = texts[0]._replace(text=(" " * (texts[0].by == "word")).join(units))
+        try:
+            _together([_decided(each.spec) for each in (*calls, _Encoded(*recorded(call)))], [*texts, call], "")
+        except Exception as error:
+            return error
+        return None
+
+    def same(length: int) -> bool:
+        return not refused((own * length)[:length])
+
+    longest = len(own) + _MORE_LETTERS
+    error = refused((more + own * longest)[:longest])
+    most = None if error is None else next(filter(same, range(longest, 0, -1)))
+    if most == longest and "A page cannot run" in str(error):
+        raise error  # type: ignore[misc]
+    least = next(filter(same, range(2, longest)))
+    most = most if most != longest else None
+    return {"longest": longest, "limit": {"least": least * (least > 2), "most": most, "but": []}}
+
+
+def _decided(spec: Mapping[str, Any]) -> list[Any]:
+    """What Python decides in a call: which ops it calls, with which numbers and arrays."""
+    ops = [op for block in spec["blocks"] for op in block.get("ops", [block])]
+    plain = (int, float, np.ndarray)
+    return [[op["op"], {name: each for name, each in op["given"].items() if isinstance(each, plain)}] for op in ops]
 
 
 def _program(calls: Sequence[_Encoded], texts: Sequence[PageCall]) -> PageProgram:
@@ -273,7 +320,11 @@ class _Encoded:
         first, then = ([op["op"] for op in step["ops"]] for step in (steps[0], usual[0]))
         _same(usual, loop, len(steps) - len(usual) + 1)
         rest = iter(first)
-        is_like = all(name in rest for name in then) if is_recorded else first == then and not _uses_earlier(usual[0])
+        is_like = (
+            all(name in rest for name in then)
+            if is_recorded
+            else first == then and '["earlier"' not in _text_of(usual[0])
+        )
         if not is_like:
             raise value_error(
                 f'A page cannot run loop "{loop.name}": its first step differs.',
@@ -370,7 +421,7 @@ class _Encoded:
 def _same(steps: Sequence[Any], loop: LoopNote, first: int) -> None:
     """Refuse steps that differ; `first` is the index of the first step."""
     for number, step in enumerate(steps, first):
-        if not _is_same(step, steps[0]):
+        if _text_of(step) != _text_of(steps[0]):
             raise value_error(
                 f'A page cannot run loop "{loop.name}": its steps are not the same.',
                 [(f"step {at}", f"{len(each['ops'])} ops") for at, each in ((first, steps[0]), (number, step))],
@@ -378,19 +429,8 @@ def _same(steps: Sequence[Any], loop: LoopNote, first: int) -> None:
             )
 
 
-def _uses_earlier(step: Any) -> bool:
-    """True if a step uses what an earlier one has computed."""
-    if isinstance(step, dict):
-        return any(map(_uses_earlier, step.values()))
-    return isinstance(step, list) and (step[:1] == ["earlier"] or any(map(_uses_earlier, step)))
-
-
-def _is_same(one: Any, two: Any) -> bool:
-    if isinstance(one, dict) and isinstance(two, dict):
-        return one.keys() == two.keys() and all(_is_same(one[name], two[name]) for name in one)
-    if isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)):
-        return len(one) == len(two) and all(map(_is_same, one, two))
-    return np.array_equal(one, two) if isinstance(one, np.ndarray) else bool(one == two)
+def _text_of(step: Any) -> str:
+    return json.dumps(step, default=np.ndarray.tolist)
 
 
 def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> Any:
@@ -415,7 +455,8 @@ def _together(found: Sequence[Any], texts: Sequence[PageCall], where: str) -> An
                 **own,
                 **{what: _together([each[what] for each in found], texts, f"{where}.{what}") for what in found[0]},
             }
-        return {name: _together([each[name] for each in found], texts, f"{where}.{name}") for name in first}
+        at = first.get("op", where)
+        return {name: _together([each[name] for each in found], texts, f"{at}.{name}") for name in first}
     if isinstance(first, list):
         if any(not isinstance(each, list) or len(each) != len(first) for each in found):
             raise _differs(where, [f"{len(each)} entries" for each in found], texts)
@@ -434,7 +475,7 @@ def _other_steps(counts: Sequence[int], texts: Sequence[PageCall], where: Sequen
     """`where`: the places that make more ops for the longer text."""
     lines = list(dict.fromkeys(where))
     return value_error(
-        "A page cannot run this: the number of ops depends on the text.",
+        "A page cannot run this: the number of ops depends on the text or a number.",
         [*((str(given)[:30], f"{count} ops") for given, count in zip(texts, counts, strict=True)),
          *([("more often in", ", ".join(lines[:3]) + " ..." * (len(lines) > 3))] if lines else [])],
         "A page repeats one computation: `torch.where` chooses by values. A Python loop over the text\n"
@@ -472,19 +513,16 @@ def _array(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -
 
 
 def _labels(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> JsonObject | None:
-    """The labels of the units, surrounded by constant ones."""
-    rest = None
-    labels: dict[str, int] = {}
-    for each, call in zip(found, texts, strict=True):
-        flat, units = each.ravel().tolist(), call.units
-        more = len(flat) - len(units)
-        at = next(
-            (begin for begin in range(more + 1) if _spells(flat[begin : begin + len(units)], units, labels)), None
-        )
-        if at is None or (rest is not None and rest != (flat[:at], flat[at + len(units) :])):
-            return None
-        rest = flat[:at], flat[at + len(units) :]
-    return None if rest is None else {"letters": labels, "before": rest[0], "after": rest[1]}
+    """The labels of the units, surrounded by constant ones; several units may have the same label."""
+    flat = [each.ravel().tolist() for each in found]
+    further = {len(each) - len(call.units) for each, call in zip(flat, texts)}
+    for begin in range(further.pop() + 1 if len(further) == 1 else 0):
+        labels: dict[str, int] = {}
+        rests = [(each[:begin], each[begin + len(call.units) :]) for each, call in zip(flat, texts)]
+        pairs = [pair for each, call in zip(flat, texts) for pair in zip(call.units, each[begin:])]
+        if all(rest == rests[0] for rest in rests) and all(labels.setdefault(*pair) == pair[1] for pair in pairs):
+            return {"letters": labels, "before": rests[0][0], "after": rests[0][1]}
+    return None
 
 
 def _counts(found: Sequence[np.ndarray], texts: Sequence[PageCall], where: str) -> JsonObject | None:
@@ -520,15 +558,19 @@ def _whole_alphabet(block: Any, dims: Sequence[Any], by: str) -> None:
     value = block.get("given", {}).get("value")
     if isinstance(value, dict) and "letters" in value:
         vocab = dims[block["as"][0]["sparse"]]["vocab"] if block["as"][0]["sparse"] is not None else None
-        if vocab is not None and all(vocab[label] == letter for letter, label in value["letters"].items()):
-            value["letters"] = {letter: label for label, letter in enumerate(vocab) if units_of(letter, by) == [letter]}
+        if vocab is not None and all(
+            vocab[label] == letter or letter not in vocab for letter, label in value["letters"].items()
+        ):
+            whole = {letter: label for label, letter in enumerate(vocab) if units_of(letter, by) == [letter]}
+            value["letters"] = whole | value["letters"]
 
 
+_MORE_LETTERS = 32  # by how much a trial is longer than the text
 # What a letter may be, where no vocabulary says it: ASCII, Latin-1, Greek, Cyrillic.
 _LETTERS = [*map(chr, (*range(0x20, 0x7F), *range(0xA1, 0x100), *range(0x391, 0x3CA), *range(0x410, 0x450)))]
 
 
-def _further_letters(value: JsonObject, number: int, fn: Callable[..., Any], call: PageCall) -> None:
+def _further_letters(value: JsonObject, number: int, recorded: Callable[..., Any], call: PageCall) -> None:
     """Find the labels of letters that are not in the text.
 
     Args:
@@ -540,29 +582,19 @@ def _further_letters(value: JsonObject, number: int, fn: Callable[..., Any], cal
     for letter in _LETTERS:
         if letter in known:
             continue
-        with stop_gradient_scope(), suppress(Exception):  # the function does not know it
-            notes, _ = noted(lambda text: fn(text, **call.numbers), "".join([*units[:-1], letter]), until=number)
-            block: Any = notes.blocks[number]
-            labels = np.asarray(block.given["value"]).ravel().tolist()
+        with suppress(Exception):  # the function does not know it
+            notes, _ = recorded(call._replace(text="".join([*units[:-1], letter])), until=number)
+            labels = np.asarray(notes.blocks[number].given["value"]).ravel().tolist()
             if labels[: len(begin)] == begin and labels[len(begin) + 1 :] == value["after"]:
                 known[letter] = labels[len(begin)]
 
 
-def _spells(values: Sequence[int], units: Sequence[str], labels: dict[str, int]) -> bool:
-    """Whether these are labels of the letters or words, consistent over all texts."""
-    trial = dict(labels)
-    if any(trial.setdefault(unit, value) != value for unit, value in zip(units, values, strict=True)):
-        return False
-    if len(set(trial.values())) != len(trial):
-        return False
-    labels.update(trial)
-    return True
-
-
 def _differs(where: str, found: Sequence[Any], texts: Sequence[PageCall]) -> ValueError:
     rows = [(str(given)[:30], str(each)) for given, each in zip(texts, found, strict=False)]
+    by = "the text or a number" if texts[0].numbers else "the text"
     return value_error(
-        f"A page cannot run this: {where.strip('.')} depends on the text in an unknown way.",
+        f"A page cannot run this: {where.strip('.').replace('.given', '')} depends on {by} in an unknown way.",
         rows,
-        "A page supports the labels of letters or words, and numbers that grow linearly with the length of the text.",
+        "A page supports the labels of letters or words, numbers that grow linearly with the length of the text, and numbers of\n"
+        "fields as they are: ops compute with them (`logits * k`), and Python does not decide by them.",
     )

@@ -42,6 +42,10 @@ class _TurnResult(NamedTuple):
     op: int
     result: int
 
+    def every(self) -> list[_TurnResult | None]:
+        """The same place in each turn."""
+        return [self._replace(turn=at) for at in range(self.turns)]
+
 
 class _NoLoop(Exception):
     """Turns that make no loop."""
@@ -270,8 +274,7 @@ class _CallRecord:
             turn = self.turn_of(parts[0][0])
             turns = 0 if turn is None else turn.turns
             run = [self.turn_of(ref) for ref, _ in parts[:turns]]
-            wanted = [] if turn is None else [turn._replace(turn=at) for at in range(turns)]
-            if turn is None or run not in (wanted, wanted[::-1]):
+            if turn is None or run not in (turn.every(), turn.every()[::-1]):
                 sources.append(parts.pop(0))
                 continue
             axis = parts[0 if turn.turn else turns - 1][1]
@@ -454,14 +457,12 @@ class _TurnBody:
                 return self._state(at, slot, first)
             raise _NoLoop
         turns = [self._call.turn_of(ref) for ref in refs]
-        if turns[0] is not None and turns == [turns[0]._replace(turn=number) for number in range(turns[0].turns)]:
-            return ("frame", self._call.collected(turns[0], False))
-        if (
-            turns[-1] is not None
-            and turns == [turns[-1]._replace(turn=number) for number in range(turns[-1].turns)][::-1]
-        ):
-            every = self._call.collected(turns[-1], False)
-            given = {"source": every, "indices": self._number(-1, len(refs) - 1), "axis": turns[-1].loop.axis}
+        begun = turns[0]
+        if begun is not None and turns in (begun.every(), begun.every()[::-1]):
+            every = self._call.collected(begun, False)
+            if not begun.turn:
+                return ("frame", every)
+            given = {"source": every, "indices": self._number(-1, len(refs) - 1), "axis": begun.loop.axis}
             return self._added(("reversed", every), "gather", given, self._call.kind_of(last))
         return self._taken(refs, last)
 

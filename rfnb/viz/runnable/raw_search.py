@@ -45,7 +45,8 @@ class RawSearch:
                 self._begin(name, notes.counterpart(leaf))
             model.fn = self._recorded(key, model, model.fn)
             model.tensor = self._tensor(model, model.tensor)  # type: ignore[method-assign]
-            model.follow = self._unseen(model.follow)  # type: ignore[method-assign]
+            # The page lets states follow the hypotheses by itself.
+            model.follow = notes.unseen()(model.follow)  # type: ignore[method-assign]
 
     def _arrays(self, key: str, state: Any) -> Iterator[tuple[str, Any]]:
         for path, leaf in leaves(state):
@@ -107,15 +108,3 @@ class RawSearch:
             return out
 
         return tensor
-
-    def _unseen(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, no op of which is recorded: the page lets states follow the hypotheses by itself."""
-
-        def call(*args: Any) -> Any:
-            self._notes.between = True
-            try:
-                return fn(*args)
-            finally:
-                self._notes.between = False
-
-        return call

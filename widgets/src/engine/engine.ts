@@ -114,10 +114,11 @@ export class Engine {
     hidden?: number,
   ): Generator<undefined, Result> {
     const letters = this.units(text),
-      { unit } = this.spec;
+      { unit, limit } = this.spec;
     if (!letters.length && this.letters.length) throw new Error(`Type at least one ${unit}.`);
     if (letters.length > MOST_LETTERS)
       throw new Error(`This text has ${letters.length} ${unit}s; a page reads at most ${MOST_LETTERS}.`);
+    if (limit) checkLimit(letters.length, limit);
     return new Run(this, letters, inputs, changes, hidden).work();
   }
 
@@ -367,11 +368,12 @@ class Run {
     const shape = dims.map((axis) => this.size(axis));
     let values: number[];
     if (typeof value === "object" && "letters" in value) {
+      const labels = new Map(Object.entries(value.letters)); // “constructor” is a word, too
       const found = this.text.map((letter) => {
-        const label = value.letters[letter] ?? value.letters[letter.toLowerCase()]; // capitals are accepted, as by the command
+        const label = labels.get(letter) ?? labels.get(letter.toLowerCase()); // capitals are accepted, as by the command
         if (label === undefined)
           throw new Error(
-            `“${letter}” is not one of the ${this.engine.spec.unit}s that the model knows: ${someOf(Object.keys(value.letters))}`,
+            `“${letter}” is not one of the ${this.engine.spec.unit}s that the model knows: ${someOf([...labels.keys()])}`,
           );
         return label;
       });

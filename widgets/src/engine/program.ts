@@ -87,7 +87,8 @@ export interface LoopSpec {
 export interface ProgramSpec {
   format: number;
   unit: Unit; // the unit of the text
-  longest?: number; // the length of the longest text for which the turns of a Python loop are known
+  longest?: number; // the length of the longest text with which the function was called
+  limit?: DimSpec["limit"]; // of the length of the text
   dims: DimSpec[];
   /** Weights, and values computed from the text. */
   constants: (Kind & { value?: Letters | Sizes | Counted })[];
