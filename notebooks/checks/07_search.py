@@ -476,7 +476,10 @@ def lying_word(answer):
     if lies[word] < worst - 1e-3:
         more = sum(lie > lies[word] + 1e-3 for lie in lies.values())
         rows = [("claimed - true", f"{lies[word]:.3f} nats"), ("the greatest", f"{worst:.3f} nats")]
-        wrong(f"For {word} the broken search is not furthest from the truth: {more} words are worse.", rows)
+        wrong(
+            f"For {word} the broken search is not furthest from the truth: {more} {'word is' if more == 1 else 'words are'} worse.",
+            rows,
+        )
 
 
 @cache
