@@ -100,14 +100,17 @@ def quick_types(text: str) -> tuple[tuple[type, ...], bool]:
 
 
 def named_types(text: str, names: Mapping[str, Any]) -> tuple[type, ...]:
-    """The same classes for what the file of a function names: a class, as `State`, or a union, as `Value = float | Tensor`.
+    """The same classes for what the file of a function names: a class, as `State`, or a union, as `Value = float | Tensor`. Without int,
+    of which a bool is an instance.
 
     Args:
         names: The globals of the file.
     """
     found = [names.get(match[1]) for match in _TOP.finditer(text)]
     kinds = [kind for each in found if isinstance(each, (type, types.UnionType)) for kind in alternatives(each)]
-    return tuple(each for kind in kinds if type(kind) is type for each in _QUICK.get(kind.__name__, (kind,)))
+    return tuple(
+        each for kind in kinds if type(kind) is type for each in _QUICK.get(kind.__name__, (kind,)) if each is not int
+    )
 
 
 def alternatives(hint: Any) -> Iterator[Any]:

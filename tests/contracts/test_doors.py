@@ -69,20 +69,25 @@ def test_a_watched_body_makes_no_call_more():
 def test_an_option_of_a_named_type_is_told_by_its_type_alone(monkeypatch):
     """A union with a name, as `Value`, or a class, as `State`: the long look took 20 times as long as to draw the numbers."""
     looked_at = []
-    for fn in (rf.random_uniform, rf.random_normal, rf.random, rf.max_pool1d, rf.cum_concat):
+    for fn in (rf.random_uniform, rf.random_normal, rf.random, rf.cum_concat):
         monkeypatch.setitem(
             inspect.unwrap(fn).__globals__, "_check_of_door", lambda: looked_at.append(sys._getframe(1))
         )
-    rf.random_uniform([batch], minval=-1.0, maxval=1)
-    rf.random_normal([batch], mean=1, stddev=rf.ones([batch]))
+    rf.random_uniform([batch], minval=-1.0, maxval=1.5)
+    rf.random_normal([batch], mean=1.0, stddev=rf.ones([batch]))
     rf.random([batch], distribution="uniform", bound=0.5)
-    rf.max_pool1d(randn(batch, out, feat), pool_size=2, padding="same", in_spatial_dim=out)
     state = rf.cum_concat_initial_state([batch, feat])
     rf.cum_concat(randn(batch, feat), axis=rf.single_step_dim, state=state)
     assert looked_at == []
     with pytest.raises(TypeError):
         rf.random([batch], distribution="uniform", bound="half")
     assert looked_at != []
+
+
+def test_a_bool_is_no_number_of_a_named_type():
+    for wrong in (lambda: rf.random_uniform([batch], minval=False), lambda: rf.random_normal([batch], mean=True)):
+        with pytest.raises(TypeError, match="is a bool"):
+            wrong()
 
 
 @pytest.mark.parametrize("can_watch", [True, False])
