@@ -50,6 +50,10 @@ class Hold(ABC):
         """A function that carries one state made its last step or was left."""
         return
 
+    def run_unit(self, unit: Any, source: Tensor, state: Any, axis: Dim, direction: int) -> Any:
+        """The output and the last state of a recurrent unit over an axis; None: it runs as without a hold."""
+        return None
+
     def changes_attention(self) -> bool:
         """True if this step replaces any attention weights."""
         return False

@@ -142,7 +142,7 @@ class View(NearNames):
         self._spec = spec
         self._send()
 
-    def say(self, message: JsonObject) -> None:
+    def say(self, message: dict[str, Any]) -> None:
         """Send a message to the pages that show it."""
         if self._widget is not None:
             self._widget.send(message)

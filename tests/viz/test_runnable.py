@@ -47,7 +47,7 @@ column = rf.Dim(5, name="column")
 six = rf.Dim(6, name="six")
 SIX = table(feat, six, seed=5)
 SQUARE, FIXED = table(feat, column, seed=3), table(batch, feat, seed=4)
-LSTM, LINEAR = rf.LSTM(feat, other), rf.Linear(feat, other)
+LSTM, LINEAR, ZONEOUT = rf.LSTM(feat, other), rf.Linear(feat, other), rf.ZoneoutLSTM(feat, other)
 
 
 def read(text):
@@ -94,6 +94,34 @@ def over(reduce):
         f"{reduce} over {axis}": of_rows(lambda x, time, axis=axis: getattr(rf, reduce)(x, axis=axis or time))
         for axis in (None, feat)
     }
+
+
+class Leaky(rf.RecUnit):
+    """A unit of the user's, whose output is not its state."""
+
+    def __init__(self):
+        super().__init__(feat, other)
+        self.linear = rf.Linear(feat, other)
+
+    def transform_input(self, source):
+        return self.linear(source)
+
+    def step(self, transformed, state):
+        h = 0.9 * state.h + 0.1 * rf.tanh(transformed)
+        return h * 2.0, rf.State(h=h)
+
+
+def of_unit(name, direction):
+    unit = Leaky() if name == "Leaky" else getattr(rf, name)(feat, other)
+
+    def fn(x, time):
+        output, state = unit(x, spatial_dim=time, direction=direction)
+        return output + sum(state.values())
+
+    return of_rows(fn)
+
+
+UNITS = "GRUCell TorchGRUCell NativeLstm2 RHNCell ZoneoutLSTMCell LayerNormVariantsLSTMCell Leaky".split()
 
 
 def recurrent(x, time, *, recorded=False, reverse=False):
@@ -202,6 +230,8 @@ OPS = {
     "whole numbers": of_rows(lambda x, time: (rf.cast(x * 9, "int32") // 2 + 1) * 2.5),
     "dot_attention": of_rows(lambda x, time: rf.dot_attention(rf.reduce_mean(x, axis=time), x, rf.matmul(x, Y, reduce=feat), key_dim=feat, axis=time)),  # noqa: E501
     "LSTM": of_rows(of_lstm),
+    "ZoneoutLSTM": of_rows(lambda x, time: ZONEOUT(x, state=ZONEOUT.default_initial_state(batch_dims=[batch]), spatial_dim=time)[0]),
+    **{f"{name}, {direction}": of_unit(name, direction) for name in UNITS for direction in (1, -1)},
     "top_k": of_rows(lambda x, time: rf.top_k(x, axis=feat, k=3)[0], EDGES),
     "places of top_k": of_rows(lambda x, time: rf.top_k(x, axis=feat, k_dim=two)[1]),
 }  # fmt: skip

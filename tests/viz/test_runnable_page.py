@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from viz.runnable import program_in, told_in_node, views_in_node
-from viz.test_runnable import of_steps
+from viz.test_runnable import X, feat, of_steps, other, read, three
 from waiting import LONG, wait_until
 
 import rfnb as rf
@@ -70,6 +70,44 @@ def test_a_page_draws_what_python_draws(spell, drawn, asked):
             if got.kind == "states":
                 assert entry["range"] == pytest.approx(of["range"], abs=1e-4)
                 assert (entry["label"], entry["gate"]) == (of["label"], of["gate"])
+
+
+class Reader(rf.Module):
+    """A unit in each direction over the letters, and weights that a probe shows."""
+
+    def __init__(self):
+        self.forwards, self.backwards = rf.GRUCell(feat, other), rf.GRUCell(feat, other)
+
+    def __call__(self, text):
+        time, ids = read(text)
+        x, loop = rf.gather(X, indices=ids), rf.Loop(axis=three, name="looks")
+        ahead, last = self.forwards(x, spatial_dim=time)
+        back, _ = self.backwards(x, spatial_dim=time, direction=-1)
+        loop.state.h = last.h
+        for _ in loop:
+            weights = rf.softmax(rf.reduce_sum((ahead + loop.state.h) * back, axis=other), axis=time)
+            rf.probe("attention", weights=weights, axis=time)
+            loop.state.h = rf.reduce_sum(weights * ahead, axis=time)
+        return loop.state.h
+
+
+def test_units_over_the_text_and_weights_of_a_probe_are_drawn_and_what_is_left_out_is_said(tmp_path):
+    reader = Reader()
+    made, about, _ = page_of(reader, ("text", "abcd"), {}, {}, record={"model": reader}, weights="float32")
+    assert "recorded, but not in this page: backwards.h, forwards.reset_gate, " in about["said"]
+    texts = ["abcd", "hgfedcbaab", "cc"]
+    for text, view in zip(texts, views_in_node(made, [(text, {}) for text in texts], tmp_path)):
+        with rf.record(model=reader) as trace:
+            reader(text)
+        wanted = {part.head["key"]: part for part in parts_of(trace_page.spec(trace))}
+        seen = []
+        for part in parts_of(view):
+            own, entries = wanted[part.head["key"]], "maps" if part.kind == "attention" else "tracks"
+            blocks = {each["label"]: own.blocks[each["block"]] for each in own.head[entries]}
+            for each in part.head[entries]:
+                np.testing.assert_allclose(part.blocks[each["block"]], blocks[each["label"]], atol=1e-5)
+                seen.append(each["label"])
+        assert sorted(seen) == ["forwards.h", "h", "weights"], seen
 
 
 def same_search(got, wanted):

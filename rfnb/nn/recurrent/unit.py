@@ -39,6 +39,7 @@ from rfnb.ops.const import zeros
 from rfnb.ops.defaults import get_default_device, get_default_float_dtype
 from rfnb.ops.gradient import stop_gradient_scope
 from rfnb.ops.shift import reverse_sequence
+from rfnb.rec.hold import holding
 from rfnb.rec.state import State
 from rfnb.trace.editing import gates_edits
 from rfnb.trace.probe import listening, probe
@@ -140,6 +141,10 @@ class RecUnit(Module):
         return self._sequence(source, state, spatial_dim, -1 if direction == -1 else 1)
 
     def _sequence(self, source: Tensor, state: State, spatial_dim: Dim, direction: int) -> tuple[Tensor, State]:
+        hold = holding()
+        if hold is not None and (made := hold.run_unit(self, source, state, spatial_dim, direction)) is not None:
+            output, final = made
+            return output, final
         if not self.has_kernel() or self.in_dim not in source.dims or gates_edits():
             return self._in_steps(source, state, spatial_dim, direction)
         parts, masks = split_masks(state)

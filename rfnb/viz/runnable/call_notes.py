@@ -24,11 +24,17 @@ from rfnb.core.op import Op
 from rfnb.core.place import place_of_user, place_text
 from rfnb.core.tensor import Tensor, new_tensor, with_raw
 from rfnb.core.tree import leaves, map_nested, values_in
+from rfnb.nn.attention.weight_hook import attended
+from rfnb.nn.recurrent.flat_batch import batch_dims_of
+from rfnb.nn.recurrent.steps import expanded
 from rfnb.ops.defaults import has_fractions
+from rfnb.ops.shift import reverse_sequence
 from rfnb.rec.hold import Hold, held_by
+from rfnb.rec.loop import Loop
 from rfnb.rec.loop_step import StepAround
+from rfnb.rec.state import State
 from rfnb.search.raw_states import RawStates
-from rfnb.trace.probe import Place, listen, probe
+from rfnb.trace.probe import Place, listen, probe, trace_context
 from rfnb.trace.record import models_of
 from rfnb.viz.runnable.op_lowering import DTYPES, MAKES_DIM, ONE, OTHER, OVER, POSITIONS, TWO, is_read, known, lowered
 from rfnb.viz.runnable.op_rewrites import WRITTEN
@@ -274,6 +280,10 @@ class Notes(Hold):
 
     def call(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if op.fn is probe or self.between:
+            weights, axis = kwargs.get("weights"), kwargs.get("axis")
+            if args == ("attention",) and not self.between and isinstance(weights, Tensor) and isinstance(axis, Dim):
+                with Intercepted(self.call):
+                    attended(weights, axis=axis)
             return op.plain(*args, **kwargs)
         all_given = list(values_in((args, kwargs)))
         given = [leaf for leaf in all_given if isinstance(leaf, Tensor)]
@@ -375,6 +385,35 @@ class Notes(Hold):
             yield
         finally:
             self.between = False
+
+    def run_unit(
+        self, unit: Any, source: Tensor, state: State, axis: Dim, direction: int
+    ) -> tuple[Tensor, State] | None:
+        """A loop over the frames; with the path of the unit, if its states are in the order of its output."""
+        if self.between or all(map(self.is_constant, (source, *state.values()))):
+            return None
+        skip, first = (unit.in_dim, axis), state[unit.state_parts[0]]
+        dims = (*batch_dims_of(source, first, skip=skip, out_dim=unit.out_dim), unit.out_dim)
+        source = unit.transform_input(reverse_sequence(source, axis=axis) if direction == -1 else source)
+        shared = unit.shared(State({**state, **unit.draw_masks(first)}))
+        loop = Loop(axis=axis, name=type(unit).__name__)
+        for part, value in state.items():
+            loop.state[part] = expanded(value, dims)
+        for _ in loop:
+            output, new, _ = unit.advance(
+                loop.unstack(source), State({part: loop.state[part] for part in state}), shared
+            )
+            for part in state:
+                loop.state[part] = expanded(new[part], dims)
+            output = loop.stack(expanded(output, dims))
+        output.feature_dim = unit.out_dim
+        final = State({part: loop.state[part] for part in state})
+        if direction == -1:
+            return reverse_sequence(output, axis=axis), final
+        assert self._loop is not None
+        for step in self._loop.steps:
+            step.path = trace_context.place.module
+        return output, final
 
     def step_of(self, function: str, index: int, state: Any, ends: Any = None) -> Any:
         raise _not_there(f"rf.{function}")

@@ -19,6 +19,7 @@ from rfnb.nn.attention.functions import dot_attention
 from rfnb.nn.attention.relative import relative_shift
 from rfnb.nn.attention.weight_hook import attended, attending_dim
 from rfnb.nn.normalization import LayerNorm, RMSNorm, affine
+from rfnb.nn.recurrent.unit_parts import layer_norm
 from rfnb.ops import reduce as reductions
 from rfnb.ops.cast import cast
 from rfnb.ops.concat import concat, stack, unstack
@@ -54,10 +55,10 @@ from rfnb.ops.softmax import log_softmax, softmax
 from rfnb.ops.where import where
 
 
-def _layer_norm(self: LayerNorm, x: Tensor) -> Tensor:
-    mean = reduce_mean(x, axis=self.in_dim)
-    variance = reduce_mean(squared_difference(x, mean), axis=self.in_dim)
-    return affine((x - mean) * rsqrt(variance + self.eps), self.scale, self.bias)
+def _layer_norm(x: Tensor, axis: Dim, eps: float, scale: Tensor | None, bias: Tensor | None) -> Tensor:
+    mean = reduce_mean(x, axis=axis)
+    variance = reduce_mean(squared_difference(x, mean), axis=axis)
+    return affine((x - mean) * rsqrt(variance + eps), scale, bias)
 
 
 def _rms_norm(self: RMSNorm, x: Tensor) -> Tensor:
@@ -252,9 +253,12 @@ def _last(dim: Dim, **others: Any) -> Tensor:
 
 
 WRITTEN: dict[Any, Callable[..., Any]] = {
-    inspect.unwrap(LayerNorm.__call__): lambda self, x: (_rms_norm if isinstance(self, RMSNorm) else _layer_norm)(
-        self, x
+    inspect.unwrap(LayerNorm.__call__): lambda self, x: (
+        _rms_norm(self, x)
+        if isinstance(self, RMSNorm)
+        else _layer_norm(x, self.in_dim, self.eps, self.scale, self.bias)
     ),
+    layer_norm: lambda x, gain, shift, *, eps: _layer_norm(x, gain.dims[0], eps, gain, shift),
     positional_encoding.sinusoidal_positional_encoding: _positions,
     shift_right: lambda source, *, axis, pad_value, amount=1: _shifted(source, axis, pad_value, -amount),
     shift_left: lambda source, *, axis, pad_value, amount=1: _shifted(source, axis, pad_value, amount),

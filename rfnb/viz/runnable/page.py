@@ -46,6 +46,7 @@ from rfnb.viz.spec import Spec, host, pack
 from rfnb.viz.view import View
 from rfnb.viz.visible_text import line
 
+_FEW = 4  # views and tracks that are named one by one
 _LEFT = ("orders", "badges", "looks", "range", "hands", "live")  # fields of a head that hold for one text only
 _IN_HTML = str.maketrans("&<>", ",./")  # of the digits of base 85
 _PLAIN = (str, int, float, list, tuple)
@@ -209,7 +210,9 @@ def page_of(
         run.trace, handles=EditHandles(run.place_of), **(view or {})
     )  # a page does not edit a model
     there = in_order(parts_of(recorded) if recorded.kind == "group" else [recorded])
-    parts = [part for part in (_bound(part, program, first) for part in there) if part is not None]
+    all_parts = [(part, _bound(part, program, first)) for part in there]
+    left_out = [label for each in all_parts for label in _left_out(*each)]
+    parts = [bound for _, bound in all_parts if bound is not None]
     leaves: Sequence[Tensor] = program.results
     if len(units_of(first, program.spec["unit"])) < 3:  # which is longer there
         with stop_gradient_scope():
@@ -230,13 +233,18 @@ def page_of(
             if "ctc_prefix_beam_search" in str(program.spec)
             else "return model(ids).log_softmax(-1)",
         )
-    lost = "" if weights == "float32" else f"; {_lost(program, coded, lambda: fn(**given))}"
+    said = [coded.words] * bool(coded.values)
+    if said and weights != "float32":
+        said.append(_lost(program, coded, lambda: fn(**given)))
+    if left_out:
+        more = f", and {len(left_out) - _FEW} more" * (len(left_out) > _FEW)
+        said.append(f"recorded, but not in this page: {', '.join(left_out[:_FEW])}{more}")
     fields: list[JsonObject] = [{"name": name, "value": first}]
     fields += [{"name": each, "value": value, "range": list(limits)} for each, (value, limits) in numbers.items()]
     about = {
         "fields": fields,
         "fixed": ", ".join(f"{each} = {value!r:.40}" for each, value in fixed.items() if isinstance(value, _PLAIN)),
-        "said": coded.words + lost if coded.values else "",
+        "said": "; ".join(said),
     }
     head = {"title": title, "live": False, "text": first, "program": program.spec, "parts": parts}
     shown = group_spec([*(spec for spec, _ in outputs), *there]) if outputs else recorded
@@ -330,6 +338,14 @@ def _bound(part: Spec, program: PageProgram, text: str) -> JsonObject | None:
     if searched:
         along[there[0][0]["row_dim"]["name"] if part.kind == "attention" else head["step_dim"]["name"]] = "search"
     return {"kind": part.kind, "head": head, "looks": [look for _, look in there], "along": along}
+
+
+def _left_out(part: Spec, bound: JsonObject | None) -> list[str]:
+    """Titles and labels of recorded searches, attention and states that are not in the page."""
+    if bound is None:
+        return [part.head["title"]] if part.kind in ("beams", "attention", "states") else []
+    kept = [track["label"] for track in bound["head"].get("tracks", ())]
+    return [track["label"] for track in part.head.get("tracks", ()) if track["label"] not in kept]
 
 
 def _chooses(loop: Mapping[str, Any]) -> bool:

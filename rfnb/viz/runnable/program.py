@@ -162,7 +162,7 @@ def _lengths(
 
 
 def _decided(spec: Mapping[str, Any]) -> list[Any]:
-    """What Python decides in a call: which ops it calls, with which numbers and arrays."""
+    """The decisions of Python in a call: the ops that it calls, with their numbers and arrays."""
     ops = [op for block in spec["blocks"] for op in block.get("ops", [block])]
     plain = (int, float, np.ndarray)
     return [[op["op"], {name: each for name, each in op["given"].items() if isinstance(each, plain)}] for op in ops]
