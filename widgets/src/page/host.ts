@@ -131,7 +131,7 @@ export class Host {
       serial: ++this.serial,
       run: number,
       state: "done",
-      words: `Done${made ? ` after ${made} steps` : ""}${changes.length ? ", changed by hand" : ""}.`,
+      words: `Done${made ? ` after ${steps(made)}` : ""}${changes.length ? ", changed by hand" : ""}.`,
       counter: "",
       at: last ? { path: spec.at(-1)!.path, step: last.made - 1, nth: 0, of: null } : null,
       changed: [],
@@ -326,7 +326,7 @@ export class Host {
       );
     if (search) {
       const [best] = hypothesesOf(search);
-      said.push(`${search.made} steps, ${best?.ended ? `score ${minus(best.score.toFixed(3))}` : "no end was found"}`);
+      said.push(`${steps(search.made)}, ${best?.ended ? `score ${minus(best.score.toFixed(3))}` : "no end was found"}`);
     }
     return said.join(" · ");
   }
@@ -343,6 +343,8 @@ class Over extends Error {} // the answer is no longer needed
 const NOT_HERE: Record<string, string> = {
   branch: "A run in a page finishes at once: change something in a view to make a branch.",
 };
+
+const steps = (made: number): string => `${made} step${made === 1 ? "" : "s"}`;
 
 /** The edits that lead to another one, without those of later steps. */
 const before = ({ changes }: Branch, { path, nth, step }: Change): Change[] =>
