@@ -13,7 +13,7 @@ from pathlib import Path
 import rfnb
 
 FILES = sorted(Path(rfnb.__file__).parent.rglob("*.py"))
-AT_MOST = {"tokens": 1_083_970, "files": 773, "classes": 907, "lines of a function body": 100}
+AT_MOST = {"tokens": 1_084_082, "files": 773, "classes": 907, "lines of a function body": 100}
 _SPACE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

@@ -73,9 +73,10 @@ def test_a_page_draws_what_python_draws(spell, drawn, asked):
 
 
 class Reader(rf.Module):
-    """A unit in each direction over the letters, and weights that a probe shows."""
+    """A unit in each direction over the letters, and weights that a probe shows: before they are read, or too late to change anything."""
 
-    def __init__(self):
+    def __init__(self, late=False):
+        self.late = late
         self.forwards, self.backwards = rf.GRUCell(feat, other), rf.GRUCell(feat, other)
 
     def __call__(self, text):
@@ -86,8 +87,11 @@ class Reader(rf.Module):
         loop.state.h = last.h
         for _ in loop:
             weights = rf.softmax(rf.reduce_sum((ahead + loop.state.h) * back, axis=other), axis=time)
-            rf.probe("attention", weights=weights, axis=time)
+            if not self.late:
+                rf.probe("attention", weights=weights, axis=time)
             loop.state.h = rf.reduce_sum(weights * ahead, axis=time)
+            if self.late:
+                rf.probe("attention", weights=weights, axis=time)
         return loop.state.h
 
 
@@ -95,6 +99,9 @@ def test_units_over_the_text_and_weights_of_a_probe_are_drawn_and_what_is_left_o
     reader = Reader()
     made, about, _ = page_of(reader, ("text", "abcd"), {}, {}, record={"model": reader}, weights="float32")
     assert "recorded, but not in this page: backwards.h, forwards.reset_gate, " in about["said"]
+    late = Reader(late=True)
+    _, said, _ = page_of(late, ("text", "abcd"), {}, {}, record={"model": late})
+    assert "recorded, but not in this page: Attention: reader.looks, " in said["said"]
     texts = ["abcd", "hgfedcbaab", "cc"]
     for text, view in zip(texts, views_in_node(made, [(text, {}) for text in texts], tmp_path)):
         with rf.record(model=reader) as trace:

@@ -282,8 +282,9 @@ class Notes(Hold):
         if op.fn is probe or self.between:
             weights, axis = kwargs.get("weights"), kwargs.get("axis")
             if args == ("attention",) and not self.between and isinstance(weights, Tensor) and isinstance(axis, Dim):
-                with Intercepted(self.call):
-                    attended(weights, axis=axis)
+                if not self._is_read(weights):  # else an edit of what is shown would change nothing
+                    with Intercepted(self.call):
+                        attended(weights, axis=axis)
             return op.plain(*args, **kwargs)
         all_given = list(values_in((args, kwargs)))
         given = [leaf for leaf in all_given if isinstance(leaf, Tensor)]
@@ -335,6 +336,16 @@ class Notes(Hold):
         shown = found[0].copy_transpose(_turned(found[0].dims, parts)) if name == "attended" else None
         self.add(OpNote(name, refs, out, tuple(map(kind_of_value, found)), offers, shown))
         return result
+
+    def _is_read(self, value: Tensor) -> bool:
+        """Whether an op of this step, or outside of loops, has read a value."""
+        ref, ops = self.ref(value), self.blocks if self._step is None else self._step.ops
+        given = [each for op in ops if isinstance(op, OpNote) for each in op.given.values()]
+        return any(
+            type(each) is tuple and each == ref
+            for part in given
+            for each in (part, *(part if type(part) is list else ()))
+        )
 
     def _unknown(self, op: Op, args: tuple[Any, ...], given: list[Tensor], result: Any) -> None:
         """An unsupported op: its results were made by the ops inside it, are constant, or cannot be made."""
