@@ -145,11 +145,8 @@ def _without(edit: RowEdit, rows: np.ndarray, real: np.ndarray, axis: Dim) -> np
 def _given(edit: RowEdit, chosen: NamedEntries, axis: Dim, shape: tuple[int, ...]) -> np.ndarray:
     """The given rows, {chosen dims, axis}."""
     value = edit.value
-    if isinstance(value, Tensor):
-        host = _by_dims(edit, value, chosen, axis)
-    else:
-        host = values_of(value)
-    host = np.asarray(host, np.float64)
+    own = _by_dims(edit, value, chosen, axis) if isinstance(value, Tensor) else values_of(value)
+    host = np.asarray(own, np.float64)
     length = host.shape[-1] if host.ndim else 0
     if 0 < length < shape[-1] and axis.has_padding():  # of a sequence that is shorter than the longest
         host = np.concatenate([host, np.zeros((*host.shape[:-1], shape[-1] - length))], -1)

@@ -50,7 +50,7 @@ class Hold(ABC):
         """A function that carries one state made its last step or was left."""
         return
 
-    def run_unit(self, unit: Any, source: Tensor, state: Any, axis: Dim, direction: int) -> Any:
+    def run_unit(self, unit: Any, source: Tensor, state: Any, axis: Dim, direction: int) -> tuple[Tensor, Any] | None:
         """The output and the last state of a recurrent unit over an axis; None: it runs as without a hold."""
         return None
 

@@ -143,8 +143,7 @@ class RecUnit(Module):
     def _sequence(self, source: Tensor, state: State, spatial_dim: Dim, direction: int) -> tuple[Tensor, State]:
         hold = holding()
         if hold is not None and (made := hold.run_unit(self, source, state, spatial_dim, direction)) is not None:
-            output, final = made
-            return output, final
+            return made
         if not self.has_kernel() or self.in_dim not in source.dims or gates_edits():
             return self._in_steps(source, state, spatial_dim, direction)
         parts, masks = split_masks(state)

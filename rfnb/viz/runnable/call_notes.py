@@ -280,11 +280,8 @@ class Notes(Hold):
 
     def call(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if op.fn is probe or self.between:
-            weights, axis = kwargs.get("weights"), kwargs.get("axis")
-            if args == ("attention",) and not self.between and isinstance(weights, Tensor) and isinstance(axis, Dim):
-                if not self._is_read(weights):  # else an edit of what is shown would change nothing
-                    with Intercepted(self.call):
-                        attended(weights, axis=axis)
+            if op.fn is probe and not self.between:
+                self._probed(*args, **kwargs)
             return op.plain(*args, **kwargs)
         all_given = list(values_in((args, kwargs)))
         given = [leaf for leaf in all_given if isinstance(leaf, Tensor)]
@@ -337,15 +334,16 @@ class Notes(Hold):
         self.add(OpNote(name, refs, out, tuple(map(kind_of_value, found)), offers, shown))
         return result
 
-    def _is_read(self, value: Tensor) -> bool:
-        """Whether an op of this step, or outside of loops, has read a value."""
-        ref, ops = self.ref(value), self.blocks if self._step is None else self._step.ops
-        given = [each for op in ops if isinstance(op, OpNote) for each in op.given.values()]
-        return any(
-            type(each) is tuple and each == ref
-            for part in given
-            for each in (part, *(part if type(part) is list else ()))
-        )
+    def _probed(self, kind: str, weights: Any = None, axis: Any = None, **others: Any) -> None:
+        """Record attention of the user's as that of layers, unless an op has read it before: an edit of it would change nothing."""
+        if kind != "attention" or not isinstance(weights, Tensor) or not isinstance(axis, Dim):
+            return
+        ops = self.blocks if self._step is None else self._step.ops
+        parts = (part for op in ops if isinstance(op, OpNote) for part in op.given.values())
+        read = [each for part in parts for each in (part if type(part) is list else [part]) if type(each) is tuple]
+        if self.ref(weights) not in read:
+            with Intercepted(self.call):
+                attended(weights, axis=axis)
 
     def _unknown(self, op: Op, args: tuple[Any, ...], given: list[Tensor], result: Any) -> None:
         """An unsupported op: its results were made by the ops inside it, are constant, or cannot be made."""
